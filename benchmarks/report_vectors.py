@@ -1,0 +1,134 @@
+"""Test vectors of the byte formats: contracts, versions, reports, sums, tags, from given random bytes.
+
+    python benchmarks/report_vectors.py --out docs/_results/report-vectors.json
+
+A device reads its random bytes from a stream here: block k is SHA-256 of the vector's name, a zero byte and k
+in eight bytes, little-endian. The page docs/byte-formats.md says what the numbers are.
+"""
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+import dpbandits as dpb
+from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec
+from dpbandits.local.contract.questions import PublishedQuestions
+
+KEY = bytes(range(32))
+BOX = dpb.Box(low=[18, 0], high=[90, 1])
+PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
+SPLITS = (0, 1, 2, 5)
+BINS = {"splits": SPLITS, "arms": np.array([2, 0, 1, 1, 0])}
+WEIGHTS = {"splits": (0,), "weights": np.array([[0.5, 0.25, 0.25], [0.0, 0.125, 0.875]])}
+POINTS = [([34, 0.7], 1.0), ([90, 0.0], 0.25), ([17, 2.0], 7.0), ([54, 0.5], 0.0)]
+PERSONS = [({"age": 44, "region": "south"}, 1.0), ({"age": 90, "region": "west"}, 0.0)]
+
+
+class Stream:
+    """Random bytes of a name; `given` is what was read."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._blocks, self._left, self.given = name.encode() + b"\0", 0, b"", b""
+
+    def __call__(self, n: int) -> bytes:
+        while len(self._left) < n:
+            self._left += hashlib.sha256(self._name + self._blocks.to_bytes(8, "little")).digest()
+            self._blocks += 1
+        taken, self._left = self._left[:n], self._left[n:]
+        self.given += taken
+        return taken
+
+
+def cases():
+    """Name -> spec, published version, [(context, reward)], the class of epsilon or None."""
+    common = {"domain": BOX, "n_arms": 3, "privacy": dpb.LocalDP(epsilon=2.0), "learner": "tree", "seed": 7}
+    names = ("signed", "krr", "oue", "hadamard", "laplace", "paper-laplace")
+    specs = {name: (Spec(**common, mechanism=name), BINS, POINTS, None) for name in names}
+    keyed = Spec(**common, tie="keyed", mechanism="krr")
+    user = Spec(**common, arms="user", mechanism="krr")
+    classes = Spec(**common, mechanism="signed", epsilons=(0.5, 2.0))
+    people = Spec(
+        contexts=PEOPLE, arms=["mail", "call", "none"], privacy=dpb.LocalDP(epsilon=1.0), learner="tree"
+    )
+    asking = Spec(**{**common, "learner": "questions"}, constants={"parts": 2.0})
+    bit = Spec(contexts=PEOPLE, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1.0), learner="questions")
+    return specs | {
+        "keyed-ties": (keyed, BINS, POINTS, None),
+        "user-arms": (user, WEIGHTS, POINTS, None),
+        "classes": (classes, BINS, POINTS, 0.5),
+        "people": (people, BINS, PERSONS, None),
+        "missing": (specs["signed"][0], BINS, [([34, 0.7], None), ([34, None], 1.0), ([50, 0.5], 1.0)], None),
+        "questions": (asking, {"about": "reward"}, POINTS, None),
+        "place": (asking, {"about": "place"}, POINTS[:2], None),
+        "one-bit": (bit, {"about": "reward"}, PERSONS, None),
+    }
+
+
+def published_of(spec, made):
+    """A version made up here."""
+    if "about" not in made:
+        return PublishedArms(version=3, **made)
+    cell = np.arange(spec.grid.size)
+    rows = {"arms": cell * 7 % spec.n_arms, "parts": cell // 3 % spec.n_parts, "turned": cell * 5 % 7 < 3}
+    return PublishedQuestions(version=4, **rows, **made)
+
+
+def device(spec, epsilon) -> Callable[..., tuple[object, bytes, bytes]]:
+    """Context, reward, version, stream -> arm, report, and the random bytes read."""
+
+    def report(published, context, reward, stream):
+        client = Client(spec, privacy=None if epsilon is None else dpb.LocalDP(epsilon=epsilon))
+        with patch("os.urandom", stream):
+            arm = client.choose(published, context)
+            made = client.report(reward)
+        return arm, made, stream.given
+
+    return report
+
+
+def made() -> dict[str, object]:
+    """All vectors."""
+    vectors = []
+    for name, (spec, own, rows, epsilon) in cases().items():
+        published = published_of(spec, own)
+        counts, reports = ReportCounts(spec, [published]), []
+        for place, (context, reward) in enumerate(rows):
+            arm, report, given = device(spec, epsilon)(published, context, reward, Stream(f"{name}/{place}"))
+            row = {"context": context, "reward": reward, "arm": arm}
+            reports.append(row | {"random": given.hex(), "report": report.hex()})
+        counts.absorb([bytes.fromhex(one["report"]) for one in reports])
+        kind = 0 if epsilon is None else spec.epsilons.index(epsilon)
+        mechanism = spec.counted_by(published)[kind]
+        sums = counts.versions[published.version].sums[kind]
+        signed, count = mechanism.estimate(sums, len(rows))
+        vectors.append(
+            {
+                "name": name,
+                "spec": spec.to_json(),
+                "fingerprint": spec.fingerprint,
+                "digest": spec.digest.hex(),
+                "published": published.to_json(spec),
+                "mechanism": mechanism.name,
+                "cells": mechanism.n_cells,
+                "epsilon": mechanism.epsilon,
+                "reports": reports,
+                "sums": sums.tolist(),
+                "signed": signed.tolist(),
+                "count": count.tolist(),
+                "tagged": ReportKey(KEY).signed(bytes.fromhex(reports[0]["report"]), spec).hex(),
+            }
+        )
+    return {"command": "python benchmarks/report_vectors.py", "key": KEY.hex(), "vectors": vectors}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--out", type=Path, required=True)
+    parser.parse_args().out.write_text(json.dumps(made(), indent=1) + "\n")

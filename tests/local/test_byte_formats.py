@@ -1,0 +1,326 @@
+"""The byte formats: a device makes the vectors byte for byte, and a reader of the page alone agrees.
+
+Between the two lines of dashes nothing but the standard library is used: it is what somebody writes who has
+only docs/byte-formats.md.
+"""
+
+import base64
+import hashlib
+import json
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec
+from dpbandits.privacy import LocalDP
+
+FILE = Path(__file__).resolve().parents[2] / "docs" / "_results" / "report-vectors.json"
+FOUND = json.loads(FILE.read_text())
+VECTORS = {one["name"]: one for one in FOUND["vectors"]}
+
+# -----------------------------------------------------------------------------------------------------
+
+WORD = 1 << 64
+
+
+def lattice(value):
+    return math.floor(Fraction(value) * WORD)
+
+
+def rates(name, cells, epsilon):
+    """Thresholds of a mechanism, in 64ths of two to the power of 64."""
+    grown = math.expm1(epsilon * (1 - 1e-9))
+    if name == "signed":
+        theta = min(0.4, math.sqrt((2 + (grown + 2) / cells) / (2 * grown**2)))
+        whole = 1 + grown * theta
+        return lattice((grown + 1) * theta / whole), lattice(theta / whole), lattice(theta)
+    raised = math.exp(epsilon * (1 - 1e-9))
+    return {
+        "krr": (lattice(raised / (raised + 2 * cells - 1)),),
+        "hadamard": (lattice(raised / (raised + 1)),),
+        "oue": (lattice(1 / (raised + 1)) + 1,),
+    }[name]
+
+
+def variance(name, cells, epsilon):
+    if name == "signed":
+        a, b, theta = (part / WORD for part in rates(name, cells, epsilon))
+        return ((a + b) + (cells - 1) * 2 * theta) / cells / (a - b) ** 2
+    p = rates("krr", cells, epsilon)[0] / WORD
+    q = (1 - p) / (2 * cells - 1)
+    return ((p + q) + (cells - 1) * 2 * q) / cells / (p - q) ** 2
+
+
+def chosen(name, cells, epsilon):
+    if name != "auto":
+        return name
+    return "krr" if variance("krr", cells, epsilon) < variance("signed", cells, epsilon) else "signed"
+
+
+def unit(spec, context):
+    """The context in the unit cube, and cells a category; None for what cannot be read."""
+    if "contexts" not in spec:
+        rows = zip(context, spec["domain"]["low"], spec["domain"]["high"], strict=True)
+        codes = {}
+        point = [x if x is None else min(max((x - low) / (high - low), 0.0), 1.0) for x, low, high in rows]
+    else:
+        point, codes = [], {}
+        for place, column in enumerate(spec["contexts"]["columns"]):
+            value = context[column["name"]]
+            if column["type"] == "Range":
+                share = (value - column["low"]) / (column["high"] - column["low"])
+                point.append(min(max(share, 0.0), 1.0))
+            else:
+                codes[place] = len(column["values"])
+                point.append((column["values"].index(value) + 0.5) / codes[place])
+    return (None if None in point else point), codes
+
+
+def leaf(spec, splits, point):
+    """The place of the point's bin among all bins."""
+    boxes, children = {0: [[0.0, 1.0] for _ in point]}, {}
+    for number, node in enumerate(splits):
+        edges = [high - low for low, high in boxes[node]]
+        longest = [j for j, edge in enumerate(edges) if edge == max(edges)]
+        if spec["tie"] == "keyed":
+            digest = hashlib.blake2b(f"{spec['seed']}|split|{node}".encode(), digest_size=8).digest()
+            longest = longest[int.from_bytes(digest, "little") % len(longest) :]
+        low, high = boxes[node][longest[0]]
+        for side, bounds in enumerate(([low, (low + high) / 2], [(low + high) / 2, high])):
+            box = [list(edge) for edge in boxes[node]]
+            box[longest[0]] = bounds
+            boxes[2 * number + 1 + side] = box
+        children[node] = (2 * number + 1, longest[0], (low + high) / 2)
+    node = 0
+    while node in children:
+        first, column, middle = children[node]
+        node = first + (point[column] >= middle)
+    return sorted(set(boxes) - set(children)).index(node)
+
+
+def table(spec, published, point, codes):
+    """Arm, part and turned of a point's cell on the grid, and how many parts there are."""
+    ranges = len(point) - len(codes)
+    room = 1400 // math.prod(codes.values())
+    side = min(64, math.floor(room ** (1 / ranges) + 1e-9)) if ranges else 1
+    sizes = [codes.get(j, side) for j in range(len(point))]
+    cell = 0
+    for x, size in zip(point, sizes, strict=True):
+        cell = cell * size + min(int(x * size), size - 1)
+    arm_bits, part_bits = published["bits"]
+    width = arm_bits + part_bits + 1
+    number = int.from_bytes(base64.b64decode(published["table"]), "little") >> (cell * width)
+    code = number & ((1 << width) - 1)
+    parts = spec["constants"].get("parts") or min(
+        (1, 2, 4, 8, 16),
+        key=lambda n: variance(chosen(spec["mechanism"], n, spec["epsilon"]), n, spec["epsilon"]),
+    )
+    return (code >> 1) & ((1 << arm_bits) - 1), code >> (arm_bits + 1), bool(code & 1), int(parts)
+
+
+def answer(text, published, context, reward, given, epsilon=None):
+    """What a device does with these random bytes: the arm and the report."""
+    spec, version = json.loads(text), json.loads(published)
+    place = 0
+
+    def draw(n):
+        nonlocal place
+        place += n
+        return given[place - n : place]
+
+    def word():
+        return int.from_bytes(draw(8), "little")
+
+    def below(n):
+        while (drawn := word()) > (WORD // n) * n - 1:
+            pass
+        return drawn % n
+
+    point, codes = unit(spec, context)
+    at, turned, silent = point or [0.5] * len(spec["domain"]["low"]), False, False
+    if version["kind"] == "PublishedQuestions":
+        arm, cell, turned, cells = table(spec, version, at, codes)
+        silent = version["about"] == "place"
+    else:
+        cell, cells = leaf(spec, version["splits"], at), len(version["splits"]) + 1
+        if version["arms"] is not None:
+            arm = version["arms"][cell]
+        else:
+            some = [k for k, chance in enumerate(version["weights"][cell]) if chance > 0]
+            share = (word() >> 11) * 2.0**-53 * sum(version["weights"][cell])
+            arm, total = some[-1], 0.0
+            for k in some:
+                total += version["weights"][cell][k]
+                if share < total:
+                    arm = k
+                    break
+            cell, cells = cell * spec["n_arms"] + arm, cells * spec["n_arms"]
+    nonce, anywhere, coin = draw(8), below(cells), word()
+    low, high = spec["reward_range"]
+    if point is None or reward is None:
+        cell, positive = anywhere, coin < WORD // 2
+    else:
+        share = min(1.0, max(0.0, (reward - low) / (high - low)))
+        positive = (silent or coin < share * WORD) != turned
+    name = chosen(spec["mechanism"], cells, epsilon or spec["epsilon"])
+    payload = encoded(
+        name, rates(name, cells, epsilon or spec["epsilon"]), cells, cell, positive, word, below
+    )
+    head = bytes([0xD1]) + hashlib.blake2b(text.encode(), digest_size=4).digest()
+    kind = bytes([spec["epsilons"].index(epsilon or spec["epsilon"])]) if "epsilons" in spec else b""
+    label = spec["labels"][arm] if "labels" in spec else arm
+    return label, head + version["version"].to_bytes(4, "little") + nonce + kind + payload
+
+
+def packed(bits):
+    return int("".join("01"[bit] for bit in bits).ljust(-(-len(bits) // 8) * 8, "0"), 2).to_bytes(
+        -(-len(bits) // 8), "big"
+    )
+
+
+def encoded(name, thresholds, cells, cell, positive, word, below):
+    category = 2 * cell + (not positive)
+    if name == "krr":
+        lies, other = word() >= thresholds[0], below(2 * cells - 1)
+        code = other + (other >= category) if lies else category
+        return code.to_bytes(-(-(2 * cells - 1).bit_length() // 8), "little")
+    if name == "hadamard":
+        order, row = 1 << (2 * cells + 1).bit_length(), 2 + category
+        side, index = word(), word()
+        index &= order - 1
+        if ((row & index).bit_count() & 1) != (side >= thresholds[0]):
+            index ^= row & -row
+        return index.to_bytes(-(-(order - 1).bit_length() // 8), "little")
+    if name == "oue":
+        draws = [word() for _ in range(2 * cells)]
+        return packed(
+            [draw < (WORD // 2 if k == category else thresholds[0]) for k, draw in enumerate(draws)]
+        )
+    same, opposite, theta = thresholds
+    draws = [word() for _ in range(cells)]
+    signs = [0 if draw >= 2 * theta else 1 if draw < theta else -1 for draw in draws]
+    own = (1 if positive else -1) * (1 if draws[cell] < same else -1)
+    signs[cell] = own if draws[cell] < same + opposite else 0
+    return packed([sign != 0 for sign in signs]) + packed([sign < 0 for sign in signs])
+
+
+def decoded(name, cells, payload):
+    """What a report adds to the integer sums."""
+    bits = [bit == "1" for byte in payload for bit in f"{byte:08b}"]
+    if name == "signed":
+        plane = -(-cells // 8) * 8
+        return bits[:cells], bits[plane : plane + cells]
+    if name == "oue":
+        return bits[: 2 * cells]
+    if name in ("krr", "hadamard"):
+        size = 2 * cells if name == "krr" else 1 << (2 * cells + 1).bit_length()
+        return [k == int.from_bytes(payload, "little") for k in range(size)]
+    pairs = zip(payload[::2], payload[1::2], strict=True)
+    return [int.from_bytes(bytes(pair), "little", signed=True) for pair in pairs]
+
+
+def tagged(report, fingerprint, key):
+    data = bytes.fromhex(fingerprint) + report
+    return report + hashlib.blake2b(data, key=key, digest_size=16).digest()
+
+
+# -----------------------------------------------------------------------------------------------------
+
+
+class Given:
+    """The bytes of a vector, in place of the operating system's."""
+
+    def __init__(self, given):
+        self._left = given
+
+    def __call__(self, n):
+        taken, self._left = self._left[:n], self._left[n:]
+        assert len(taken) == n, "the device draws more random bytes than the vector has"
+        return taken
+
+
+def class_of(vector):
+    spec = json.loads(vector["spec"])
+    return vector["epsilon"] if "epsilons" in spec else None
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_device_makes_the_vectors_byte_for_byte(name):
+    vector = VECTORS[name]
+    spec = Spec.from_json(vector["spec"])
+    assert (spec.to_json(), spec.fingerprint, spec.digest.hex()) == (
+        vector["spec"],
+        vector["fingerprint"],
+        vector["digest"],
+    )
+    published = PublishedArms.from_json(vector["published"], spec)
+    assert published.to_json(spec) == vector["published"]
+    own = class_of(vector)
+    for one in vector["reports"]:
+        client = Client(spec, privacy=None if own is None else LocalDP(epsilon=own))
+        with patch("os.urandom", Given(bytes.fromhex(one["random"]))):
+            assert client.choose(published, one["context"]) == one["arm"]
+            assert client.report(one["reward"]).hex() == one["report"]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_server_counts_the_vectors(name):
+    vector = VECTORS[name]
+    spec = Spec.from_json(vector["spec"])
+    published = PublishedArms.from_json(vector["published"], spec)
+    reports = [bytes.fromhex(one["report"]) for one in vector["reports"]]
+    counts = ReportCounts(spec, [published])
+    assert counts.absorb(reports).accepted == len(reports)
+    kind = 0 if class_of(vector) is None else spec.epsilons.index(class_of(vector))
+    version, mechanism = counts.versions[published.version], spec.counted_by(published)[kind]
+    assert version.sums[kind].tolist() == vector["sums"]
+    signed, count = mechanism.estimate(version.sums[kind], len(reports))
+    np.testing.assert_allclose(signed, vector["signed"], rtol=1e-12)
+    np.testing.assert_allclose(count, vector["count"], rtol=1e-12)
+    assert ReportKey(bytes.fromhex(FOUND["key"])).signed(reports[0], spec).hex() == vector["tagged"]
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_who_has_the_page_alone_reads_the_vectors_as_the_server_does(name):
+    vector = VECTORS[name]
+    digest = hashlib.blake2b(vector["spec"].encode(), digest_size=4)
+    assert digest.hexdigest() == vector["digest"]
+    assert hashlib.blake2b(vector["spec"].encode(), digest_size=32).hexdigest() == vector["fingerprint"]
+    start, total = 17 + ("epsilons" in json.loads(vector["spec"])), None
+    for one in vector["reports"]:
+        report = bytes.fromhex(one["report"])
+        assert report[:5] == b"\xd1" + digest.digest()
+        assert int.from_bytes(report[5:9], "little") == json.loads(vector["published"])["version"]
+        added = np.array(decoded(vector["mechanism"], vector["cells"], report[start:]), dtype=int)
+        total = added if total is None else total + added
+    assert total.tolist() == vector["sums"]
+    made = tagged(
+        bytes.fromhex(vector["reports"][0]["report"]), vector["fingerprint"], bytes.fromhex(FOUND["key"])
+    )
+    assert made.hex() == vector["tagged"]
+
+
+@pytest.mark.parametrize("name", [name for name in VECTORS if "laplace" not in name])
+def test_who_has_the_page_alone_makes_the_same_reports(name):
+    vector = VECTORS[name]
+    for one in vector["reports"]:
+        given, own = bytes.fromhex(one["random"]), class_of(vector)
+        arm, report = answer(vector["spec"], vector["published"], one["context"], one["reward"], given, own)
+        assert arm == one["arm"]
+        assert report.hex() == one["report"]
+
+
+def test_the_page_says_every_name_that_the_formats_have():
+    """So that a field that is added to a spec or a version is added to the page."""
+    page = (FILE.parents[1] / "byte-formats.md").read_text()
+    names = set()
+    for vector in VECTORS.values():
+        for text in (vector["spec"], vector["published"]):
+            names |= set(re.findall(r'"(\w+)": ', text))
+    names |= {one["mechanism"] for one in VECTORS.values()}
+    assert {name for name in names if f"`{name}`" not in page} == set()
