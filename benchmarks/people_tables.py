@@ -3,6 +3,8 @@
     python benchmarks/tables_of_people.py tables.npz --adult adult.data.gz
     python benchmarks/people_tables.py --tables tables.npz --cells cells --jobs -1 \\
         --out docs/_results/people-tables.json
+    python benchmarks/people_tables.py --group log --tables tables.npz --cells cells --seeds 2 --jobs -1 \\
+        --out docs/_results/people-tables.json
 
 Every table is answered online from its first person on, in another order for every seed, by
 
@@ -16,6 +18,15 @@ A share is (reward - random)/(best non-private - random); the best non-private i
 `FeatureGPUCB`, the ridge and the marginals at epsilon 50, and the best constant arm. Tables whose best
 non-private method beats random by less than `LITTLE` have no share: there the reward less the best constant
 arm's is what counts. `--which tuning` runs what constants were chosen on; `report` (default) what was not.
+
+With `--group log` three quarters of the people, in a seed's order, are a log whose arms were drawn uniformly;
+what is learned from it once is worth what it earns on the others. Beside `marginals`
+(`central.ExploreThenCommit`) stands the ridge, in one block; the best non-private method is the best of both
+at epsilon 50, of trees per arm with early stopping, and of the constant arm. `weighted` is `marginals` where
+six rows of ten have an arm that follows from the first column, with propensities. `expected` is what
+`expected_error` said before any data, and `covered` the share of expected rewards within two released
+deviations, where they are known (made-up tables). The results are the member `log` of the same file.
+
 Seeds of reports begin at 1,000,000. A cell is one file in `--cells`: started again, what is missing runs.
 """
 
@@ -32,9 +43,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core a job
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from tables_of_people import FAMILIES, REPORT, TUNING, People, of_file, synthetic
+from tables_of_people import FAMILIES, MOST_ROWS, REPORT, TUNING, People, of_file, synthetic
 
 import dpbandits as dpb
+from dpbandits.central.explore_then_commit.logged_table import WEIGHTED_BOUND
 from dpbandits.lab.baselines import CellHistogram, FeatureGPUCB, PrivateRidge
 from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.evaluation.runner import in_processes
@@ -43,6 +55,7 @@ from dpbandits.lab.evaluation.summary import mean_and_error
 
 EPSILONS = (0.3, 1.0, 3.0)
 METHODS = ("histogram", "ridge", "features", "marginals")
+LOG_METHODS = ("ridge", "marginals", "weighted")
 OPEN = 50.0
 """Epsilon of what counts as non-private: the largest that is calibrated."""
 DELTA = 1e-6
@@ -59,10 +72,12 @@ class Cell:
     method: str
     epsilon: float
     seed: int
+    group: str = "online"
 
     @property
     def file(self) -> str:
-        return f"{self.table}-{self.method}-{self.epsilon:g}-{self.seed}.json"
+        group = "" if self.group == "online" else f"{self.group}-"
+        return f"{group}{self.table}-{self.method}-{self.epsilon:g}-{self.seed}.json"
 
 
 def tables_of(which: str) -> tuple[str, ...]:
@@ -126,29 +141,119 @@ def live(cell: Cell, path: Path | None, rows: int | None) -> dict[str, float | s
     }
 
 
+def from_log(cell: Cell, path: Path | None, rows: int | None) -> dict[str, float | str | int | None]:
+    """One log, learned from once; evaluation on data that one may look at."""
+    people = people_of(cell.table, path)
+    order = np.random.default_rng([cell.seed, 1]).permutation(len(people.contexts))
+    order = order[: MOST_ROWS if rows is None else rows]
+    past, new = order[: 3 * len(order) // 4], order[3 * len(order) // 4 :]
+    arms = people.rewards.shape[1]
+    rng, chances = np.random.default_rng([cell.seed, 2]), np.full((len(past), arms), 1.0 / arms)
+    if cell.method == "weighted":
+        first = people.contexts[past, 0] / max(1, people.categories[0])
+        chances = 0.4 * chances + 0.6 * np.eye(arms)[(first * arms).astype(int) % arms]
+    given = (rng.random(len(past))[:, None] > chances.cumsum(axis=1)).sum(axis=1).clip(0, arms - 1)
+    own = np.arange(len(past)), given
+    log = (people.contexts[past], given, people.rewards[past, given].astype(float), chances[own])
+    began = time.perf_counter()
+    mean, sd, expected = learned(cell, people, log, people.contexts[new])
+    paid = people.rewards[new]
+    covered = None
+    if sd is not None and people.means is not None:
+        covered = float((np.abs(mean - people.means[new]) < 2.0 * sd).mean())
+    return {
+        "table": cell.table,
+        "method": cell.method,
+        "epsilon": cell.epsilon,
+        "seed": cell.seed,
+        "people": len(past),
+        "columns": people.schema.dim,
+        "arms": arms,
+        "reward": float(paid[np.arange(len(new)), mean.argmax(axis=1)].mean()),
+        "random": float(paid.mean()),
+        "constant": float(paid.mean(axis=0).max()),
+        "expected": expected,
+        "covered": covered,
+        "seconds": time.perf_counter() - began,
+    }
+
+
+def learned(cell: Cell, people: People, log: tuple[np.ndarray, ...], new: np.ndarray):
+    """Expected rewards (n, K) of new people, their deviations and the expected error, None without."""
+    contexts, given, rewards, chances = log
+    arms = people.rewards.shape[1]
+    if cell.method == "trees":
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        model = HistGradientBoostingRegressor(
+            early_stopping=True, max_leaf_nodes=15, max_iter=150, random_state=cell.seed % 2**31
+        )
+        rows = [given == arm for arm in range(arms)]
+        return np.column_stack([model.fit(contexts[at], rewards[at]).predict(new) for at in rows]), None, None
+    shared = {
+        "contexts": people.schema,
+        "arms": list(range(arms)),
+        "reward_range": (0, 1),
+        "horizon": len(given),
+        "privacy": dpb.JointDP(epsilon=cell.epsilon, delta=DELTA),
+        "noise": dpb.SimulatedNoise(cell.seed),
+        "seed": cell.seed,
+        "user_ids": False,
+    }
+    if cell.method == "ridge":
+        ridge = PrivateRidge(**(shared | {"horizon": len(given) + 1}), blocks=(len(given),))
+        batch = ridge.ask_batch(contexts, available=np.eye(arms, dtype=bool)[given])
+        ridge.tell_batch(batch.ids, rewards)
+        ridge.ask_batch(new[:1])  # the block's release is made at the next ask
+        return ridge.predict(new)[0], None, None
+    weighted = cell.method == "weighted"
+    tuning = dpb.central.ExploreTuning(release="marginals", bound=WEIGHTED_BOUND / 2 if weighted else None)
+    policy = dpb.central.ExploreThenCommit(**shared, tuning=tuning)
+    policy.learn(contexts, given.tolist(), rewards, propensities=chances if weighted else None)
+    mean, sd = policy.publish().predict(new)
+    return mean, sd, policy.expected_error()["publish"].error
+
+
 def kept(cell: Cell, path: Path | None, rows: int | None, folder: Path) -> dict[str, float | str | int]:
     """What a cell's file says, which is written where there is none."""
     file = folder / cell.file
     if not file.exists():
-        found = live(cell, path, rows)
+        found = (live if cell.group == "online" else from_log)(cell, path, rows)
         partly = file.with_suffix(".part")
         partly.write_text(json.dumps(found))
         partly.replace(file)
     return json.loads(file.read_text())
 
 
-def cells_of(which: str, seeds: int, only: list[str] | None) -> list[Cell]:
+def cells_of(which: str, seeds: int, only: list[str] | None, group: str = "online") -> list[Cell]:
     """All of them, the longest first."""
     first = FIRST_REPORT_SEED if which == "report" else 0
-    ways = [("gp-ucb", OPEN), ("ridge", OPEN), ("marginals", OPEN)]
-    ways += [(method, epsilon) for method in METHODS for epsilon in EPSILONS]
+    ways = [("gp-ucb" if group == "online" else "trees", OPEN), ("ridge", OPEN), ("marginals", OPEN)]
+    ways += [
+        (method, epsilon)
+        for method in (METHODS if group == "online" else LOG_METHODS)
+        for epsilon in EPSILONS
+    ]
     names = [name for name in tables_of(which) if only is None or name.partition(":")[0] in only]
     return [
-        Cell(name, method, epsilon, first + seed)
+        Cell(name, method, epsilon, first + seed, group)
         for seed in range(seeds)
         for method, epsilon in ways
         for name in names
     ]
+
+
+def said_of(records: list[dict], method: str, epsilon: float, *, best: float) -> dict[str, float]:
+    """What a release said of itself, where it did: expected error, what it was, and coverage."""
+    own = [one for one in records if (one["method"], one["epsilon"]) == (method, epsilon)]
+    if any(one.get("expected") is None for one in own):
+        return {}
+    known = [one["covered"] for one in own if one["covered"] is not None]
+    found = {
+        "expected_error": float(np.mean([one["expected"] for one in own])),
+        "error": best - float(np.mean([one["reward"] for one in own])),
+    }
+    return found | ({"covered": float(np.mean(known))} if known else {})
 
 
 def summed_up(records: list[dict]) -> dict[str, object]:
@@ -192,6 +297,7 @@ def summed_up(records: list[dict]) -> dict[str, object]:
                     "share": share,
                     "share_se": error / uplift if share is not None and len(found) > 1 else None,
                     "over_constant": mean - constant,
+                    **said_of(own, method, epsilon, best=open_ways[best]),
                 }
             )
             made_up = name.partition(":")[2] != ""
@@ -233,6 +339,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--tables", type=Path, help="what tables_of_people.py wrote")
     parser.add_argument("--which", choices=("tuning", "report"), default="report")
+    parser.add_argument("--group", choices=("online", "log"), default="online")
     parser.add_argument("--only", nargs="+", help="tables and families by name")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--rows", type=int, help="at most so many people of a table")
@@ -241,15 +348,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     options.cells.mkdir(parents=True, exist_ok=True)
-    cells = cells_of(options.which, options.seeds, options.only)
+    cells = cells_of(options.which, options.seeds, options.only, options.group)
     calls = [partial(kept, cell, options.tables, options.rows, options.cells) for cell in cells]
     found = []
     for number, record in enumerate(in_processes(calls, jobs=options.jobs, ordered=False)):
         found.append(record)
         if number % 50 == 0:
             print(f"{number + 1} of {len(calls)} cells", file=sys.stderr, flush=True)
+    command = "python benchmarks/people_tables.py --tables tables.npz --cells cells"
     results = {
-        "command": "python benchmarks/people_tables.py --tables tables.npz --cells cells",
+        "command": command if options.group == "online" else f"{command} --group log --seeds 2",
         "banner": BANNER,
         "which": options.which,
         "delta": DELTA,
@@ -258,7 +366,9 @@ def main(arguments: list[str] | None = None) -> None:
     for mean in results["means"]:
         print(f"{mean['tables']}, {mean['method']}, epsilon {mean['epsilon']:g}: share {mean['share']:.3f}")
     if options.out is not None:
-        options.out.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+        held = json.loads(options.out.read_text()) if options.out.exists() else {}
+        held = held | {"log": results} if options.group == "log" else results | {"log": held.get("log")}
+        options.out.write_text(json.dumps(held, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -251,11 +251,15 @@ ADULT = Spec(
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Encoded contexts (n, d), rewards (n, K) of all arms, and every column's categories, 0 for a range."""
+    """Encoded contexts (n, d), rewards (n, K) of all arms, and every column's categories, 0 for a range.
+
+    Of made-up ones there are the expected rewards (n, K) too.
+    """
 
     contexts: np.ndarray
     rewards: np.ndarray
     categories: tuple[int, ...]
+    means: np.ndarray | None = None
 
     @property
     def schema(self) -> dpb.Schema:
@@ -332,8 +336,9 @@ def synthetic(family: str, seed: int) -> People:
     if family == "dominant":
         mean = 0.45 + 0.25 * (mean - 0.5)
         mean[:, 0] += 0.35
-    rewards = rng.random((rows, arms)) < np.clip(mean, 0.02, 0.98)
-    return People(contexts, rewards.astype(np.uint8), categories)
+    mean = np.clip(mean, 0.02, 0.98)
+    rewards = rng.random((rows, arms)) < mean
+    return People(contexts, rewards.astype(np.uint8), categories, mean)
 
 
 def of_file(path: str | Path, *only: str) -> dict[str, People]:

@@ -1,5 +1,6 @@
 """Marginal tables of a randomised log: sensitivity, noise, statement, choice, learning, states, parts."""
 
+import shutil
 import warnings
 from dataclasses import replace
 from fractions import Fraction
@@ -9,10 +10,11 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
+from dpbandits.central.explore_then_commit import tables
 from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
 from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
-from dpbandits.policy.accounts import open_account
+from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from dpbandits.state import read_state, write_state
 from internals import logged_tables as inside
@@ -197,6 +199,7 @@ def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(
     assert len(asked) == len(parts)
     assert sum(parts) <= Fraction(epsilon)
     assert float(sum(parts)) > 0.999999 * epsilon
+    assert [entries for _, entries in asked[1:]] == [sum(tables.law.cells)] * count_contexts
     assert tables.sensitivity == 2 * len(tables.design.groups) * ONE * rounds
 
 
@@ -367,6 +370,21 @@ def test_a_state_goes_on_where_it_was_and_gives_the_same_function(tmp_path):
     np.testing.assert_allclose(loaded.predict(contexts), published.predict(contexts), rtol=1e-12)
 
 
+def test_a_state_keeps_its_tables_where_another_processor_would_choose_others(tmp_path, monkeypatch):
+    chooser = told(policy(), 1000)
+    chooser.save(tmp_path / "state")
+    groups = chooser.diagnostics()["groups_of_columns"]
+    real = tables.best_design
+    monkeypatch.setattr(tables, "best_design", lambda *args, **own: real(*args, **(own | {"people": 9.0})))
+    assert policy().diagnostics()["groups_of_columns"] != groups
+    shutil.copy(tmp_path / "state", tmp_path / "copy")
+    later = ExploreThenCommit.load(tmp_path / "copy")
+    assert later.diagnostics()["groups_of_columns"] == groups
+    contexts, _, _ = crowd(50, seed=3)
+    told(later, 500, seed=1), told(chooser, 500, seed=1)
+    np.testing.assert_array_equal(later.publish().predict(contexts), chooser.publish().predict(contexts))
+
+
 def test_a_release_of_other_tables_is_refused(tmp_path):
     chooser = told(policy(), 100)
     chooser.publish()
@@ -376,6 +394,9 @@ def test_a_release_of_other_tables_is_refused(tmp_path):
         ("released_mean", np.zeros((2, 5))),
         ("released_sd", np.full_like(state.arrays["released_sd"], np.nan)),
         ("caps", state.arrays["caps"] // 2),
+        ("design", np.zeros_like(state.arrays["design"])),
+        ("design", state.arrays["design"][:, :2]),
+        ("design", np.array([[0, 0, 0, 0], [24, 3, 24, 2]])),
     ):
         write_state(tmp_path / "spoilt", replace(state, arrays=state.arrays | {name: array}))
         with pytest.raises(CorruptState):
@@ -437,6 +458,17 @@ def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people
     )
     assert loaded.action_names == ARMS
     assert not (tmp_path / "out" / "mean.npy").exists()
+
+
+def test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables(tmp_path):
+    """Laplace noise at .85 of epsilon costs .36 of rho, far more than Gaussian noise at the same promise."""
+    promise, ledger = dpb.JointDP(epsilon=1.0, delta=1e-6), dpb.MemoryLedger()
+    open_account(ledger, "study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
+    log = logged(300)
+    found = publish_once(log, tmp_path / "out", promise, horizon=300, ledger=ledger, account="study")
+    cost = cost_of_guarantee(found.function.guarantee)
+    assert ledger.balance("study").spent_loss == cost.rho
+    assert cost.rho > 0.36
 
 
 def test_files_of_two_kinds_of_function_are_no_release(tmp_path):

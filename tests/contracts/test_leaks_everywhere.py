@@ -14,7 +14,7 @@ import dpbandits as dpb
 from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
 from contracts.cases import DOMAIN, KERNEL, private
 from contracts.driving import drive
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import ExploreThenCommit, ExploreTuning, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.cli import app
 from dpbandits.errors import DPBanditsError
 from dpbandits.local import (
@@ -255,6 +255,35 @@ def test_usca_answers_and_release(lint, tmp_path):
     lint.see(usca, answer, policy, policy.guarantee.explain(), json.dumps(usca.to_config()))
     lint.see(str(usca.diagnostics()), str(usca.expected_error()), policy.mean, policy.sd)
     lint.see(json.dumps(dict(read_state(tmp_path / "usca.state").public)))
+    lint.files(tmp_path / "public")
+    lint.check()
+
+
+def test_marginal_tables_of_a_log(lint, tmp_path):
+    policy = ExploreThenCommit(
+        contexts=dpb.Schema(place=dpb.Range(0, 1), old=dpb.Categories(["no", "yes"])),
+        arms=["mail", "call"],
+        reward_range=(0.0, 1.0),
+        horizon=4000,
+        privacy=dpb.JointDP(epsilon=3.0, delta=1e-6),
+        tuning=ExploreTuning(release="marginals"),
+    )
+    units, contexts = [USER, *(f"u{i}" for i in range(9))], {"place": [FEATURE] * 10, "old": ["yes"] * 10}
+    arms, rewards = policy.explore(0, 10), np.full(10, REWARD)
+    lint.refuse(policy.learn, contexts, arms[:9], rewards, users=units)
+    lint.refuse(policy.learn, {"place": [FEATURE] * 10}, arms, rewards, users=units)
+    lint.refuse(policy.learn, contexts, arms, rewards, users=[[USER]] * 10)
+    policy.learn(contexts, arms, rewards, users=units)
+    policy.learn([{"place": OUTSIDE, "old": USER}], [USER], [REWARD], users=["v"])
+    shard = policy.shard()
+    lint.refuse(policy.answer, {"place": FEATURE, "old": "yes"})
+    lint.refuse(policy.predict, contexts)
+    published = policy.publish()
+    published.save(tmp_path / "public")
+    policy.save(tmp_path / "policy.state")
+    lint.see(policy, shard, policy.unsafe_rules, published, published.guarantee.explain())
+    lint.see(json.dumps(policy.to_config()), str(policy.diagnostics()), str(policy.expected_error()))
+    lint.see(published.posterior.mean, json.dumps(dict(read_state(tmp_path / "policy.state").public)))
     lint.files(tmp_path / "public")
     lint.check()
 

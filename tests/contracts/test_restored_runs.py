@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import ExploreThenCommit, ExploreTuning, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.domains import Box
 from dpbandits.local import Client, DurableServer, Server, Spec
 from dpbandits.models.measures import CellMeasure
@@ -63,6 +63,30 @@ def usca(folder, pauses):
         rng = np.random.default_rng(t)
         policy.learn(rng.random(500), policy.explore(500 * t, 500 * (t + 1)), rng.random(500))
         seen.append((policy.answer([rng.random()]).index, policy.publish().mean.tobytes() if t > 4 else b""))
+    return seen
+
+
+def logged_tables(folder, pauses):
+    columns = {"old": dpb.Categories(["no", "yes"]), "age": dpb.Range(0, 1)}
+    policy = ExploreThenCommit(
+        contexts=dpb.Schema(**columns),
+        arms=["mail", "call"],
+        reward_range=(0.0, 1.0),
+        horizon=4000,
+        privacy=JointDP(epsilon=4.0, delta=1e-6),
+        user_ids=False,
+        noise=SimulatedNoise(3),
+        tuning=ExploreTuning(release="marginals"),
+    )
+    seen = []
+    for t in range(8):
+        if t in pauses:
+            policy.save(folder / "state")
+            policy = ExploreThenCommit.load(folder / "state")
+        rng = np.random.default_rng(t)
+        people = {"old": rng.choice(["no", "yes"], 500).tolist(), "age": rng.random(500)}
+        policy.learn(people, policy.explore(500 * t, 500 * (t + 1)), rng.random(500))
+        seen.append(policy.publish().posterior.mean.tobytes() if t > 4 else b"")
     return seen
 
 
@@ -122,7 +146,7 @@ def recorded(spec, reports={}):  # noqa: B006 - drawn once by the operating syst
 
 
 @pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
-@pytest.mark.parametrize("run", [phased, usca, curator, server])
+@pytest.mark.parametrize("run", [phased, usca, logged_tables, curator, server])
 def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path):
     for name in ("whole", "interrupted"):
         (tmp_path / name).mkdir()

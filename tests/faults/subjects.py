@@ -17,7 +17,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.central.explore_then_commit.once import publish_once
 from dpbandits.central.published import Dubey2021
@@ -508,6 +515,47 @@ class _USCASession:
             self.leave(f"answer {answer.number}", answer.index)
 
 
+class TablesSubject:
+    """A log's marginal tables: one release of two kinds of numbers, and what was fitted to them."""
+
+    name = "ExploreThenCommit of marginals"
+    not_state, unguarded = (), ()
+
+    def prepare(self, folder: Path) -> None:
+        ledger = SQLiteLedger(folder / "ledger.db")
+        ledger.open_account("people", epsilon=4, delta=1e-6)
+        policy = ExploreThenCommit(
+            contexts=dpb.Schema(**{name: dpb.Categories(["no", "yes"]) for name in ("old", "near", "new")}),
+            arms=["mail", "call"], reward_range=(0, 1), horizon=4000,
+            tuning=ExploreTuning(release="marginals"), privacy=JointDP(epsilon=4.0, delta=1e-6),
+            user_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
+        )  # fmt: skip
+        rng = np.random.default_rng(1)
+        contexts = {name: rng.choice(["no", "yes"], 4000).tolist() for name in ("old", "near", "new")}
+        policy.learn(contexts, policy.explore(0, 4000), rng.random(4000))
+        policy.save(folder / "state")
+
+    def session(self, folder: Path, leave: Leave) -> Session:
+        return _TablesSession(folder, leave)
+
+    def check(self, folder: Path, acts: list[Act]) -> list[str]:
+        balance = SQLiteLedger(folder / "ledger.db").balance
+        found = ["a release left, and is not charged"] * bool(acts and balance("people").spent_epsilon < 4)
+        later = finish(self, folder, acts)
+        if balance("people").spent_epsilon != 4:
+            found.append("the budget does not add up")
+        return found + contradictions(later)
+
+
+class _TablesSession:
+    def __init__(self, folder: Path, leave: Leave) -> None:
+        self.leave = leave
+        self.policy = ExploreThenCommit.load(folder / "state", ledger=SQLiteLedger(folder / "ledger.db"))
+
+    def work(self) -> None:
+        self.leave("release", self.policy.publish().posterior.mean)
+
+
 # -- people's devices and their server -------------------------------------------------------------
 
 SPEC = Spec(
@@ -819,6 +867,7 @@ SUBJECTS: tuple[Subject, ...] = (
     TreeSubject(),
     LivingTreeSubject(),
     USCASubject(),
+    TablesSubject(),
     PhasedSubject(),
     LivingPhasedSubject(),
     LearnSubject(),

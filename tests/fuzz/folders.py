@@ -295,8 +295,15 @@ def _explore_state() -> Target:
     )  # fmt: skip
     for number in range(6):
         phased.tell(phased.ask([0.3], user=f"u{number}").id, 0.5)
+    tables = ExploreThenCommit(
+        contexts=dpb.Schema(old=dpb.Categories(["no", "yes"]), age=dpb.Range(0, 1)), arms=["mail", "call"],
+        reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0), user_ids=False, horizon=200,
+        privacy=dpb.JointDP(epsilon=4.0), tuning=ExploreTuning(release="marginals"),
+    )  # fmt: skip
+    tables.learn([["yes", 0.5]] * 200, tables.explore(0, 200), rng.random(200))
+    tables.publish()
     seeds = []
-    for policy in (once, phased):
+    for policy in (once, phased, tables):
         policy.save(path)
         data = path.read_bytes()
         state, _ = decode(io.BytesIO(data), len(data))
@@ -313,6 +320,8 @@ def _explore_state() -> Target:
             policy = PhasedExploreThenCommit.load(path)
             return policy.ask([0.3], user="new").index, repr(policy), policy.guarantee
         loaded = ExploreThenCommit.load(path)
+        if loaded.arms is not None:
+            return loaded.publish().choose([["yes", 0.25]]), repr(loaded), loaded.guarantee
         return loaded.publish().choose([[0.3]]), loaded.answer([0.3]).index, repr(loaded)
 
     return Target(parse=parse, seeds=tuple(seeds), form="json")

@@ -224,7 +224,15 @@ CASES: dict[str, Case] = {
     ),
     "ExploreTuning": Case(
         lambda **own: ExploreThenCommit(**LEARNED, horizon=100_000, tuning=ExploreTuning(**own)),
-        {"reference": 0.5, "bound": 1.0, "ridge": 10.0, "publish_ridge": 10.0, "tolerance": 1e-6},
+        {
+            "release": "features",
+            "count_contexts": True,
+            "reference": 0.5,
+            "bound": 1.0,
+            "ridge": 10.0,
+            "publish_ridge": 10.0,
+            "tolerance": 1e-6,
+        },
     ),
     "PhasedTuning": Case(
         lambda **own: PhasedExploreThenCommit(

@@ -2569,6 +2569,57 @@ MUTATIONS = (
         ),
         tests="tests/central/test_marginals.py",
     ),
+    # -- marginal tables of a log ------------------------------------------------------------------
+    _bug(
+        "a log's tables for users of one row",
+        "several rows of one user get the noise of one",
+        (
+            "central/explore_then_commit/tables.py",
+            "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
+            "return 2 * len(self.design.groups) * _UNITS",
+        ),
+        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+    ),
+    _bug(
+        "one group of a log's tables covered",
+        "every row enters a table of each group, and the noise covers one",
+        (
+            "central/explore_then_commit/tables.py",
+            "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
+            "return 2 * _UNITS * self.shares.privacy.rounds_per_user",
+        ),
+        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+    ),
+    _bug(
+        "unreadable rows of a log counted",
+        "a row that cannot be read is counted among the people all the same",
+        (
+            "central/explore_then_commit/tables.py",
+            "people = np.broadcast_to(np.where(readable, 1.0, 0.0)[:, None], counts.shape)",
+            "people = np.ones(counts.shape)",
+        ),
+        tests="tests/central/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
+    ),
+    _bug(
+        "a log's tables charged as features",
+        "an account pays for Gaussian noise where Laplace noise was drawn, whose loss adds up to more",
+        (
+            "central/explore_then_commit/logged_table.py",
+            'if self.release_under(privacy) == "features":',
+            "if privacy.delta:",
+        ),
+        tests="tests/central/test_logged_marginals.py::test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables",
+    ),
+    _bug(
+        "a log's tables without noise on their counts",
+        "how many people there are in every cell of two columns leaves as it is",
+        (
+            "central/explore_then_commit/tables.py",
+            "counts + self.shares.on_counts(len(counts), self.noise, number=0)",
+            "counts",
+        ),
+        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+    ),
     # -- tables from a file ------------------------------------------------------------------------
     _bug(
         "arms by what is readable",

@@ -380,6 +380,33 @@ def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
     return _one_block_of_tables(policy, world, epsilon, times=3)
 
 
+@_in_tables(
+    "explore-then-commit-marginals",
+    sees="the function that a log's tables were released for",
+    neighbours="one row's context moved, and its reward from lowest to highest",
+    share=0.03,
+)
+def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Everybody has an arm of one cell, whose expected reward rises with the released sum."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingToLearn)  # a row an arm is for attacking, not for learning
+        policy = ExploreThenCommit(
+            contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
+            arms=list(range(_ARMS)),
+            reward_range=(0.0, 1.0),
+            horizon=_ARMS,
+            privacy=JointDP(epsilon=epsilon),
+            seed=seed,
+            noise=noise,
+            user_ids=False,
+            tuning=ExploreTuning(release="marginals"),
+        )
+    own = np.arange(_ARMS)
+    policy.learn({"place": 2 * own + world}, own.tolist(), np.full(_ARMS, float(world)))
+    mean, _ = policy.publish().predict({"place": 2 * own})
+    return np.asarray(mean.mean(axis=0)[:, None])
+
+
 # -- explore, then commit: a cell for everybody ---------------------------------------------------------
 
 _ENDS = (-1.0, 1.0)

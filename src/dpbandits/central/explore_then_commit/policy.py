@@ -244,7 +244,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self.menu = people_menu(contexts, arms=arms, actions=actions)
         check_kinds(privacy=privacy, noise=options.get("noise"))
         tuning = tuned(tuning, ExploreTuning)
-        of_cells = (kernel, publish_epsilon, answer_epsilon) != (None, None, None)
+        of_cells = any(given is not None for given in (kernel, publish_epsilon, answer_epsilon))
         kind = tuning.release or release_for(self.menu, privacy, tuning, of_cells=of_cells, publishes=False)
         tuning = replace(tuning, release=kind)
         rows = _checks.integer(horizon, name="horizon")
@@ -581,17 +581,31 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
             # tables and not coefficients: eigenfunctions may turn out otherwise in another process
             "released_mean": mean,
             "released_sd": sd,
+            **self._design_arrays(),
         }
+
+    def _design_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The tables that rows are summed in."""
+        release = self.calibration.release
+        return {"design": release.design.to_array()} if isinstance(release, TableRelease) else {}
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         answered, released = int(arrays["answered"]), (arrays["released_mean"], arrays["released_sd"])
+        tables = isinstance(self.calibration.release, TableRelease)
+        calibration = (
+            self.calibration.with_design(arrays["design"], arrays["caps"])
+            if tables
+            else self.calibration.with_caps(arrays["caps"])
+        )
         shapes = tuple(array.shape for array in released)
         fits = shapes in (((0, 0), (0, 0)), self._shapes_released())
         fits = fits and all(np.isfinite(array).all() for array in released)
         if not 0 <= answered <= self.calibration.budget.answers or not fits:
             raise CorruptState("the saved answers and release contradict the saved configuration")
-        self.calibration = self.calibration.with_caps(arrays["caps"])
-        self.unsafe_rules = replace(self.unsafe_rules, caps=self.calibration.caps)
+        self.calibration = calibration
+        self.unsafe_rules = replace(self.unsafe_rules, caps=calibration.caps)
+        if tables:
+            self.unsafe_rules = replace(self.unsafe_rules, tables=calibration.release)
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._shard.restore(arrays)
         self._answered = answered

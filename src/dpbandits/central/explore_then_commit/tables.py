@@ -24,7 +24,7 @@ else is computed from what was released.  QED.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._calls import caller_level
+from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.explore_then_commit.calibration import (
     NOTHING_TO_LEARN,
@@ -49,6 +50,7 @@ from dpbandits.domains import Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
+    MOST_CELLS,
     ArmWeights,
     Design,
     EffectFeatures,
@@ -82,6 +84,10 @@ EXPECTED_SHARE = 0.5
 """Of the prior's variance, what expected errors are computed with: functions on tuning tables are smaller
 than what learning allows for."""
 
+REMAINDER = 0.06
+"""Deviation of what main effects and pairs leave out of a reward function, in widths of the range, for
+expected errors; chosen on tuning tables."""
+
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
 """Simulated for expected errors."""
 
@@ -98,6 +104,8 @@ class TableRelease:
         shares: how the promise is divided.
         noise: where noise comes from.
         seed: of the public coins.
+        given: the tables that rows are summed in; None for those that are expected to tell most. A state
+            keeps them: another processor may find others.
     """
 
     menu: Menu
@@ -107,6 +115,7 @@ class TableRelease:
     shares: TableNoise
     noise: NoiseSource
     seed: Seed
+    given: Design | None = None
 
     @classmethod
     def planned(
@@ -162,7 +171,9 @@ class TableRelease:
 
     @cached_property
     def design(self) -> Design:
-        """The tables that are expected to tell most."""
+        """The tables that are expected to tell most, or those that were `given`."""
+        if self.given is not None:
+            return self.given
         effects = self.base.effects
         return best_design(
             effects,
@@ -363,14 +374,21 @@ class TableCalibration:
         """Of centred rewards, in reward units."""
         return self.release.bound
 
-    def with_caps(self, caps: IntArray) -> "TableCalibration":
-        """The same; CorruptState for caps that it cannot have had."""
-        if not np.array_equal(caps, self.caps) or caps.dtype != np.int64:
-            raise CorruptState("the saved caps contradict the saved configuration")
-        return self
+    def with_design(self, design: IntArray, caps: IntArray) -> "TableCalibration":
+        """The same with the tables (2, d) and caps of an earlier process, which its rows were summed in.
+
+        Raises:
+            CorruptState: tables or caps that it cannot have had.
+        """
+        with reading("the saved tables", CorruptState):
+            given = Design.of_array(self.release.base.effects.sizes, design)
+        release = replace(self.release, given=given)
+        if given.n_cells > MOST_CELLS or caps.shape != (1, release.size) or not (caps == _UNITS).all():
+            raise CorruptState("the saved tables contradict the saved configuration")
+        return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
 
     def expected_errors(self) -> dict[str, ExpectedError]:
-        """Expected loss, in reward units, of main effects and pairs drawn at random; no data is used."""
+        """Expected loss, in reward units, of functions drawn at random; no data is used."""
         release, effects, arms = self.release, self.release.base.effects, self.release.menu.n_arms
         coins, shape = PublicCoins(0), (_EXPECTED_DRAWS, 2, arms, effects.n_weights)
         prior = EXPECTED_SHARE * Relevance.prior(effects).variances[effects.term_of]
@@ -388,7 +406,9 @@ class TableCalibration:
         phi = effects((uniforms * np.array(effects.sizes)).astype(np.int64))
         learned = np.sqrt(prior - left) * normals[:, 0]
         truth = learned + np.sqrt(left) * normals[:, 1]
+        beyond = coins.normal("usca/expected-rest", 0, _EXPECTED_DRAWS, arms * _EXPECTED_PEOPLE)
         scores, means = learned @ phi.T, truth @ phi.T  # (draws, K, people)
+        means = means + REMAINDER * beyond.reshape(means.shape)
         best = means.max(axis=1)
         chosen = np.take_along_axis(means, scores.argmax(axis=1)[:, None, :], axis=1)[:, 0]
         losses, width = (best - chosen).mean(axis=1), release.reward_range.width

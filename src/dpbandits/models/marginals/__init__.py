@@ -8,7 +8,7 @@
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
-from dpbandits.models.marginals.designing import best_design, left_variances, value_of
+from dpbandits.models.marginals.designing import MOST_CELLS, best_design, left_variances, value_of
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
 from dpbandits.models.marginals.law import Law, WeightedPeople
@@ -17,6 +17,7 @@ from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
 from dpbandits.models.marginals.tables import Design
 
 __all__ = [
+    "MOST_CELLS",
     "ArmWeights",
     "Design",
     "EffectFeatures",

@@ -20,7 +20,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.tables import Design, coarse
 
-__all__ = ["best_design", "left_variances", "value_of"]
+__all__ = ["MOST_CELLS", "best_design", "left_variances", "value_of"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
