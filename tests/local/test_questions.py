@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local import Client, PublishedArms, Server, Spec
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
+from dpbandits.local import Client, PublishedArms, Server, SourceClient, SourceSpec, Spec
+from dpbandits.local.learners import learner_for
+from dpbandits.local.learners.evidence import SourceEvidence
+from dpbandits.models.trees.messages import Gaussians
+from dpbandits.policy.coins import PublicCoins
 
 
 def spec_of(dim=2, *, n_arms=3, epsilon=1.0, **own):
@@ -261,3 +266,95 @@ def test_old_specs_keep_their_digests_and_the_default_follows_the_columns():
     assert Spec(domain=box, n_arms=2, privacy=privacy, arms="user").learner == "smooth"
     many = dpb.Box(low=[0.0] * 8, high=[1.0] * 8)
     assert Spec(domain=many, n_arms=2, privacy=privacy).learner == "smooth"
+
+
+def fed_source(target, n, rng):
+    """A source's contract and its server, after n people whose arms were pulled at random."""
+    source = SourceSpec(
+        target=target,
+        name="last year",
+        n_users=n,
+        privacy=dpb.LocalDP(epsilon=8.0),
+        propensities=(0.5, 0.5),
+        looks=False,
+    )
+    server, client = Server(source.reports), SourceClient(source.reports, budget=1e9)
+    published = server.publish()
+    for context, arm in zip(rng.random((n, 1)), rng.integers(2, size=n).tolist(), strict=True):
+        client.observe(published, context, arm)
+        reward = rng.random() < (0.9 if arm == (context[0] > 0.4) else 0.1)
+        server.absorb([client.report(float(reward))])
+    return source, server
+
+
+def test_a_source_starts_the_learner_and_is_kept_with_it():
+    """500 people of a source at epsilon 8: fails for a correct learner with probability far below 1e-6."""
+    target, rng = spec_of(1, n_arms=2, reports_per_version=50), np.random.default_rng(6)
+    source, theirs = fed_source(target, 500, rng)
+    server = Server(target)
+    before = server.publish()
+    after = server.attach(source, theirs)
+    assert after.version == before.version + 1
+    assert after.recommend_batch(target, [[0.1], [0.25], [0.6], [0.9]]) == (0, 0, 1, 1)
+    restored = Server.restore(target, server.to_arrays())
+    assert same(restored.to_arrays(), server.to_arrays())
+    client = Client(target, budget=1e9)
+    for _ in range(3):
+        reports = reports_of(client, server.publish(), 50, rng)
+        server.absorb(reports)
+        restored.publish()
+        restored.absorb(reports)
+    assert restored.publish().lineage(target) == server.publish().lineage(target)
+
+
+def test_a_source_whose_rewards_are_others_is_dropped_once_reports_say_so():
+    target, rng = spec_of(1, n_arms=2, epsilon=8.0, reports_per_version=50), np.random.default_rng(7)
+    learner = learner_for(target)
+    partition = target.partition()
+    for _ in range(3):
+        partition.split(partition.leaves)
+    shape = (partition.n_nodes, 2)
+    precision, moment = np.zeros(shape), np.zeros(shape)
+    right = partition.low[partition.leaves, 0] >= 0.5
+    precision[partition.leaves] = 1000.0
+    wrong = np.where(right[:, None] == (np.arange(2) == 0), 0.9, 0.1)  # the other way round
+    moment[partition.leaves] = 1000.0 * wrong
+    evidence = SourceEvidence(partition=partition, local=Gaussians(precision, moment))
+    learner.attach("liar", evidence)
+    assert learner.doubts == {"liar": 0.0}
+    coins, (mechanism,) = PublicCoins(1), target.counted_by(learner.publish(target, 0, PublicCoins(1)))
+    for version in range(40):
+        published = learner.publish(target, version, coins)
+        places = rng.integers(target.grid.size, size=50)
+        best = (target.grid.centres[places, 0] > 0.5) == (np.asarray(published.arms)[places] == 1)
+        cells, signs = answers(published, places, rng.random(50) < np.where(best, 0.9, 0.1))
+        sums = mechanism.simulate(*signs_by_cell(cells, signs, mechanism.n_cells), rng)
+        learner.count(target, published, [[(mechanism, sums, 50)]])
+        learner.refine()
+    assert learner.doubts["liar"] >= 1.0
+    ours = learner.estimate(target, published)
+    assert ours.predict(target, [[0.1], [0.9]])[0].argmax(axis=1).tolist() == [0, 1]
+
+
+def test_what_a_target_of_questions_refuses():
+    target = spec_of(1, n_arms=2)
+    server = Server(target)
+    with pytest.raises(ProtocolError, match="no bins"):
+        server.evidence()
+    tree = Spec(**(vars_of(target) | {"learner": "tree", "seed": 5}))
+    named = server.attach_target("other", Server(tree))
+    assert named.version == 1
+    learner = learner_for(target)
+    partition = target.partition()
+    bad = SourceEvidence(partition=partition, local=Gaussians(np.full((1, 2), np.nan), np.zeros((1, 2))))
+    with pytest.raises(InvalidParameter, match="not finite"):
+        learner.attach("bad", bad)
+    wide = SourceEvidence(partition=partition, local=Gaussians.silent((1, 3)))
+    with pytest.raises(InvalidParameter, match="columns or arms"):
+        learner.attach("wide", wide)
+    assert learner.doubts == {}
+
+
+def vars_of(spec):
+    """What a spec over a box was built of."""
+    return {"domain": spec.domain, "n_arms": spec.n_arms, "privacy": spec.privacy}

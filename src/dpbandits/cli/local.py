@@ -69,7 +69,7 @@ def simulate_command(
     ] = None,
     learner: Annotated[
         Learner | None,
-        Option(help="By default questions, tree where there are sources; both of ma2025 are published."),
+        Option(help="By default questions, or smooth of many columns; both of ma2025 are published."),
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
@@ -94,6 +94,7 @@ def simulate_command(
 
     from dpbandits.lab.evaluation.summary import Estimate
     from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
+    from dpbandits.local.contract.sources import LEARN_FROM_SOURCES
     from dpbandits.local.contract.spec import PUBLISHED, Spec
     from dpbandits.privacy.definitions import LocalDP
 
@@ -111,9 +112,10 @@ def simulate_command(
         lacks = "--users" if users is None else "--epsilon"
         raise InvalidParameter(f"pass {lacks}, or --data with a .toml file that says it")
     sources = [_source(text, one) for text in source or ()]
-    learner = learner or ("tree" if sources else None)
-    if sources and learner not in ("tree", *PUBLISHED):
-        raise InvalidParameter("source: only the learners tree, ma2025 and ma2025-printed learn from sources")
+    learner = learner or ("questions" if sources else None)
+    if sources and learner not in (*LEARN_FROM_SOURCES, *PUBLISHED):
+        learners = "questions, tree, ma2025 and ma2025-printed"
+        raise InvalidParameter(f"source: only the learners {learners} learn from sources")
     published = learner in PUBLISHED
     slow = learner not in (None, "questions", "smooth", "tree")
     spec = Spec(

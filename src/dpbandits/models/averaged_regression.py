@@ -85,6 +85,15 @@ class AveragedRegression:
             law = self._prior[place] * np.exp(scores - scores.max())
             self.laws[place] = law / law.sum()
 
+    def log_evidence(self, told: FloatArray) -> float:
+        """Of what precision and moment (K F, K F + 1) tell, under the present laws, but for a constant."""
+        scale, moment = self._scale, told[:, -1]
+        scaled = told[:, :-1] * scale[:, None] * scale
+        scaled[np.diag_indices_from(scaled)] += 1.0
+        factor = cholesky(scaled, lower=True, check_finite=False, overwrite_a=True)
+        half = solve_triangular(factor, scale * moment, lower=True, check_finite=False)
+        return float(0.5 * half @ half - np.log(np.diag(factor)).sum())
+
     def renew(self) -> None:
         """Take everything into the posterior."""
         self._used_precision, self._used_moment = self.precision.copy(), self.moment.copy()

@@ -17,9 +17,10 @@ from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.sources import SourceArms, SourceSpec
 from dpbandits.local.contract.spec import PUBLISHED, Spec
-from dpbandits.local.learners.base import BinLearner, VersionSums
+from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.published.ma2025 import Ma2025Rule
@@ -93,7 +94,7 @@ def simulate_transfer(
     """Run a target that has sources.
 
     Args:
-        spec: of the target; learner `tree`, or one of Ma2025 for its Algorithm 3.
+        spec: of the target; learner `questions` or `tree`, or one of Ma2025 for its Algorithm 3.
         world: the target's people.
         sources: in the order in which they come; without any this is `simulate`.
         n_users: target users.
@@ -113,10 +114,11 @@ def simulate_transfer(
         )
     published, feeds = spec.learner in PUBLISHED, []
     if published:
-        rule: BinLearner = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
+        rule: Any = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
     else:
-        rule = tree = _tree(spec)
-        tree.skip = skip
+        rule = tree = learner_for(spec) if spec.asks else _tree(spec)
+        if not spec.asks:
+            tree.skip = skip
         feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
         for feed in feeds:
             feed.give(tree, seen=0)
@@ -142,7 +144,7 @@ def simulate_transfer(
 def _tree(spec: Spec) -> TransferTree:
     tree = learner_for(spec)
     if not isinstance(tree, TransferTree):
-        raise InvalidParameter("learner: only 'tree' and Ma2025's learn from sources")
+        raise InvalidParameter("learner: only 'questions', 'tree' and Ma2025's learn from sources")
     return tree
 
 
@@ -220,7 +222,7 @@ class SourceFeed:
         self._coins = PublicCoins(self.spec.reports.seed)
         self._sent = self._version = 0
 
-    def give(self, tree: TransferTree, *, seen: int) -> None:
+    def give(self, tree: TransferTree | QuestionLearner, *, seen: int) -> None:
         """Let the source's people report who are due when the target has seen so many users."""
         one = self._one
         share = 1.0 if one.span == 0 else min(1.0, max(0, seen - one.start) / one.span)

@@ -31,7 +31,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports.mechanism import MAX_CELLS
 
-__all__ = ["SourceArms", "SourceSpec", "source_depth"]
+__all__ = ["LEARN_FROM_SOURCES", "SourceArms", "SourceSpec", "source_depth"]
 
 SourceArms = Literal["behaviour", "server"]
 
@@ -41,6 +41,9 @@ SourceArms = Literal["behaviour", "server"]
 _DEEPEST = 1.0
 
 _LONGEST_NAME = 200
+
+LEARN_FROM_SOURCES = ("questions", "tree")
+"""Learners of targets."""
 
 # sigma_0 of `TreeConstants`.
 _CHILD_SD = 0.5
@@ -96,9 +99,10 @@ class SourceSpec(Written):
             raise InvalidParameter(f"target: expected a Spec, got {type(self.target).__name__}")
         if self.target.tie != "first":
             raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
-        if self.target.learner != "tree":
+        if self.target.learner not in LEARN_FROM_SOURCES:
             raise InvalidParameter(
-                "target: only the learner 'tree' learns from sources: build its Spec with learner='tree'"
+                "target: only the learners 'questions' and 'tree' learn from sources: build its Spec with "
+                "learner='questions'"
             )
         name: object = self.name  # of any type, where the spec comes from a file
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):

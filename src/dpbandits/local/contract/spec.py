@@ -101,10 +101,10 @@ class Spec(Contract[PublishedArms]):
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
-            `smooth`, `tree` (the one that sources can start), `eliminate`, `ma2025-printed` (as published),
-            `ma2025` (with what its authors' code adds), or `explore` (bins fixed, arms random: what sources
-            of other targets do). None: `questions` where the server assigns arms and a grid has room for
-            the columns (`local.contract.questions.Grid`), else `smooth`.
+            `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
+            code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
+            start `questions` and `tree`. None: `questions` where the server assigns arms and a grid has room
+            for the columns (`local.contract.questions.Grid`), else `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides

@@ -16,6 +16,14 @@ functional (one step of the power method, restricted to signs).
 alone; every functional rests on it, so all are computed anew when it has been learned anew. With several
 parts, the counts of the parts are further means under p.
 
+**Sources** (`attach`). What another crowd's bins say of an arm's mean reward there (`learners.evidence`)
+is a linear functional of w too: the mean of psi over the bin, under p. A source may be off: its rewards
+are taken to be psi (w + c d), d of the prior's own law, and c is the candidate of
+`learners.transfer.DOUBTS` in whose light the target's own reports are likeliest, each further one having
+to overcome odds of e. With d integrated out a source's precision A and moment b become (1 + c^2 A S)^-1 A
+and (1 + c^2 A S)^-1 b, S the prior variances. A behaviour policy that looks at the context inside a bin
+adds the tree's own spread to the variance of every bin.
+
 **Cost.** A version costs what its arms and signs cost; everything is looked at again after every n = 1.3^k
 reports, so a report costs the same, however many came before. What versions asked is kept for the last
 2,048 of them; older ones stay as they were last seen.
@@ -24,6 +32,7 @@ Privacy: post-processing of reports; what devices are asked does not touch their
 `local.contract.questions`. Source: this library.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -34,13 +43,18 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import IncompatibleState
+from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local.contract.questions import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import Counted, grouped_estimate, raised_variance
+from dpbandits.local.learners.base import Counted, child_spread, grouped_estimate, raised_variance
+from dpbandits.local.learners.evidence import SourceEvidence
+from dpbandits.local.learners.transfer import DOUBTS, STEP_COST
+from dpbandits.local.learners.tree import TreeConstants
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
 from dpbandits.models.grid_density import GridDensity
+from dpbandits.models.trees.messages import Gaussians
+from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import Moments
 
@@ -55,6 +69,8 @@ _GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
 # Reports that a product is taken to have had before any came, and reports per unit of its variance: arms
 # explore a product once reports can tell of it.
 _HEAD_START, _TOLD = 200, 16.0
+
+_CHILD_SD = TreeConstants().child_sd
 
 _LAW = ("weights", "factor", "variance")
 """What is kept of the law of contexts."""
@@ -172,6 +188,7 @@ class QuestionLearner:
         self._counts = _Told(grid.size, spec.n_parts)
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
         self._parts = self._density.boxes(self._centres, spec.n_parts)
+        self._sources: dict[str, _Source] = {}
         self.reports, self._renewed, self._looked = 0, 0, 0
         even = np.array(1.0 / spec.n_parts)
         self._tells = 1.0 / float(spec.mechanism_for(spec.n_parts).moments.signed_variance(even))
@@ -268,6 +285,40 @@ class QuestionLearner:
         """See `Learner.follow`: what was published is kept with its reports."""
         self.refine()
 
+    @property
+    def doubts(self) -> dict[str, float]:
+        """How far every source is believed to be off; infinity: dropped."""
+        return {name: source.doubt for name, source in self._sources.items()}
+
+    def check(self, evidence: SourceEvidence) -> None:
+        """Refuse evidence that cannot be attached.
+
+        Raises:
+            InvalidParameter: it is of another number of columns or arms, of another tie rule, or not finite.
+        """
+        theirs, local = evidence.partition, evidence.local
+        shape = (theirs.n_nodes, self.n_arms)
+        if theirs.dim != self._centres.shape[1] or {local.precision.shape, local.moment.shape} != {shape}:
+            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
+        if theirs.tie != "first":
+            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
+            raise InvalidParameter("attach: the evidence is not finite")
+
+    def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
+        """Add a source, or replace what it said before, and look at everything again.
+
+        Args: as for `TransferTree.attach`; raises as `check` does.
+        """
+        self.check(evidence)
+        before = self._sources.get(name)
+        self._sources[name] = _Source(evidence, least_doubt, 0.0 if before is None else before.doubt)
+        self._look_again()
+        self._renewed = self.reports
+
+    def jump_start(self) -> None:
+        """Nothing is left to do: `attach` has looked at everything."""
+
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
         """See `Server.estimate`: the same in all of a cell of the grid."""
         bounds = spec.reward_range
@@ -286,6 +337,8 @@ class QuestionLearner:
         model = {f"model.{name}": getattr(self._model, name) for name in self._model.kept}
         law = {f"law.{name}": np.asarray(getattr(self._density, name)) for name in _LAW}
         old = {"old.precision": self._old[0], "old.moment": self._old[1], "parts": self._parts}
+        for index, (name, source) in enumerate(self._sources.items()):
+            arrays |= source.to_arrays(f"source.{index}", name)
         return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -308,6 +361,13 @@ class QuestionLearner:
         self._old = arrays["old.precision"].copy(), arrays["old.moment"].copy()
         self._parts = arrays["parts"].copy()
         self.reports, self._renewed, self._looked = arrays["reports"].tolist()
+        self._sources = {}
+        for index in itertools.count():
+            if f"source.{index}.name" not in arrays:
+                break
+            name, source = _Source.read(arrays, f"source.{index}", dim=self._centres.shape[1])
+            self.check(source.evidence)
+            self._sources[name] = source
         self._model.restored()
         self._density.look()
 
@@ -386,10 +446,28 @@ class QuestionLearner:
         self._model.precision[:], self._model.moment[:] = self._old
         if len(rewards):
             self._model.tell(*self._functionals(rewards))
+        if self._sources:
+            self._hear_sources()
         self._model.learn_laws()
         self._model.renew()
         self._parts = self._density.boxes(self._centres, self.n_parts)
         self._looked = self.reports
+
+    def _hear_sources(self) -> None:
+        """Add what sources say, each discounted so that own reports are likeliest in its light."""
+        model, values, p = self._model, self._model.features.values, self._density.p
+        own = np.concatenate([model.precision, model.moment[:, None]], axis=1)
+        scale = np.tile(model.variances, self.n_arms)
+        told = {name: one.told(self._centres, values, p) for name, one in self._sources.items()}
+        heard = {name: _discounted(told[name], scale, one.doubt) for name, one in self._sources.items()}
+        for name, source in self._sources.items():
+            others = sum((one for other, one in heard.items() if other != name), np.zeros_like(own))
+            found = [others + _discounted(told[name], scale, doubt) for doubt in DOUBTS]
+            scores = [model.log_evidence(own + one) - model.log_evidence(one) for one in found]
+            best = int(np.argmax(np.array(scores) - STEP_COST * np.arange(len(DOUBTS))))
+            source.doubt, heard[name] = DOUBTS[best], found[best] - others
+        whole = own + sum(heard.values())
+        model.precision[:], model.moment[:] = whole[:, :-1], whole[:, -1]
 
     def _learn_places(self) -> None:
         functions, means, precisions = [], [], []
@@ -403,6 +481,73 @@ class QuestionLearner:
                 precisions.append((told.n[:, None] / (share * own + (1.0 - share) * others)).ravel())
         if functions:
             self._density.learn(*(np.concatenate(one) for one in (functions, means, precisions)))
+
+
+def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatArray:
+    """(K F, K F + 1) precision and moment once doubted, see the module; `variances` (K F,) of the weights."""
+    if math.isinf(doubt):
+        return np.zeros_like(told)
+    spread = np.eye(len(told)) + doubt**2 * told[:, :-1] * variances
+    solved = np.linalg.solve(spread, told) if doubt else told.copy()
+    solved[:, :-1] = (solved[:, :-1] + solved[:, :-1].T) / 2.0
+    return np.asarray(solved, dtype=np.float64)
+
+
+class _Source:
+    """What another crowd says, and how far it is believed to be off.
+
+    Attributes:
+        evidence: of its bins.
+        least_doubt: deviation within every bin, in units of the tree's spread.
+        doubt: c, see the module.
+    """
+
+    def __init__(self, evidence: SourceEvidence, least_doubt: float, doubt: float) -> None:
+        self.evidence, self.least_doubt, self.doubt = evidence, least_doubt, doubt
+        # Bins of another target may grow: what it said was about those there were.
+        self._splits = list(evidence.partition.splits[: (len(evidence.local.precision) - 1) // 2])
+
+    def told(self, centres: FloatArray, values: FloatArray, p: FloatArray) -> FloatArray:
+        """(K F, K F + 1) precision and moment of the weights, at a grid's features (G, F) and law (G,)."""
+        partition, local = self.evidence.partition, self.evidence.local
+        nodes = np.flatnonzero((local.precision > 0.0).any(axis=1))
+        low, high = partition.low[nodes, None], partition.high[nodes, None]
+        inside = ((centres >= low) & (centres < high)).all(axis=2) * p
+        empty = ~inside.any(axis=1)  # a bin between the cells' middles: the nearest cell stands for it
+        middle = (low[empty] + high[empty]) / 2.0
+        inside[empty, ((centres - middle) ** 2).sum(axis=2).argmin(axis=1)] = 1.0
+        rows = (inside / inside.sum(axis=1, keepdims=True)) @ values
+        spread = self.least_doubt * child_spread(_CHILD_SD, partition.depth[nodes], partition.dim)
+        precision = local.precision[nodes]
+        safe = np.where(precision > 0.0, precision, 1.0)
+        kept = precision / (1.0 + precision * spread[:, None] ** 2)
+        means = kept * (local.moment[nodes] / safe - 0.5)
+        n_arms, size = precision.shape[1], rows.shape[1]
+        whole = np.zeros((n_arms * size, n_arms * size + 1))
+        for arm in range(n_arms):
+            at = slice(arm * size, (arm + 1) * size)
+            whole[at, at] = (rows * kept[:, arm, None]).T @ rows
+        whole[:, -1] = (means.T @ rows).ravel()
+        return whole
+
+    def to_arrays(self, prefix: str, name: str) -> dict[str, NDArray[Any]]:
+        """As `TransferTree` keeps its sources."""
+        return {
+            f"{prefix}.name": np.frombuffer(name.encode(), dtype=np.uint8),
+            f"{prefix}.splits": np.array(self._splits, dtype=np.int64),
+            f"{prefix}.precision": self.evidence.local.precision,
+            f"{prefix}.moment": self.evidence.local.moment,
+            f"{prefix}.doubts": np.array([self.least_doubt, self.doubt]),
+        }
+
+    @classmethod
+    def read(cls, arrays: Mapping[str, NDArray[Any]], prefix: str, *, dim: int) -> "tuple[str, _Source]":
+        """What `to_arrays` wrote."""
+        partition = DyadicPartition(dim=dim, splits=arrays[f"{prefix}.splits"].tolist())
+        local = Gaussians(arrays[f"{prefix}.precision"], arrays[f"{prefix}.moment"])
+        evidence = SourceEvidence(partition=partition, local=local)
+        name = arrays[f"{prefix}.name"].tobytes().decode()
+        return name, cls(evidence, *arrays[f"{prefix}.doubts"].tolist())
 
 
 def _by_membership(moments: Moments) -> tuple[FloatArray, FloatArray]:

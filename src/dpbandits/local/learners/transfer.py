@@ -45,13 +45,13 @@ from dpbandits.models.trees.messages import (
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import tree_levels
 
-__all__ = ["DOUBTS", "TransferTree"]
+__all__ = ["DOUBTS", "STEP_COST", "TransferTree"]
 
 DOUBTS = (0.0, 0.125, 0.25, 0.5, 1.0, math.inf)
 """Candidates for c, how far a source is off in units of the tree's own spread; infinity: not believed."""
 
 # Log odds that each step up the candidates must overcome: a source is trusted until the data speak.
-_STEP_COST = 1.0
+STEP_COST = 1.0
 
 # Sources are weighed and their evidence placed anew when this share of reports has come in since.
 _REFRESH = 0.02
@@ -194,7 +194,7 @@ class TransferTree(TreeRule):
             precision = both / (noise + loose[:, None] * (mean - self.constants.prior_mean) ** 2)
             observed = Gaussians(precision, precision * (own.moment / mine - mean))
             variances = {"root_variance": _FACTORS * scale[0], "variance": _FACTORS[:, None] * scale}
-            score = log_evidence(self.partition, observed, **variances) - _STEP_COST * np.arange(len(DOUBTS))
+            score = log_evidence(self.partition, observed, **variances) - STEP_COST * np.arange(len(DOUBTS))
             source.doubt = DOUBTS[int(np.argmax(score))]
 
     def _place(self) -> None:

@@ -266,7 +266,7 @@ class Server(Held, Generic[PublishedT]):
         self._targets[name] = target
         return self._started(rule, published)
 
-    def check_target(self, name: str, target: Spec) -> TransferTree:
+    def check_target(self, name: str, target: Spec) -> TransferTree | QuestionLearner:
         """Refuse what `attach_target` refuses, and change nothing."""
         mine, rule = bins_spec(self), self._transfer_rule()
         label: object = name
@@ -300,7 +300,7 @@ class Server(Held, Generic[PublishedT]):
         self._check_source(source, sums)
         return sums
 
-    def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree:
+    def _check_source(self, source: "SourceSpec", sums: SourceSums) -> TransferTree | QuestionLearner:
         if source.target != bins_spec(self):
             raise IncompatibleState("attach: the source belongs to another target")
         rule = self._transfer_rule()
@@ -331,7 +331,13 @@ class Server(Held, Generic[PublishedT]):
     @in_turn
     def evidence(self) -> SourceEvidence:
         """What this target's own reports say, for other targets."""
-        return self._transfer_rule().evidence()
+        rule = self._transfer_rule()
+        if isinstance(rule, QuestionLearner):
+            raise ProtocolError(
+                "the learner 'questions' has no bins whose evidence it could pass on: build this target's "
+                "Spec with learner='tree'"
+            )
+        return rule.evidence()
 
     @in_turn
     def estimate(self) -> PublishedT:
@@ -488,7 +494,7 @@ class Server(Held, Generic[PublishedT]):
         self.changes += 1
         return tally
 
-    def _started(self, rule: TransferTree, published: PublishedT | None) -> PublishedT:
+    def _started(self, rule: TransferTree | QuestionLearner, published: PublishedT | None) -> PublishedT:
         """A new version of a tree that was told something."""
         if published is None:
             rule.jump_start()
@@ -523,13 +529,16 @@ class Server(Held, Generic[PublishedT]):
             return []
         return [one for one in self._counts.versions if one < number - self.spec.window]
 
-    def _transfer_rule(self) -> TransferTree:
-        if not isinstance(self._learner, TransferTree) or self._learner.partition.tie != "first":
+    def _transfer_rule(self) -> TransferTree | QuestionLearner:
+        rule: object = self._learner
+        if isinstance(rule, QuestionLearner):
+            return rule
+        if not isinstance(rule, TransferTree) or rule.partition.tie != "first":
             raise ProtocolError(
-                "only the learner 'tree' with tie 'first' learns from sources: build the Spec with "
-                "learner='tree'"
+                "only the learners 'questions' and 'tree', with tie 'first', learn from sources: build the "
+                "Spec with learner='questions'"
             )
-        return self._learner
+        return rule
 
     def _look_at(self, counted: Counted) -> None:
         """Keep how odd these reports are: of all, and of each of the last times that any were learned."""

@@ -78,6 +78,37 @@ CASES = {
     "streamed": TransferCase(text="5,000 at epsilon 8, during the first half", n_users=5000, span=5000),
     "shifted": TransferCase(text="5,000 at epsilon 8 with other arms' rewards", n_users=5000, shifted=True),
     "two-targets": TransferCase(text="two targets of 10,000 that share", targets=2),
+    "questions-none": TransferCase(text="no source, learner `questions`", policy="questions"),
+    "questions-good": TransferCase(text="`questions`, 5,000 at epsilon 8", policy="questions", n_users=5000),
+    "questions-harmful": TransferCase(
+        text="`questions`, 5,000 at epsilon .5, gamma 5, avoiding the best arm",
+        policy="questions",
+        n_users=5000,
+        epsilon=0.5,
+        gamma=5.0,
+        kappa=0.1,
+        behaviour="avoid-best",
+    ),
+    "questions-weak-server": TransferCase(
+        text="`questions`, 5,000 at epsilon 1, arms by its server",
+        policy="questions",
+        n_users=5000,
+        epsilon=1.0,
+        arms="server",
+    ),
+    "questions-avoiding": TransferCase(
+        text="`questions`, 5,000 at epsilon 8, avoiding the best arm",
+        policy="questions",
+        n_users=5000,
+        kappa=0.1,
+        behaviour="avoid-best",
+    ),
+    "questions-shifted": TransferCase(
+        text="`questions`, 5,000 at epsilon 8 with other arms' rewards",
+        policy="questions",
+        n_users=5000,
+        shifted=True,
+    ),
     "published-none": TransferCase(text="Algorithm 2 as printed", policy="ma2025", floating=True),
     "published-good": TransferCase(
         text="Algorithm 3 as printed, 5,000 at epsilon 8", policy="ma2025", n_users=5000, floating=True
