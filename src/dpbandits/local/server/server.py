@@ -24,6 +24,7 @@ from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
+from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
 from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
