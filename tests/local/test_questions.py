@@ -9,7 +9,8 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
+from dpbandits.lab.evaluation.crowds import answers, signs_by_cell, simulate
+from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Client, PublishedArms, Server, SourceClient, SourceSpec, Spec
 from dpbandits.local.learners import learner_for
 from dpbandits.local.learners.evidence import SourceEvidence
@@ -150,6 +151,30 @@ def test_what_a_spec_of_questions_cannot_be(own, said):
         Server(spec_of(**own))
 
 
+def test_a_simulated_crowd_is_watched_and_has_no_floating_noise():
+    spec, one = spec_of(2, reports_per_version=50), world("ma")
+    found = simulate(
+        spec, one, n_users=200, seed=1, snapshots=(100,), watched=np.array([[0.1, 0.2], [0.9, 0.9]])
+    )
+    assert found.shares.shape == (4, 2, 3)
+    assert (found.shares.sum(axis=2) == 1.0).all()
+    assert [(seen, splits, len(arms)) for seen, splits, arms in found.snapshots] == [
+        (100, (), spec.grid.size)
+    ]
+    assert found.bins == spec.grid.size
+    with pytest.raises(InvalidParameter, match="floating"):
+        simulate(spec, one, n_users=200, seed=1, floating=True)
+
+
+def test_the_memory_of_many_arms_is_bounded():
+    spec = spec_of(1, n_arms=256)
+    server, client = Server(spec), Client(spec, budget=1e9)
+    published = server.publish()
+    client.choose(published, [0.3])
+    assert server.absorb([client.report(1.0)]).accepted == 1
+    assert sum(array.nbytes for array in server.to_arrays().values()) < 150e6
+
+
 def test_a_category_has_its_own_cells():
     people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["a", "b", "c"]))
     spec = Spec(contexts=people, arms=["x", "y"], privacy=dpb.LocalDP(epsilon=1), learner="questions")
@@ -264,6 +289,7 @@ def test_old_specs_keep_their_digests_and_the_default_follows_the_columns():
     assert Spec.from_json(smooth.to_json()).digest == smooth.digest
     assert Spec(domain=box, n_arms=2, privacy=privacy).learner == "questions"
     assert Spec(domain=box, n_arms=2, privacy=privacy, arms="user").learner == "smooth"
+    assert Spec(domain=box, n_arms=13, privacy=privacy).learner == "smooth"
     many = dpb.Box(low=[0.0] * 8, high=[1.0] * 8)
     assert Spec(domain=many, n_arms=2, privacy=privacy).learner == "smooth"
 

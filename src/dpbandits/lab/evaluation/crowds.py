@@ -227,6 +227,10 @@ class Crowd:
             world = people_of(world)
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
+        if floating and spec.asks:
+            raise InvalidParameter(
+                "floating: the paper's noise is of bins, and the learner 'questions' has none"
+            )
         self.spec, self._floating = spec, floating
         people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
         self._contexts, self._means = world.draw(n_users, people)
@@ -329,6 +333,9 @@ class Crowd:
         at = self._nodes[people]
         mean = self._lose(np.asarray(published.arms)[at], people)
         self._look(people.start, (), cast(QuestionLearner, self.rule).leading)
+        if self._watched is not None:
+            watched = np.asarray(published.arms)[self.spec.grid.locate(self._watched)]
+            self._shares.append(np.eye(self.spec.n_arms)[watched])
         cells, signs = answers(published, at, self._luck[people, 0] < mean)
         self.rule.count(self.spec, published, self._counted(published, cells, signs, people))
         self.rule.refine()

@@ -61,12 +61,15 @@ from dpbandits.local.contract.reports import PublishedArms, read_only
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
 
-__all__ = ["MOST_PARTS", "About", "Grid", "PublishedQuestions", "fits_a_grid"]
+__all__ = ["MOST_ASKED", "MOST_PARTS", "About", "Grid", "PublishedQuestions", "fits_a_grid"]
 
 About = Literal["reward", "place"]
 
 MOST_PARTS = 16
 """Parts C of a version at most: more add little below epsilon = 5, and lengthen a version."""
+
+MOST_ASKED = 12
+"""Arms up to which a spec takes the learner of questions by itself; with more its model is coarse."""
 
 MOST_CELLS = 1400
 """Cells of a grid at most: a version of three columns, five arms and 16 parts then has 2 KB."""
@@ -121,10 +124,14 @@ class Grid:
 
     def locate(self, points: FloatArray) -> IntArray:
         """(n,) cells of points (n, dim) of the unit cube."""
-        sizes = np.array(self.sizes)
-        places = np.minimum((points * sizes).astype(np.int64), sizes - 1)
-        strides = np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
-        return np.asarray(places @ strides)
+        sizes, strides = self._steps
+        return np.asarray(np.minimum((points * sizes).astype(np.int64), sizes - 1) @ strides)
+
+    @cached_property
+    def _steps(self) -> tuple[IntArray, IntArray]:
+        """(dim,) cells along every column, and how far apart neighbours along it are numbered."""
+        sizes = np.array(self.sizes, dtype=np.int64)
+        return sizes, np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
 
 
 def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:

@@ -20,7 +20,13 @@ from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local.contract.people import DeviceMenu, offered
-from dpbandits.local.contract.questions import MOST_PARTS, Grid, PublishedQuestions, fits_a_grid
+from dpbandits.local.contract.questions import (
+    MOST_ASKED,
+    MOST_PARTS,
+    Grid,
+    PublishedQuestions,
+    fits_a_grid,
+)
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -103,8 +109,8 @@ class Spec(Contract[PublishedArms]):
         learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
-            start `questions` and `tree`. None: `questions` where the server assigns arms and a grid has room
-            for the columns (`local.contract.questions.Grid`), else `smooth`.
+            start `questions` and `tree`. None: `questions` where the server assigns arms, at most 12, and a
+            grid has room for the columns (`local.contract.questions.Grid`), else `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -182,7 +188,8 @@ class Spec(Contract[PublishedArms]):
         integer(self.seed, name="seed", minimum=0)
         _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         if self.learner is None:
-            asks = self.arms == "server" and fits_a_grid(self.dim, self.codes)
+            few = self.n_arms <= MOST_ASKED
+            asks = self.arms == "server" and few and fits_a_grid(self.dim, self.codes)
             assign(self, learner="questions" if asks else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self.constants, CONSTANTS[self.learner])
@@ -382,10 +389,9 @@ class Spec(Contract[PublishedArms]):
         """
         published.lineage(self)
         point, clipped = self._point(context)
-        unit = np.full(self.dim, 0.5)
-        if point is not None:
-            low, high = self.domain.low, self.domain.high
-            unit = np.clip((point - low) / (high - low), 0.0, 1.0)
+        low, high = self.domain.low, self.domain.high
+        # A point lies inside, so that no rounding takes it out of the cube.
+        unit = np.full(self.dim, 0.5) if point is None else (point - low) / (high - low)
         turned = silent = False
         leaf = cell = int(self.located(published, unit[None])[0])
         if isinstance(published, PublishedQuestions):

@@ -62,6 +62,9 @@ __all__ = ["QuestionConstants", "QuestionLearner"]
 
 _FEATURES, _PLACE_FEATURES = 64, 144
 
+# The posterior's memory grows with the square of the weights of all arms: many arms have fewer features each.
+_MOST_WEIGHTS, _FEWEST_FEATURES = 768, 8
+
 # Everything is computed anew when reports have grown by this factor, from the first look on; the posterior by
 # the smaller one.
 _GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
@@ -179,7 +182,8 @@ class QuestionLearner:
     def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
         self.constants, self.n_arms, self.n_parts, grid = constants, spec.n_arms, spec.n_parts, spec.grid
         self._centres, codes = grid.centres, spec.codes
-        features = ProductFeatures(self._centres, categories=codes, n_features=_FEATURES)
+        n_features = max(_FEWEST_FEATURES, min(_FEATURES, _MOST_WEIGHTS // spec.n_arms))
+        features = ProductFeatures(self._centres, categories=codes, n_features=n_features)
         self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
