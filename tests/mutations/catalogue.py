@@ -2354,6 +2354,16 @@ MUTATIONS = (
         tests="tests/outsourced/test_curator.py::test_explain_claims_durability_only_where_there_is_a_disk",
     ),
     _bug(
+        "errors of twice their size in the columns' own units",
+        "a statement says that a released position errs by twice of what it does, in years and doses",
+        (
+            "outsourced/scaling.py",
+            "share = distance / (2.0 * self.half_width)",
+            "share = distance / self.half_width",
+        ),
+        tests="tests/outsourced/test_curator.py::test_explain_says_errors_in_the_columns_own_units",
+    ),
+    _bug(
         "two specs on one device",
         "a device reports under two specs, and neither statement says that their losses add up",
         (

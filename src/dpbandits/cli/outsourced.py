@@ -286,11 +286,11 @@ def _resumed(log: Path | None, fresh: "Modeler") -> "Modeler":
         return fresh
     try:
         first, *entries = [json.loads(line) for line in whole.decode(errors="replace").splitlines()]
-        earlier = {**first["modeler"], "horizon": 0}
+        written = {**first["modeler"], "horizon": fresh.horizon}
         pairs = [(operator.index(entry["row"]), float(entry["answer"])) for entry in entries]
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         raise CorruptState("the log of answers is not one that this command wrote") from None
-    if earlier != {**config, "horizon": 0}:
+    if type(fresh).from_config(written, fresh.published).to_config() != config:
         raise InvalidParameter("the log was written with other options or for another release: name another")
     os.truncate(log, len(whole))
     return type(fresh).replay(config, fresh.published, pairs)

@@ -299,6 +299,8 @@ class Modeler(Seen, Configured):
                     "this configuration is of version 1, which fitted kernels by another rule and asked for "
                     "other rows: rebuild it with the release of dpbandits that wrote it"
                 )
+            if version == 1:
+                fields["per_column"] = None  # said nothing where the kernel was known
             if fields.pop("release", None) != published.release_id:
                 raise InvalidParameter("this configuration was made for another release")
             return cls(published, **cls.arguments(fields))
