@@ -1187,6 +1187,47 @@ def outsourced_dimensions() -> Markdown:
     )
 
 
+def outsourced_beside(name: str) -> Markdown:
+    """The published method by its r, one column a printed epsilon, the paper's number behind ours."""
+    found = [row for row in outsourced(name) if row["paper"] is not None]
+    epsilons = sorted({row["epsilon"] for row in found})
+    by = {(row["epsilon"], row["dimension"]): row for row in found}
+    return table(
+        ["r", *(f"e^{math.log(epsilon):.1f}: ours (paper)" for epsilon in epsilons)],
+        [
+            [
+                dimension,
+                *(
+                    f"{simple_regret(by[epsilon, dimension])} ({by[epsilon, dimension]['paper']:g})"
+                    if (epsilon, dimension) in by
+                    else ""
+                    for epsilon in epsilons
+                ),
+            ]
+            for dimension in sorted({row["dimension"] for row in found})
+        ],
+    )
+
+
+def outsourced_curves(name: str) -> Markdown:
+    """What has no number of the paper beside it."""
+    return table(
+        ["method", "epsilon", "r", "regret", "mean of the rows asked", "seeds"],
+        [
+            [
+                row["method"],
+                "" if row["epsilon"] is None else f"e^{math.log(row['epsilon']):.1f}",
+                row["dimension"] or "",
+                simple_regret(row),
+                f"{row['mean']:.2f}",
+                row["reps"],
+            ]
+            for row in outsourced(name)
+            if row["paper"] is None
+        ],
+    )
+
+
 _WAYS = {"mean": 1.0, "regret": -1.0, "top": 1.0}
 _CALLED = {"mean": "mean of the rows asked", "regret": "simple regret", "top": "rows in the top 1%"}
 
