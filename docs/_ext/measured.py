@@ -17,6 +17,7 @@ from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
 from dpbandits.lab.papers.ma2025.transfer import CASES
 from dpbandits.lab.papers.pavlovic2025.errors import METHODS, features_of, slopes
 from dpbandits.lab.papers.pavlovic2025.trials import ITEM
+from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 from dpbandits.lab.worlds.rkhs import rkhs_setting
 
 Row = dict[str, Any]
@@ -1461,6 +1462,25 @@ def pavlovic_log_ratios() -> Markdown:
         cell=lambda row: f"{row['ratio']:.4f}",
         head="kernel",
     )
+
+
+# -- results-papers --------------------------------------------------------------------------------
+
+
+def paper_verdicts(paper: str) -> Markdown:
+    """A line for everything that a paper prints."""
+    found = verdicts(RESULTS)[paper]
+    return table(
+        list(COLUMNS),
+        [[f"`{row[name]}`" if name == "run" else row[name] for name in COLUMNS] for row in found],
+    )
+
+
+def papers_counted() -> Markdown:
+    """How many lines have a verdict, and how many were not run."""
+    rows = [row for lines in verdicts(RESULTS).values() for row in lines]
+    waiting = sum(row["verdict"] == NOT_RUN for row in rows)
+    return Markdown(f"{len(rows)} lines; {waiting} were not run yet.")
 
 
 # -- speed ----------------------------------------------------------------------------------------

@@ -205,3 +205,26 @@ def test_a_replaced_row_moves_exact_scores_by_no_more_than_is_stated():
         moves = np.array(moves)
         ranges = moves[:, None, :] - moves[None, :, :]
         assert (ranges.max(axis=2) - ranges.min(axis=2)).max() <= spread
+
+
+def test_rewards_beyond_the_range_are_clipped_or_count_zero():
+    """The paper's reward clip: two outliers count as the nearer bound, and without it not at all."""
+    contexts = build().contexts.points[[0, 0, 0]]
+    actions, scores = np.array([0, 1, 2]), {}
+    bounds = build().reward_range
+    low, high = bounds.low, bounds.high
+    for clip, rewards in (
+        (True, [high + 5.0, low - 5.0, high]),
+        (True, [high, low, high]),
+        (False, [high + 5.0] * 3),
+    ):
+        usca = build(clip=clip)
+        usca.learn(contexts, actions, rewards)
+        scores[clip, rewards[0] > high] = usca.unsafe_scores(0)
+    assert np.array_equal(scores[True, True], scores[True, False])
+    assert np.abs(scores[True, True]).max() > 0
+    assert (scores[False, True] == 0).all()
+    infinite = build(clip=True)
+    infinite.learn(contexts, actions, [np.inf, np.nan, -np.inf])
+    assert (infinite.unsafe_scores(0) == 0).all()
+    assert infinite.sensitivity == build().sensitivity

@@ -1,6 +1,6 @@
 r"""USCA as printed: Pavlovic2025, Algorithm 1, for a few hundred rounds.
 
-*Differentially Private Kernelized Contextual Bandits*, AISTATS 2025. T users get uniformly random actions; an
+*Differentially Private Kernelized Contextual Bandits*, January 2025. T users get uniformly random actions; an
 approximating set Z of pairs, drawn like theirs but without looking at them, stands in for the covariance:
 
     V = (T/|Z|) sum_{z in Z} phi(z) phi(z)^T + tau I
@@ -9,6 +9,11 @@ approximating set Z of pairs, drawn like theirs but without looking at them, sta
 
 The answer at a context is drawn by the exponential mechanism, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
 Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score by at most that.
+
+gamma_T in |Z| is the paper's supremum over all sets of T points; here it is the information gain of the
+population, which is at most that, so that Z is at least as large as the paper asks for. Actions are finite:
+the paper's are any convex set, on which no sampler of the exponential mechanism that computes with floats
+keeps a pure promise.
 
 Rewards and influences are rounded to integers, so that scores are exact, and the answer is drawn by exact
 coins. Delta is the printed one, or what one row can move these integers by, where that is more.
@@ -142,7 +147,10 @@ class USCA(Held):
         reward_range: public (low, high); rewards are centred, B is half the width.
         horizon: T.
         privacy: pure; delta must be 0, one answer a promise.
-        ridge: tau; 1 in the paper.
+        ridge: tau, the variance of the noise in the paper's model, which it leaves open.
+        clip: move rewards beyond the range to it, as the paper suggests for rewards that are not bounded (the
+            range is then its B + R ln(T/delta), `reward_clip` of its calculators in the lab); without it such
+            a round counts zero. Either way one row moves scores by no more than the sensitivity.
         seed: of exploration and of Z.
         noise: default `SecureNoise()`.
 
@@ -166,6 +174,7 @@ class USCA(Held):
         horizon: int,
         privacy: JointDP,
         ridge: float = 1.0,
+        clip: bool = False,
         seed: Seed = 0,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -181,6 +190,7 @@ class USCA(Held):
         self.actions = actions.with_weights(np.ones(actions.size))
         self.contexts = contexts
         self.reward_range = RewardRange.of(reward_range)
+        self.clip = clip
         self.horizon = rounds
         self.privacy = privacy
         self._noise = SecureNoise() if noise is None else noise
@@ -257,7 +267,7 @@ class USCA(Held):
         """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,).
 
         A round that cannot be read (a context or action that is none of the public ones, a reward off the
-        range, anything missing) counts zero. Rounds beyond the horizon are dropped.
+        range unless they are clipped, anything missing) counts zero. Rounds beyond the horizon are dropped.
 
         Raises:
             InvalidData: not one of each a round, or arrays of another type; nothing was learned.
@@ -268,7 +278,7 @@ class USCA(Held):
         told = _checks.contents(rewards, name="rewards")
         if not cells.shape == told.shape == chosen.shape:
             raise InvalidData("contexts, actions and rewards differ in length")
-        values, readable = self.reward_range.within(told, clip=False)
+        values, readable = self.reward_range.within(told, clip=self.clip)
         readable &= (cells >= 0) & np.isin(chosen, np.arange(self.actions.size))
         readable = readable[: self.horizon - self._rounds]
         kept = np.flatnonzero(readable)
