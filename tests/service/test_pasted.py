@@ -66,3 +66,21 @@ def test_a_second_service_on_the_folder_says_so_in_one_line(started: tuple[str, 
     assert done.returncode == 1
     assert "uses this folder" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_commands_on_a_folder(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from dpbandits.cli import app
+    from dpbandits.service.core import Service
+
+    data, copy = str(tmp_path / "data"), str(tmp_path / "copy")
+    Service(tmp_path / "data").close()
+    run = CliRunner().invoke
+    made = run(app, ["service", "token", "--data", data, "--scopes", "admin,read"])
+    assert made.stdout.startswith("dpb_")
+    assert run(app, ["service", "token", "--data", data, "--scopes", "root"]).exit_code != 0
+    assert run(app, ["service", "backup", "--data", data, "--to", copy]).exit_code == 0
+    adopted = run(app, ["service", "adopt", "--data", copy])
+    assert "retired" in adopted.stdout
+    assert run(app, ["service", "adopt", "--data", copy]).exit_code != 0

@@ -1,4 +1,4 @@
-"""`dpbandits serve`: private decisions over HTTP, from one folder."""
+"""`dpbandits serve` and `dpbandits service`: private decisions over HTTP from one folder, and that folder."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,12 @@ from typing import Annotated
 import typer
 from typer import Option
 
-__all__ = ["serve"]
+__all__ = ["app", "serve"]
+
+app = typer.Typer(help="The folder of a service that is stopped: backups and tokens.", no_args_is_help=True)
+
+Data = Annotated[Path, Option(help="The service's folder; the service must be stopped.")]
+Config = Annotated[Path | None, Option(help="service.toml; every value has a default.")]
 
 
 def serve(
@@ -22,3 +27,63 @@ def serve(
     from dpbandits.service.serving import serve_folder
 
     serve_folder(data, config=config, host=host, port=port, say=typer.echo)
+
+
+@app.command("backup")
+def backup(
+    *, data: Data, to: Annotated[Path, Option(help="Where the copy goes; nothing may be there.")]
+) -> None:
+    """Copy the folder; a copy only reads until it is adopted."""
+    from dpbandits.service.backups import back_up
+
+    back_up(data, to)
+
+
+@app.command("adopt")
+def adopt(
+    *,
+    data: Data,
+    config: Config = None,
+    nothing_since: Annotated[
+        bool,
+        Option(
+            "--nothing-since",
+            help="The original was asked for nothing since the copy was made, and never will be.",
+        ),
+    ] = False,
+) -> None:
+    """Let a copy go on where its witness, or your word, says that nothing was done since."""
+    from dpbandits.service import backups
+    from dpbandits.service.settings import Settings
+
+    if backups.adopt(data, settings=Settings.from_toml(config), nothing_since=nothing_since):
+        typer.echo("adopted: it goes on where it stood")
+    else:
+        typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")
+
+
+@app.command("token")
+def token(
+    *,
+    data: Data,
+    scopes: Annotated[str, Option(help="Names with commas between, as admin,read.")],
+    label: Annotated[str, Option(help="What it is for.")] = "made on the machine",
+    config: Config = None,
+) -> None:
+    """Make a token and show it once."""
+    from dpbandits.errors import InvalidParameter
+    from dpbandits.service.core import Service
+    from dpbandits.service.settings import Settings
+    from dpbandits.service.tokens import SCOPES, make_token
+
+    named = [name.strip() for name in scopes.split(",")]
+    if not set(named) <= set(SCOPES):
+        raise InvalidParameter(f"--scopes: expected some of {', '.join(SCOPES)}")
+    service = Service(data, settings=Settings.from_toml(config))
+    try:
+        made = service.write(
+            lambda writes: make_token(writes, service.keys, label=label, scopes=named, now=service.now())
+        )
+        typer.echo(made.result()[1])
+    finally:
+        service.close()

@@ -37,11 +37,13 @@ from dpbandits.service.messages import (
     PopulationRequest,
     RewardRequest,
     RewardsRequest,
+    SurveyRequest,
     TokenRequest,
 )
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.retention import WARNING, exported
+from dpbandits.service.surveys import begin_survey
 from dpbandits.service.tokens import Token
 
 __all__ = ["application"]
@@ -153,6 +155,7 @@ DecisionId = Annotated[str, Path(max_length=100)]
 Admin = Annotated[Token, Depends(Needs("admin"))]
 Reader = Annotated[Token, Depends(Needs("read", "admin"))]
 Decider = Annotated[Token, Depends(Needs("decide"))]
+Device = Annotated[Token, Depends(Needs("report"))]
 Rewarder = Annotated[Token, Depends(Needs("reward"))]
 
 
@@ -194,6 +197,7 @@ def application(service: Service) -> Application:
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
     _routes_of_decisions(app, service)
+    _routes_of_devices(app, service)
     _routes_of_operators(app, service, metrics)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
@@ -205,7 +209,7 @@ def application(service: Service) -> Application:
 
 
 async def _tick(service: Service) -> None:
-    while True:
+    while not service.read_only:
         await asyncio.sleep(TICK_SECONDS)
         try:
             await asyncio.wrap_future(service.tick())
@@ -276,6 +280,7 @@ _MEMBERS = frozenset({"body", "path", "query", "header"}) | _members(
     PopulationRequest,
     RewardRequest,
     RewardsRequest,
+    SurveyRequest,
     TokenRequest,
 )
 
@@ -501,6 +506,45 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.abandon(policy, decision))}
+
+
+def _routes_of_devices(app: FastAPI, service: Service) -> None:
+    tag: list[Any] = ["local"]
+
+    @app.post("/v1/local", status_code=201, tags=tag, summary="Begin a local policy")
+    async def begin(message: SurveyRequest, token: Admin) -> dict[str, Any]:
+        """Its population is charged once, for one report of one person."""
+        asked = message.model_dump()
+        await _done(service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now())))
+        return {"name": message.name, "population": message.population}
+
+    @app.get("/v1/local/{survey}/policy", tags=tag, summary="What devices decide by: public")
+    def policy(
+        survey: PolicyName, token: Device, if_none_match: Annotated[str | None, Header()] = None
+    ) -> Response:
+        """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
+        service.refuse_in_a_copy()  # a device's answer to it would be lost
+        text, etag = service.surveys.published(survey)
+        if if_none_match in (etag, "*"):
+            return Response(status_code=304, headers={"ETag": etag})
+        return Response(text, media_type="application/json", headers={"ETag": etag})
+
+    @app.post(
+        "/v1/local/{survey}/reports",
+        tags=tag,
+        summary="Send reports",
+        openapi_extra={
+            "requestBody": {
+                "required": True,
+                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            }
+        },
+    )
+    async def reports(survey: PolicyName, request: Request, token: Device) -> dict[str, Any]:
+        """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
+        service.refuse_in_a_copy()
+        body = await request.body()
+        return await asyncio.to_thread(service.surveys.absorb, survey, body)
 
 
 def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:

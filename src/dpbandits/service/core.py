@@ -9,6 +9,7 @@ What is in the folder, and which is written first
 | `service.db` | tokens, policies, decisions, logs of rounds: the `Store` | in every transaction |
 | `budget.ledger` | accounts of populations, and how far each policy's state has gone | before what it pays |
 | `policies/ID/policy.state` | a policy's state at its last release | before anything made of it leaves |
+| `local/ID/` | a local policy's reports: a `DurableServer` | before a report is confirmed |
 
 *A decision* is one transaction of the store: the record of its round (`rounds`) and the answer under the
 caller's id (`decisions`). It is answered after the commit. Both are there after a crash or neither: if they
@@ -35,6 +36,7 @@ Nothing here decides about privacy: the promises, the noise, the budgets and the
 rooms'.
 """
 
+import json
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -43,13 +45,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
+from dpbandits.service.backups import LEDGER, LOCK, MARK, STORE
 from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.engines import Engines
 from dpbandits.service.keys import Keys
+from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import Reads, SQLiteStore, Writes
+from dpbandits.service.surveys import Surveys
 from dpbandits.service.writer import Writer
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.sqlite_ledger import SQLiteLedger
@@ -70,6 +76,7 @@ class Service:
         settings: see `Settings`.
 
     Attributes:
+        read_only: whether it is a backup that was not adopted; see `backups`.
         first_token: of a new folder, with every scope: shown here and never again. Else None.
 
     Raises:
@@ -81,20 +88,23 @@ class Service:
         self.settings = Settings() if settings is None else settings
         folder = private_folder(folder, what="the service's folder").resolve()
         with ExitStack() as files:
-            files.enter_context(locked(folder / "service.lock", wait=False))
+            files.enter_context(locked(folder / LOCK, wait=False))
+            self.read_only = (folder / MARK).exists()
             self.keys = Keys(folder / "service.key")
-            self.store = SQLiteStore(folder / "service.db")
+            self.store = SQLiteStore(folder / STORE)
             files.callback(self.store.close)
             witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
-            self.ledger = OwnLedger(SQLiteLedger(folder / "budget.ledger", witness=witness))
+            self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
             self.engines = Engines(
                 self.store, self.ledger, private_folder(folder / "policies", what="policies")
             )
+            self.surveys = Surveys(self.store, self.ledger, folder / "local")
             self.mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
             self._latest = 0.0
             self.first_token: str | None = None
-            with self.store.writing() as writes:
-                self._begin(writes)
+            if not self.read_only:
+                with self.store.writing() as writes:
+                    self._begin(writes)
             self._files = files.pop_all()
         self.writer = Writer(self.store)
 
@@ -120,11 +130,22 @@ class Service:
         """Finish what waits, and leave the folder to another process."""
         self.writer.close()
         self.engines.close()
+        self.surveys.close()
         self._files.close()
 
     def write(self, call: Callable[[Writes], _T]) -> "Future[_T]":
-        """Do something in the writer's transaction."""
+        """Do something in the writer's transaction.
+
+        Raises:
+            Problem: the folder is a backup that was not adopted.
+        """
+        self.refuse_in_a_copy()
         return self.writer.submit(call)
+
+    def refuse_in_a_copy(self) -> None:
+        """Problem in a backup that was not adopted."""
+        if self.read_only:
+            raise Problem("read-only", "This is a backup that was not adopted: it only reads.")
 
     def read(self, call: Callable[[Reads], _T]) -> _T:
         """Look at something."""
@@ -190,8 +211,24 @@ class Service:
     def published(self, name: str) -> tuple[str, str]:
         """What a policy decides by now, as JSON, and its ETag; waits until it is written down."""
         kept = self.read(lambda reads: policies.kept_policy(reads, name))
-        version, text = self.write(partial(self._published, kept.id)).result()
+        if self.read_only:
+            version, text = self._written_down(kept.id)
+        else:
+            version, text = self.write(partial(self._published, kept.id)).result()
         return text, f'"{kept.id[:8]}-{version}"'
+
+    def _written_down(self, policy: str) -> tuple[int, str]:
+        """The latest function that was written down, where none can be made."""
+        row = self.read(
+            lambda reads: reads.one(
+                "SELECT version, published FROM releases WHERE policy = ? AND published IS NOT NULL "
+                "ORDER BY version DESC LIMIT 1",
+                policy,
+            )
+        )
+        if row is None:
+            raise Problem("read-only", "Nothing of this policy was written down before the backup.")
+        return int(row[0]), str(row[1])
 
     def _published(self, policy: str, writes: Writes) -> tuple[int, str]:
         engine = self.engines.use(writes, policy)
@@ -211,6 +248,9 @@ class Service:
     def guarantee(self, name: str) -> dict[str, Any]:
         """A policy's statement: in prose, and as JSON."""
         kept = self.read(lambda reads: policies.kept_policy(reads, name))
+        if self.read_only:
+            stated = json.dumps(json.loads(self._written_down(kept.id)[1])["guarantee"])
+            return {"statement": Guarantee.from_json(stated).explain(), "guarantee": stated}
         return self.write(partial(self._guarantee, kept.id)).result()
 
     def _guarantee(self, policy: str, writes: Writes) -> dict[str, Any]:

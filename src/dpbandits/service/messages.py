@@ -14,6 +14,7 @@ __all__ = [
     "RewardRequest",
     "RewardsRequest",
     "SettingsRequest",
+    "SurveyRequest",
     "TokenRequest",
 ]
 
@@ -114,6 +115,14 @@ class PolicyRequest(_Strict):
     )
 
 
+class SurveyRequest(_Strict):
+    """A local policy: a `local.Spec` as `to_json` writes it, and the population of its people."""
+
+    name: Name
+    population: Name
+    spec: dict[str, Any]
+
+
 class ChangeRequest(_Strict):
     """What of a policy can be changed."""
 
@@ -169,8 +178,8 @@ class TokenRequest(_Strict):
 
     label: Annotated[str, Field(max_length=100)]
     scopes: Annotated[
-        list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
-        Field(min_length=1, max_length=7),
+        list[Literal["admin", "decide", "reward", "report", "read"]],
+        Field(min_length=1, max_length=5),
     ]
     seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
 

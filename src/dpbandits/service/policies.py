@@ -28,7 +28,17 @@ from dpbandits.service.store import Reads, Writes
 from dpbandits.state.ledger import Ledger
 from dpbandits.tables import Schema
 
-__all__ = ["Kept", "begin", "change", "described", "finish_beginnings", "kept_policy", "preview"]
+__all__ = [
+    "Kept",
+    "begin",
+    "built",
+    "change",
+    "check_open",
+    "described",
+    "finish_beginnings",
+    "kept_policy",
+    "preview",
+]
 
 STATUSES = ("beginning", "active", "paused", "retired")
 
@@ -172,6 +182,15 @@ def _balance(ledger: Ledger, population: str) -> dict[str, Any]:
         raise Problem("not-found", "There is no population of this name: open it first.") from None
 
 
+def check_open(reads: Reads, population: str) -> None:
+    """Problem where nobody knows what a population has spent."""
+    if reads.one("SELECT value FROM facts WHERE name = ?", f"closed {population}") is not None:
+        raise Problem(
+            "conflict",
+            "The population is closed: it came with a backup, and what was spent since is not known here.",
+        )
+
+
 def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
     """The policy that is asked for, before it begins: nothing but public arithmetic.
 
@@ -205,6 +224,7 @@ def begin(
         if (row[0], row[1]) == (population, canonical(body)):
             return kept_policy(writes, name)
         raise Problem("conflict", "There is another policy of this name: choose another name.")
+    check_open(writes, population)
     ledger.after(population, cost=cost_of_guarantee(new.guarantee))
     identity = uuid.uuid4().hex
     writes.run(

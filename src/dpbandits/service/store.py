@@ -13,6 +13,7 @@ tables elsewhere passes `tests/service/test_stores.py`.
 | `rounds` | a record of a policy's log of rounds since its last state | contexts, rewards |
 | `decisions` | an answer: keyed digests of who asked what, the arm, what became of it | arms, rewards |
 | `releases` | a release of a policy, and the function that was published then | - |
+| `surveys` | a local policy: its population and its spec | - |
 | `events` | what an operator should know: alarms, tokens made, policies begun | - |
 
 Migrations are numbered; a store of a later version than this code knows is refused.
@@ -54,6 +55,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE releases (
             policy TEXT NOT NULL, version INTEGER NOT NULL, rounds INTEGER NOT NULL, made_at REAL NOT NULL,
             published TEXT, PRIMARY KEY (policy, version))""",
+        """CREATE TABLE surveys (
+            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL,
+            spec TEXT NOT NULL, made_at REAL NOT NULL)""",
         """CREATE TABLE events (
             number INTEGER PRIMARY KEY, at REAL NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
             told TEXT NOT NULL)""",

@@ -6,8 +6,6 @@
 | `decide` | ask for decisions, activate and abandon them |
 | `reward` | tell rewards of decisions whose ids it was given |
 | `report` | fetch a local policy and send reports |
-| `curate` | upload a released table, and answer what is asked about its rows |
-| `model` | ask about rows of a released table |
 | `read` | read what is public or released: policies, guarantees, releases, budgets |
 
 No scope holds another: a token has those that it was made with.
@@ -23,7 +21,7 @@ from dpbandits.service.store import Reads, Writes
 
 __all__ = ["SCOPES", "Token", "make_token", "token_of", "withdraw"]
 
-SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
+SCOPES = ("admin", "decide", "reward", "report", "read")
 
 _SECRET_BYTES = 32
 _LONGEST = 200

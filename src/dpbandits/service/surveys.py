@@ -1,0 +1,144 @@
+"""Local policies: people's own devices fetch what is published, decide, and send reports.
+
+The server's side is `local.DurableServer`, one folder each; a report is on disk before it is confirmed. A
+batch is binary: every report preceded by its length in two bytes, little-endian. What a report protects it
+protects on the device; the population is charged once, for what one person's report may tell.
+"""
+
+import json
+import struct
+import threading
+import uuid
+from pathlib import Path
+from typing import Any
+
+from dpbandits.errors import DPBanditsError, StateError
+from dpbandits.local import DurableServer, Spec
+from dpbandits.policy.accounts import cost_of_guarantee
+from dpbandits.service.policies import check_open
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads, Store, Writes
+from dpbandits.state.files import private_folder
+from dpbandits.state.ledger import Ledger
+
+__all__ = ["Surveys", "begin_survey", "packed_reports", "unpacked_reports"]
+
+_LENGTH = struct.Struct("<H")
+
+MOST_REPORTS = 10_000
+"""Reports of a batch."""
+
+
+def packed_reports(reports: list[bytes]) -> bytes:
+    """Reports as a batch is sent.
+
+    Example:
+        >>> unpacked_reports(packed_reports([b"one", b"three"]))
+        [b'one', b'three']
+    """
+    return b"".join(_LENGTH.pack(len(report)) + report for report in reports)
+
+
+def unpacked_reports(body: bytes) -> list[bytes]:
+    """The reports of a batch; Problem where its lengths do not add up, or it has too many."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(body):
+        stop = at + _LENGTH.size
+        if stop > len(body) or len(found) == MOST_REPORTS:
+            break
+        (length,) = _LENGTH.unpack_from(body, at)
+        if stop + length > len(body):
+            break
+        found.append(body[stop : stop + length])
+        at = stop + length
+    if at != len(body) or not found:
+        raise Problem(
+            "malformed",
+            f"Expected 1 to {MOST_REPORTS} reports, each after its length in two bytes, little-endian.",
+        )
+    return found
+
+
+def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> None:
+    """Begin a local policy: its population is charged; the same request again changes nothing.
+
+    Raises:
+        BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
+    """
+    try:
+        spec = Spec.from_json(json.dumps(asked["spec"]))
+    except StateError as error:
+        raise Problem("invalid", f"spec: {error}") from None
+    name, population, text = asked["name"], asked["population"], spec.to_json()
+    row = writes.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
+    if row is not None and (row[1], row[2]) != (population, text):
+        raise Problem("conflict", "There is another local policy of this name: choose another name.")
+    identity = uuid.uuid4().hex if row is None else str(row[0])
+    cost = cost_of_guarantee(spec.statement())
+    if row is None:
+        check_open(writes, population)
+        ledger.after(population, cost=cost)
+        writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
+        writes.keep()  # the charge is under its id: whatever interrupts, the same request pays once
+    try:
+        ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
+    except DPBanditsError:
+        writes.run("DELETE FROM surveys WHERE id = ?", identity)
+        writes.keep()
+        raise
+
+
+class Surveys:
+    """Servers of local policies, opened when they are first needed.
+
+    Args:
+        store: says which there are.
+        ledger: says which were paid for.
+        folder: holds theirs.
+    """
+
+    def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
+        self._store, self._ledger = store, ledger
+        self._folder = private_folder(folder, what="local policies")
+        self._lock = threading.Lock()
+        self._open: dict[str, DurableServer[Any]] = {}
+
+    def __repr__(self) -> str:
+        return f"Surveys({len(self._open)} open)"
+
+    def server(self, name: str) -> DurableServer[Any]:
+        """The server of a name; Problem where there is none, or it was not paid for."""
+        with self._lock:
+            if name not in self._open:
+                with self._store.reading() as reads:
+                    identity, population, spec = _row(reads, name)
+                if self._ledger.charged(population, f"local:{identity}") is None:
+                    raise Problem("not-found", "There is no local policy of this name.")
+                self._open[name] = DurableServer.open(Spec.from_json(spec), self._folder / identity)
+            return self._open[name]
+
+    def published(self, name: str) -> tuple[str, str]:
+        """The spec and what is published, as JSON, and its ETag."""
+        server = self.server(name)
+        published, spec = server.publish(), server.server.spec
+        text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
+        return text, f'"{spec.fingerprint[:8]}-{published.version}"'
+
+    def absorb(self, name: str, body: bytes) -> dict[str, int]:
+        """Take a batch; how many reports were accepted, and how many not, when they are on disk."""
+        tally = self.server(name).absorb(unpacked_reports(body))
+        return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
+
+    def close(self) -> None:
+        """Leave all of them."""
+        with self._lock:
+            while self._open:
+                self._open.popitem()[1].close()
+
+
+def _row(reads: Reads, name: str) -> tuple[str, str, str]:
+    row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
+    if row is None:
+        raise Problem("not-found", "There is no local policy of this name.")
+    return str(row[0]), str(row[1]), str(row[2])

@@ -1,0 +1,80 @@
+"""Devices over HTTP: what is published, and reports."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import dpbandits as dpb
+from dpbandits.service.core import Service
+from dpbandits.service.surveys import packed_reports
+from service.conftest import Caller, served
+
+SPEC = dpb.local.Spec(
+    contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1)
+)
+PEOPLE = {"name": "people", "privacy": {"kind": "LocalDP", "epsilon": 1.5}, "currency": "bare"}
+ASKED = {"name": "tips", "population": "people", "spec": json.loads(SPEC.to_json())}
+
+
+def send(caller: Caller, body: bytes) -> tuple[int, dict[str, object]]:
+    reply = caller.client.post(
+        "/v1/local/tips/reports",
+        content=body,
+        headers={"Authorization": f"Bearer {caller.token}", "Content-Type": "application/octet-stream"},
+    )
+    return reply.status_code, reply.json()
+
+
+def reports(caller: Caller, count: int) -> list[bytes]:
+    found = json.loads(caller.get("/v1/local/tips/policy").text)
+    spec = dpb.local.Spec.from_json(json.dumps(found["spec"]))
+    published = dpb.local.PublishedArms.from_json(json.dumps(found["published"]), spec)
+    made = []
+    for number in range(count):
+        client = dpb.local.Client(spec)
+        client.choose(published, {"age": 20 + number})
+        made.append(client.report(1.0))
+    return made
+
+
+@pytest.fixture
+def tips(admin: Caller) -> Caller:
+    assert admin.post("/v1/populations", PEOPLE).status_code == 201
+    reply = admin.post("/v1/local", ASKED)
+    assert reply.status_code == 201, reply.text
+    return admin
+
+
+def test_reports_are_counted_once(tips: Caller) -> None:
+    batch = packed_reports(reports(tips, 5))
+    assert send(tips, batch) == (200, {"accepted": 5, "not_counted": 0})
+    assert send(tips, batch) == (200, {"accepted": 0, "not_counted": 5})
+    assert send(tips, packed_reports([b"no report"])) == (200, {"accepted": 0, "not_counted": 1})
+
+
+@pytest.mark.parametrize("body", [b"", b"\x01", b"\x05\x00abc", b"\x00" * 30_001])
+def test_a_batch_whose_lengths_do_not_add_up_is_refused(tips: Caller, body: bytes) -> None:
+    status, problem = send(tips, body)
+    assert (status, problem["type"]) == (400, "urn:dpbandits:malformed")
+
+
+def test_a_population_pays_once_and_what_does_not_fit_is_refused(tips: Caller) -> None:
+    assert tips.post("/v1/local", ASKED).status_code == 201
+    (part,) = tips.get("/v1/populations/people").json()["parts"]
+    assert float(part["spent"]) == 1.0
+    reply = tips.post("/v1/local", {**ASKED, "name": "more"})
+    assert (reply.status_code, reply.json()["type"]) == (409, "urn:dpbandits:budget-exceeded")
+    assert tips.get("/v1/local/more/policy").status_code == 404
+    other = {**ASKED, "population": "others"}
+    assert tips.post("/v1/local", other).status_code == 409
+
+
+def test_confirmed_reports_are_there_after_a_restart(folder: Path) -> None:
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", PEOPLE).status_code == 201
+        assert admin.post("/v1/local", ASKED).status_code == 201
+        batch, token = packed_reports(reports(admin, 3)), admin.token
+        assert send(admin, batch)[1]["accepted"] == 3
+    with served(Service(folder), token) as admin:
+        assert send(admin, batch) == (200, {"accepted": 0, "not_counted": 3})
