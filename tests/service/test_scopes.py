@@ -48,6 +48,21 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
         "/v1/policies/offers/rewards:batch",
         {"rewards": [{"decision": "d1-0", "reward": 1}]},
     ),
+    ("post", "/v1/policies/{policy}/rank"): (
+        {"decide"},
+        "/v1/policies/offers/rank",
+        {"actions": [{"id": "mail"}], "user": "r", "eventId": "r"},
+    ),
+    ("post", "/v1/policies/{policy}/events/{event}/reward"): (
+        {"reward"},
+        "/v1/policies/offers/events/r/reward",
+        {"value": 1},
+    ),
+    ("post", "/v1/policies/{policy}/events/{event}/activate"): (
+        {"decide"},
+        "/v1/policies/offers/events/r/activate",
+        None,
+    ),
     ("post", "/v1/local"): ({"admin"}, "/v1/local", {"name": "x", "population": "customers", "spec": {}}),
     ("get", "/v1/local/{survey}/policy"): ({"report"}, "/v1/local/x/policy", None),
     ("post", "/v1/local/{survey}/reports"): ({"report"}, "/v1/local/x/reports", None),

@@ -11,11 +11,13 @@ __all__ = [
     "PolicyRequest",
     "PopulationRequest",
     "PromiseRequest",
+    "RankRequest",
     "RewardRequest",
     "RewardsRequest",
     "SettingsRequest",
     "SurveyRequest",
     "TokenRequest",
+    "ValueRequest",
 ]
 
 Name = Annotated[
@@ -152,6 +154,29 @@ class DecisionsRequest(_Strict):
     """Several at once: each is answered by itself."""
 
     decisions: Annotated[list[DecisionRequest], Field(min_length=1, max_length=1000)]
+
+
+class _Action(BaseModel):
+    id: Annotated[str, Field(max_length=500)]
+
+
+class RankRequest(BaseModel):
+    """In the shape of Personalizer's rank, and the user whose round it is."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    contextFeatures: Annotated[list[dict[str, Any]], Field(max_length=100)] = []  # noqa: N815
+    actions: Annotated[list[_Action], Field(min_length=1, max_length=10_000)]
+    excludedActions: list[str] = []  # noqa: N815
+    eventId: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # noqa: N815
+    deferActivation: bool = False  # noqa: N815
+    user: Annotated[str, Field(min_length=1, max_length=500)] | None = None
+
+
+class ValueRequest(_Strict):
+    """In the shape of Personalizer's reward."""
+
+    value: Number
 
 
 class RewardRequest(_Strict):
