@@ -28,6 +28,7 @@ from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.budgets import balance_to_json, open_population
 from dpbandits.service.core import Service
+from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
@@ -204,6 +205,7 @@ def application(service: Service) -> Application:
     _routes_of_personalizer(app, service)
     _routes_of_devices(app, service)
     _routes_of_operators(app, service, metrics)
+    add_desk(app, service, app.state.door.token)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)

@@ -1,0 +1,135 @@
+"""Draws the pictures of the desk's tour: begins a service, sends it simulated shoppers, looks at every page.
+
+    PYTHON docs/_ext/desk_pictures.py docs/_static/desk [--all FOLDER] [--server PYTHON]
+
+Needs playwright and a Chromium (`CHROMIUM`, by default /usr/bin/chromium); `--server` is a Python that has
+dpbandits, where this one has not. `--all` also keeps every page at both widths and in both themes.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROUNDS = 900
+POLICY = {
+    "name": "offers",
+    "population": "customers",
+    "contexts": [
+        {"name": "age", "type": "Range", "low": 18, "high": 90},
+        {"name": "region", "type": "Categories", "values": ["north", "south", "west"]},
+    ],
+    "arms": ["mail", "call", "nothing"],
+    "reward_range": [0, 1],
+    "horizon": 2000,
+    "privacy": {"epsilon": 4, "delta": 1e-6},
+    "seed": 7,
+    "settings": {"fallback": "nothing"},
+}
+PAGES = {
+    "login": None,
+    "overview": "/",
+    "population": "/desk/populations/customers",
+    "policy": "/desk/policies/offers",
+    "new": "/desk/policies/winter",
+    "statement": "/desk/policies/offers/statement",
+    "ledger": "/desk/ledger",
+    "problem": "/desk/policies/none",
+}
+SHOWN = {"overview": 560, "policy": 900, "statement": 640, "ledger": 380}
+"""Pages of the tour, and how high their pictures are; they are as wide as the docs' column."""
+
+
+def post(url: str, token: str, body: object) -> dict:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - loopback
+    with urllib.request.urlopen(request) as reply:  # noqa: S310
+        return json.load(reply)
+
+
+def seed(url: str, token: str) -> None:
+    """Two populations, two policies, and shoppers of whom the old like calls and the young like mail."""
+    for name, epsilon in (("customers", 8), ("visitors", 1)):
+        body = {"name": name, "privacy": {"epsilon": epsilon, "delta": 1e-5}}
+        post(f"{url}/v1/populations", token, body)
+    post(f"{url}/v1/policies", token, POLICY)
+    winter = {**POLICY, "name": "winter", "privacy": {"epsilon": 1, "delta": 1e-6}}
+    post(f"{url}/v1/policies", token, winter)
+    people = [{"age": 18 + 37 * n % 72, "region": ["north", "south", "west"][n % 3]} for n in range(ROUNDS)]
+    for first in range(0, ROUNDS, 25):
+        asked = [{"id": f"v{n}", "user": f"u{n}", "context": people[n]} for n in range(first, first + 25)]
+        path = f"{url}/v1/policies/offers"
+        answers = post(f"{path}/decisions:batch", token, {"decisions": asked})["results"]
+        rewards = [
+            {"decision": one["decision"]["id"], "reward": liked(people[n], one["decision"]["arm"])}
+            for n, one in enumerate(answers, start=first)
+        ]
+        post(f"{path}/rewards:batch", token, {"rewards": rewards})
+
+
+def liked(person: dict, arm: str) -> float:
+    old = (person["age"] - 18) / 72
+    return {"mail": 0.85 - 0.6 * old, "call": 0.2 + 0.7 * old, "nothing": 0.35}[arm]
+
+
+def logged_in(browser: Browser, url: str, token: str, width: int, theme: str) -> Page:
+    page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme).new_page()
+    page.goto(url)
+    page.fill("#token", token)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=What was promised")
+    return page
+
+
+def draw(url: str, token: str, out: Path, every: Path | None) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
+        )
+        page = logged_in(browser, url, token, 1300, "light")
+        out.mkdir(parents=True, exist_ok=True)
+        for name, height in SHOWN.items():
+            page.set_viewport_size({"width": 1000, "height": height})
+            page.goto(f"{url}{PAGES[name]}")
+            page.screenshot(path=out / f"{name}.png")
+        for theme in ("light", "dark") if every else ():
+            for width in (1300, 390):
+                size = {"width": width, "height": 900}
+                fresh = browser.new_context(viewport=size, color_scheme=theme).new_page()
+                known = logged_in(browser, url, token, width, theme)
+                for name, path in PAGES.items():
+                    page = fresh if path is None else known
+                    page.goto(f"{url}{path or '/'}")
+                    page.screenshot(path=every / f"{name}-{width}-{theme}.png", full_page=True)
+        browser.close()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("out", type=Path)
+    arguments.add_argument("--all", type=Path)
+    arguments.add_argument("--server", default=sys.executable)
+    asked = arguments.parse_args()
+    if asked.all:
+        asked.all.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [asked.server, "-m", "dpbandits", "serve", "--data", f"{folder}/data", "--port", "0"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
+        try:
+            url = server.stdout.readline().strip()
+            token = server.stdout.readline().rpartition(" ")[2].strip()
+            seed(url, token)
+            draw(url, token, asked.out, asked.all)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+if __name__ == "__main__":
+    main()

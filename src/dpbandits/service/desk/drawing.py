@@ -1,0 +1,82 @@
+"""Numbers as the points of a picture, for a template to write as SVG; colours are the style sheet's."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+__all__ = ["Axis", "Line", "line"]
+
+WIDTH, HEIGHT = 640.0, 260.0
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 12.0, 34.0
+"""Room for the numbers at the axes, in units of the picture."""
+
+TICKS = 4
+
+
+class Axis(NamedTuple):
+    """A tick: where it stands, and what it says."""
+
+    at: float
+    says: str
+
+
+class Line(NamedTuple):
+    """A line with a band around it.
+
+    Attributes:
+        path, band: points of a polyline and of a polygon.
+        dots: where it was measured.
+        across, up: ticks.
+        width, height, left, right, bottom: of the picture, and of what is drawn in.
+    """
+
+    path: str
+    band: str
+    dots: tuple[tuple[float, float], ...]
+    across: tuple[Axis, ...]
+    up: tuple[Axis, ...]
+    width: float
+    height: float
+    left: float
+    right: float
+    bottom: float
+
+
+def line(
+    across: Sequence[float], values: Sequence[float], spread: Sequence[float], *, low: float, high: float
+) -> Line:
+    """A line through values, and a band of one spread to both sides.
+
+    Args:
+        across: k numbers from 0 on that rise, such as rounds.
+        values, spread: k numbers each.
+        low, high: ends of the upward axis; what lies beyond is drawn at its end.
+    """
+    last = max(across[-1], 1.0)
+
+    def right(number: float) -> float:
+        return round(LEFT + number / last * (WIDTH - LEFT - RIGHT), 1)
+
+    def up(number: float) -> float:
+        inside = min(max(number, low), high)
+        return round(HEIGHT - BOTTOM - (inside - low) / (high - low) * (HEIGHT - BOTTOM - TOP), 1)
+
+    upper = [(right(at), up(one + by)) for at, one, by in zip(across, values, spread, strict=True)]
+    lower = [(right(at), up(one - by)) for at, one, by in zip(across, values, spread, strict=True)]
+    middle = tuple((right(at), up(one)) for at, one in zip(across, values, strict=True))
+    steps = [part / TICKS for part in range(TICKS + 1)]
+    return Line(
+        path=_points(middle),
+        band=_points((*upper, *reversed(lower))),
+        dots=middle,
+        across=tuple(Axis(right(last * part), f"{last * part:,.0f}") for part in steps),
+        up=tuple(Axis(up(low + (high - low) * part), f"{low + (high - low) * part:.3g}") for part in steps),
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        right=WIDTH - RIGHT,
+        bottom=HEIGHT - BOTTOM,
+    )
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in places)

@@ -1,0 +1,385 @@
+"""The desk's routes: pages for a token with the scope `read` or `admin`, and files to take along.
+
+Whoever is not logged in is shown the form, whatever they asked for. The token is sent once, in the body of a
+form; a cookie that no script and no other site's page can use stands for it from then on. A form that another
+site sends is refused.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dpbandits import __version__
+from dpbandits.service import policies
+from dpbandits.service.budgets import balance_to_json
+from dpbandits.service.core import Service
+from dpbandits.service.desk.drawing import Line, line
+from dpbandits.service.desk.learned import Learned, learned
+from dpbandits.service.desk.sessions import COOKIE, SECONDS, Sessions
+from dpbandits.service.policies import Kept
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads, Writes
+from dpbandits.service.tokens import Token
+
+__all__ = ["add_desk"]
+
+SCOPES = frozenset({"read", "admin"})
+
+MOST_SHOWN = 60
+"""Releases in a picture; of more, so many spread evenly, with the last."""
+
+REMEMBERED = 2000
+"""Releases whose few numbers are remembered."""
+
+_MOST_FORM = 1000
+"""Bytes of the form."""
+
+_CURRENCIES = {
+    "bare": "epsilon and delta, added",
+    "zcdp": "rho of zero-concentrated differential privacy",
+    "gaussian": "mu squared of Gaussian differential privacy",
+}
+
+
+class Charged(NamedTuple):
+    """A row of the ledger: what one policy has charged."""
+
+    population: str
+    policy: str
+    status: str
+    made_at: float
+    promise: str
+    currency: str
+    epsilon: str
+    delta: str
+    loss: str
+    distance: str
+    simulated: bool
+
+    @property
+    def amounts(self) -> list[tuple[str, str]]:
+        """Sums that it moves, by name."""
+        loss = {"zcdp": "rho", "gaussian": "mu squared"}.get(self.currency, "loss")
+        named = zip(
+            ("epsilon", "delta", loss, "distance"),
+            (self.epsilon, self.delta, self.loss, self.distance),
+            strict=True,
+        )
+        return [(name, amount) for name, amount in named if float(amount)]
+
+
+def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token]) -> None:
+    """Add the pages to the application.
+
+    Args:
+        app, service: as they are.
+        token_of: the token that a request's `Authorization` names; Problem where it is none that counts.
+    """
+    desk = _Desk(service, token_of)
+    for path, show in (
+        ("/", desk.overview),
+        ("/desk/populations/{name}", desk.population),
+        ("/desk/policies/{name}", desk.policy),
+        ("/desk/policies/{name}/statement", desk.statement),
+        ("/desk/ledger", desk.ledger),
+        ("/desk/ledger.csv", desk.ledger_csv),
+        ("/desk/ledger.json", desk.ledger_json),
+    ):
+        app.add_api_route(path, desk.behind_login(show), methods=["GET"], include_in_schema=False)
+    app.add_api_route("/desk/desk.css", _style, methods=["GET"], include_in_schema=False)
+    app.add_api_route("/login", desk.log_in, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/logout", desk.log_out, methods=["POST"], include_in_schema=False)
+
+
+class _Desk:
+    """The pages, and what they ask."""
+
+    def __init__(self, service: Service, token_of: Callable[[Request], Token]) -> None:
+        self._service, self._token_of = service, token_of
+        self._sessions = Sessions()
+        self._learned = lru_cache(REMEMBERED)(self._look)
+        self._templates = Environment(
+            loader=PackageLoader("dpbandits.service.desk"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters |= {"time": _time, "number": _number}
+
+    # -- who may -----------------------------------------------------------------------------------
+
+    def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
+        """A route that shows a page to whoever is logged in, and else the form."""
+
+        def shown(request: Request) -> Response:
+            text = self._sessions.token(request.cookies.get(COOKIE))
+            if text is None:
+                return self._form(401, "")
+            try:
+                self._allowed(request, text)
+                return show(**request.path_params)
+            except Problem as problem:
+                if problem.slug in ("no-token", "out-of-scope"):
+                    self._sessions.end(request.cookies.get(COOKIE))
+                    return self._form(problem.status, "The token may not be used here any more.")
+                return self._page("problem.html", problem.status, problem=problem.to_json())
+
+        return shown
+
+    def _allowed(self, request: Request, text: str) -> None:
+        """Problem where the token is none, has ended, comes too often or has another scope."""
+        scope = {
+            **request.scope,
+            "headers": [(b"authorization", f"Bearer {text}".encode("latin-1", "replace"))],
+        }
+        if self._token_of(Request(scope)).scopes.isdisjoint(SCOPES):
+            raise Problem("out-of-scope")
+
+    async def log_in(self, request: Request) -> Response:
+        """Take a token, and send a cookie that stands for it."""
+        _refuse_other_sites(request)
+        text = _field(await request.body(), "token")
+        try:
+            self._allowed(request, text)
+        except Problem as problem:
+            said = {
+                "no-token": "This is no token, or it has ended or was withdrawn.",
+                "out-of-scope": "This token has neither the scope read nor admin.",
+            }
+            return self._form(problem.status, said.get(problem.slug, problem.detail))
+        answer = Response(status_code=303, headers={"Location": "/"})
+        answer.set_cookie(
+            COOKIE,
+            self._sessions.begin(text),
+            max_age=SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+        return answer
+
+    def log_out(self, request: Request) -> Response:
+        """End the session."""
+        _refuse_other_sites(request)
+        self._sessions.end(request.cookies.get(COOKIE))
+        answer = Response(status_code=303, headers={"Location": "/"})
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
+
+    def _form(self, status: int, said: str) -> Response:
+        return self._page("login.html", status, said=said)
+
+    def _page(self, template: str, status: int = 200, **told: Any) -> Response:
+        text = self._templates.get_template(template).render(version=__version__, **told)
+        return Response(text, status_code=status, media_type="text/html")
+
+    # -- pages -------------------------------------------------------------------------------------
+
+    def overview(self) -> Response:
+        """Populations with what is left, and policies with their releases."""
+        return self._page(
+            "overview.html",
+            populations=[self._balance(name) for name in self._service.read(_populations)],
+            policies=self._service.read(_described),
+        )
+
+    def population(self, name: str) -> Response:
+        """One population: what is left, and who charged what."""
+        if name not in self._service.read(_populations):
+            raise Problem("not-found", "There is no population of this name.")
+        charged = [row for row in self._charged() if row.population == name]
+        balance = self._balance(name)
+        return self._page(
+            "population.html", population=balance, charged=charged, currency=_CURRENCIES[balance["currency"]]
+        )
+
+    def policy(self, name: str) -> Response:
+        """One policy: what it promises, what its releases say, and when the next one comes."""
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        described = self._service.read(lambda reads: policies.described(reads, kept))
+        asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
+        releases = self._service.read(
+            lambda reads: reads.rows(
+                "SELECT version, rounds, made_at, published IS NOT NULL FROM releases WHERE policy = ? "
+                "ORDER BY version",
+                kept.id,
+            )
+        )
+        known = [(int(row[0]), int(row[1])) for row in releases if row[3]]
+        known = known[:: -(-len(known) // MOST_SHOWN)] + known[-1:] if len(known) > MOST_SHOWN else known
+        said = [(rounds, self._learned(kept.id, version)) for version, rounds in known]
+        return self._page(
+            "policy.html",
+            policy=described,
+            asked=asked,
+            following=next((end - asked for end in ends if end > asked), None),
+            planned=len(ends),
+            releases=[row[:3] for row in releases],
+            picture=_picture(said, described["reward_range"]),
+            said=said,
+            latest=said[-1][1] if said else None,
+        )
+
+    def statement(self, name: str) -> Response:
+        """What is promised, to be printed and signed."""
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        found = self._service.guarantee(name)
+        return self._page(
+            "statement.html",
+            policy=kept,
+            blocks=_blocks(found["statement"]),
+            digest=hashlib.sha256(found["guarantee"].encode()).hexdigest(),
+            now=self._service.now(),
+        )
+
+    def ledger(self) -> Response:
+        """Everything that was charged."""
+        return self._page("ledger.html", charged=self._charged())
+
+    def ledger_csv(self) -> Response:
+        """The ledger, as a table."""
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\r\n")
+        rows.writerow(Charged._fields)
+        rows.writerows({**row._asdict(), "made_at": _time(row.made_at)}.values() for row in self._charged())
+        return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
+
+    def ledger_json(self) -> Response:
+        """The ledger, with the balances of the populations."""
+        balances = [self._balance(name) for name in self._service.read(_populations)]
+        told = {"populations": balances, "charges": [row._asdict() for row in self._charged()]}
+        return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
+
+    # -- what they ask -----------------------------------------------------------------------------
+
+    def _balance(self, name: str) -> dict[str, Any]:
+        return {"name": name, **balance_to_json(self._service.ledger.balance(name))}
+
+    def _rounds(self, writes: Writes, kept: Kept) -> tuple[int, tuple[int, ...]]:
+        """Rounds that were taken, and those after which something is released."""
+        policy = self._service.engines.use(writes, kept.id).policy
+        return int(policy.diagnostics()["rounds_asked"]), tuple(policy.batch_boundaries)
+
+    def _look(self, policy: str, version: int) -> Learned:
+        row = self._service.read(
+            lambda reads: reads.one(
+                "SELECT published FROM releases WHERE policy = ? AND version = ?", policy, version
+            )
+        )
+        if row is None or row[0] is None:
+            raise Problem("not-found", "This release is not there any more.")
+        return learned(str(row[0]))
+
+    def _charged(self) -> list[Charged]:
+        rows = self._service.read(
+            lambda reads: reads.rows(
+                "SELECT id, name, population, status, made_at, asked FROM policies "
+                "WHERE status <> 'beginning' ORDER BY made_at, name"
+            )
+        )
+        found = []
+        for identity, name, population, status, made_at, asked in rows:
+            charge = self._service.ledger.charged(population, identity)
+            if charge is not None:
+                found.append(
+                    Charged(
+                        population=population,
+                        policy=name,
+                        status=status,
+                        made_at=made_at,
+                        promise=_promise(json.loads(asked)["privacy"]),
+                        currency=self._service.ledger.balance(population).terms.currency,
+                        epsilon=str(charge.epsilon),
+                        delta=str(charge.delta),
+                        loss=str(charge.loss),
+                        distance=str(charge.distance),
+                        simulated=charge.simulated,
+                    )
+                )
+        return found
+
+
+def _populations(reads: Reads) -> list[str]:
+    return [str(row[0]) for row in reads.rows("SELECT name FROM populations ORDER BY name")]
+
+
+def _described(reads: Reads) -> list[dict[str, Any]]:
+    rows = reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
+    return [policies.described(reads, policies.kept_policy(reads, str(row[0]))) for row in rows]
+
+
+def _promise(privacy: dict[str, Any]) -> str:
+    delta = privacy.get("delta")
+    return f"epsilon {_number(privacy['epsilon'])}" + ("" if delta is None else f", delta {_number(delta)}")
+
+
+def _blocks(statement: str) -> list[tuple[str, list[str]]]:
+    """A statement's paragraphs, each with the list that follows it, without its line breaks."""
+    found: list[tuple[str, list[str]]] = [("", [])]
+    for one in statement.splitlines():
+        text, items = found[-1]
+        if one.startswith("- "):
+            items.append(one[2:])
+        elif items and one.startswith("  "):
+            items[-1] += f" {one.strip()}"
+        elif items or not one.strip():
+            found.append((one.strip(), []))
+        else:
+            found[-1] = f"{text} {one.strip()}".strip(), items
+    return [(text, items) for text, items in found if text or items]
+
+
+def _picture(said: list[tuple[int, Learned]], reward_range: list[float]) -> Line | None:
+    if not said:
+        return None
+    return line(
+        [float(rounds) for rounds, _ in said],
+        [one.reward for _, one in said],
+        [one.sd for _, one in said],
+        low=float(reward_range[0]),
+        high=float(reward_range[1]),
+    )
+
+
+def _refuse_other_sites(request: Request) -> None:
+    """A browser says where a form came from; what is no browser has no cookie to misuse."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        raise Problem("out-of-scope", "Another site's page sent this form.")
+
+
+def _field(body: bytes, name: str) -> str:
+    """A field of a form; empty where it is not there."""
+    try:
+        found = parse_qs(body[:_MOST_FORM].decode("ascii"), max_num_fields=10)
+    except ValueError:
+        return ""
+    return found.get(name, [""])[0].strip()
+
+
+def _file(text: str, name: str, media: str) -> Response:
+    return Response(text, media_type=media, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _style() -> Response:
+    text = resources.files("dpbandits.service.desk").joinpath("desk.css").read_text()
+    return Response(text, media_type="text/css")
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def _number(value: Any) -> str:
+    """A few digits of an exact decimal, or of a float."""
+    return f"{float(value):.4g}"

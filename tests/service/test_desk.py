@@ -1,0 +1,291 @@
+"""The desk: who may look, what is on its pages, and how they are made; no browser is needed."""
+
+import csv
+import html
+import io
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.service.core import Service
+from dpbandits.service.desk.drawing import line
+from dpbandits.service.desk.learned import learned
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+
+SECRET = "s3cret"
+PAGES = (
+    "/",
+    "/desk/populations/customers",
+    "/desk/policies/offers",
+    "/desk/policies/offers/statement",
+    "/desk/ledger",
+    "/desk/ledger.csv",
+    "/desk/ledger.json",
+)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """A shop with releases, and nobody logged in."""
+    with served(Service(tmp_path_factory.mktemp("service") / "data")) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert caller.post("/v1/policies", {**OFFERS, "arms": ["mail", "<b>call</b>"]}).status_code == 201
+        for number in range(60):
+            reply = caller.decide(f"{SECRET}-id-{number}", user=f"{SECRET}-{number}").json()
+            caller.reward(reply["id"], 0.618033)
+        yield caller
+
+
+def page(caller: Caller, path: str, cookie: str = "", method: str = "GET", **more: Any) -> Any:
+    caller.client.cookies.clear()
+    headers = {"Cookie": f"dpbandits_desk={cookie}"} if cookie else {}
+    return caller.client.request(
+        method, path, headers={**headers, **more.pop("headers", {})}, follow_redirects=False, **more
+    )
+
+
+def login(caller: Caller, token: str, **headers: str) -> Any:
+    return page(caller, "/login", method="POST", data={"token": token}, headers=headers)
+
+
+def cookie_of(caller: Caller, *scopes: str) -> str:
+    reply = login(caller, str(caller.with_scopes(*(scopes or ("read",))).token))
+    assert reply.status_code == 303
+    return str(reply.cookies["dpbandits_desk"])
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nobody_looks_without_a_token(desk: Caller, path: str) -> None:
+    for cookie in ("", "guess", str(desk.token)):
+        reply = page(desk, path, cookie)
+        assert reply.status_code == 401
+        assert 'name="token"' in reply.text
+        assert "customers" not in reply.text
+    reply = desk.client.get(path, headers={"Authorization": f"Bearer {desk.token}"})
+    assert reply.status_code == 401  # a page is for a browser that logged in
+
+
+@pytest.mark.parametrize("scope", ["decide", "reward", "report", "curate", "model"])
+def test_other_scopes_are_shown_nothing(desk: Caller, scope: str) -> None:
+    reply = login(desk, str(desk.with_scopes(scope).token))
+    assert reply.status_code == 403
+    assert not reply.cookies
+
+
+def test_a_login_sends_a_cookie_that_is_no_token_and_no_script_reads(desk: Caller) -> None:
+    reply = login(desk, str(desk.token))
+    sent = reply.headers["set-cookie"]
+    assert "HttpOnly" in sent
+    assert "SameSite=strict" in sent
+    assert str(desk.token) not in sent
+    assert reply.headers["location"] == "/"
+    for token in ("", "dpb_x", "é" * 9, "x" * 5000, "a\r\nb"):
+        assert login(desk, token).status_code == 401
+
+
+def test_a_session_ends_with_its_token_and_by_hand(desk: Caller) -> None:
+    made = desk.post("/v1/tokens", {"label": "officer", "scopes": ["read"]}).json()
+    cookie = str(login(desk, made["token"]).cookies["dpbandits_desk"])
+    other = cookie_of(desk)
+    assert page(desk, "/", cookie).status_code == 200
+    assert desk("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert page(desk, "/", cookie).status_code == 401
+    assert page(desk, "/logout", other, method="POST").status_code == 303
+    assert page(desk, "/", other).status_code == 401
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_other_sites_send_no_forms(desk: Caller, site: str) -> None:
+    cookie = cookie_of(desk)
+    assert login(desk, str(desk.token), **{"Sec-Fetch-Site": site}).status_code == 403
+    reply = page(desk, "/logout", cookie, method="POST", headers={"Sec-Fetch-Site": site})
+    assert reply.status_code == 403
+    assert page(desk, "/", cookie).status_code == 200
+
+
+def test_pages_hold_nothing_of_anybody(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    for path in (*PAGES, "/desk/policies/none", "/desk/populations/none"):
+        text = page(desk, path, cookie).text
+        for raw in (SECRET, "0.618", str(AGNES["age"]) + ",", str(desk.token), cookie):
+            assert raw not in text, (path, raw)
+
+
+def test_pages_take_no_script_no_style_and_nothing_from_elsewhere(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    for path in PAGES[:5]:
+        reply = page(desk, path, cookie)
+        rules = reply.headers["content-security-policy"]
+        assert "default-src 'none'" in rules
+        assert "unsafe" not in rules
+        assert reply.headers["cache-control"] == "no-store"
+        for banned in ("<script", "style=", "onclick", "http://", "https://", "token="):
+            assert banned not in reply.text, (path, banned)
+    assert "<b>call" not in page(desk, "/desk/policies/offers", cookie).text
+
+
+def test_budgets_and_rounds_are_those_of_the_service(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    part = desk.get("/v1/populations/customers").json()["parts"][0]
+    overview = page(desk, "/", cookie).text
+    assert f"<strong>{float(part['left']):.4g} left</strong>" in overview
+    policy = dpb.central.GPBandit(
+        contexts=dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"])),
+        arms=["mail", "call"],
+        reward_range=(0, 1),
+        horizon=400,
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        tuning=dpb.central.GPTuning(lag=2),
+    )
+    following = next(end - 60 for end in policy.batch_boundaries if end > 60)
+    text = page(desk, "/desk/policies/offers", cookie).text
+    assert f"<dt>Rounds to the next release</dt><dd>{following}</dd>" in text
+    assert "<dd>60 of 400</dd>" in text
+    assert policy.guarantee.explain().split(":")[1].split()[0] in page(desk, PAGES[3], cookie).text
+
+
+def test_a_statement_is_printed_whole_and_its_lists_stay_apart(desk: Caller) -> None:
+    """What nobody checks stands under its own sentence, and not at the end of what is checked."""
+    statement = desk.get("/v1/policies/offers/guarantee").json()["statement"]
+    printed = page(desk, PAGES[3], cookie_of(desk)).text
+    article = printed[printed.index("<article") : printed.index("SHA-256")]
+    shown = html.unescape(re.sub(r"<[^>]*>", " ", article))
+    assert " ".join(re.sub("^- ", "", statement, flags=re.MULTILINE).split()) in " ".join(shown.split())
+    headings = [one for one in statement.splitlines() if one.startswith("NOT checked")]
+    assert headings
+    assert f"<p>{headings[0]}" in printed
+    assert printed.count("<li>") == 2 + len(re.findall("^- ", statement, flags=re.MULTILINE))
+
+
+def test_the_ledger_is_exact_in_its_files(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    reply = page(desk, "/desk/ledger.csv", cookie)
+    assert reply.headers["content-disposition"] == 'attachment; filename="ledger.csv"'
+    [row] = csv.DictReader(io.StringIO(reply.text))
+    told = page(desk, "/desk/ledger.json", cookie).json()
+    assert (row["policy"], row["loss"]) == ("offers", told["populations"][0]["parts"][0]["spent"])
+    assert told["charges"][0]["loss"] == row["loss"]
+
+
+def test_expected_reward_is_the_released_functions_own(desk: Caller) -> None:
+    text = desk.get("/v1/policies/offers/policy").text
+    found = learned(text)
+    function = dpb.central.PublishedFunction.from_files({"policy.json": text.encode()})
+    rng = np.random.default_rng(1)
+    people = {"age": rng.uniform(18, 90, 4000), "region": rng.choice(["north", "south", "west"], 4000)}
+    mean, _ = function.predict(people)
+    assert found.reward == pytest.approx(mean.max(axis=1).mean(), abs=0.05)
+    assert [arm.reward for arm in found.arms] == pytest.approx(mean.mean(axis=0).tolist(), abs=0.05)
+    assert sum(arm.share for arm in found.arms) == pytest.approx(1)
+    assert learned(text) == found
+
+
+def test_a_line_stays_inside_its_picture() -> None:
+    drawn = line([0, 50, 200], [0.2, 3.0, -4.0], [0.1, 9.0, 9.0], low=0, high=1)
+    places = re.findall(r"([\d.]+),([\d.]+)", f"{drawn.path} {drawn.band}")
+    assert {float(x) for x, _ in places} == {drawn.left, 52 + 576 / 4, drawn.right}
+    assert all(12 <= float(y) <= drawn.bottom for _, y in places)
+    assert [tick.says for tick in drawn.across] == ["0", "50", "100", "150", "200"]
+
+
+# -- for everybody: names, order, contrast ----------------------------------------------------------------
+
+
+class Outline(HTMLParser):
+    """What a screen reader is told of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[int] = []
+        self.unnamed: list[str] = []
+        self.labels: set[str | None] = set()
+        self.fields: list[str | None] = []
+        self.landmarks: list[str] = []
+        self.language = None
+        self.title = ""
+        self._text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "html":
+            self.language = given.get("lang")
+        if tag == "label":
+            self.labels.add(given.get("for"))
+        if tag == "input":
+            self.fields.append(given.get("id"))
+            return
+        if tag in ("main", "header", "footer", "nav"):
+            self.landmarks.append(tag)
+        if tag == "svg" and given.get("aria-hidden") != "true" and "aria-labelledby" not in given:
+            self.unnamed.append("svg")
+        if given.get("tabindex") == "0" and not given.get("aria-label"):
+            self.unnamed.append(tag)
+        if tag == "th" and "scope" not in given:
+            self.unnamed.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag in ("a", "button", "title", "th", "h1", "h2", "h3"):
+            self.open.append((tag, given))
+            self._text.append("")
+
+    def handle_data(self, data: str) -> None:
+        self._text = [text + data for text in self._text]
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1][0] == tag:
+            self.open.pop()
+            text = self._text.pop().strip()
+            if not text:
+                self.unnamed.append(tag)
+            if tag == "title" and not self.title:
+                self.title = text
+
+
+@pytest.mark.parametrize("path", ["/login-form", *PAGES[:5], "/desk/policies/none"])
+def test_everything_has_a_name_and_headings_go_down_by_one(desk: Caller, path: str) -> None:
+    cookie = "" if path == "/login-form" else cookie_of(desk)
+    outline = Outline()
+    outline.feed(page(desk, "/" if path == "/login-form" else path, cookie).text)
+    assert outline.language == "en"
+    assert outline.title.endswith("dpbandits")
+    assert outline.unnamed == []
+    assert set(outline.fields) <= outline.labels
+    assert outline.headings[0] == 1
+    assert outline.headings.count(1) == 1
+    assert all(
+        below - above <= 1 for above, below in zip(outline.headings, outline.headings[1:], strict=False)
+    )
+    assert {"main", "header", "footer"} <= set(outline.landmarks)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def contrast(one: str, other: str) -> float:
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1, 2], ids=["light", "dark", "print"])
+def test_colours_have_contrast(theme: int) -> None:
+    style = resources.files("dpbandits.service.desk").joinpath("desk.css").read_text()
+    blocks = [dict(re.findall(r"--(\w+): (#\w{6})", one)) for one in re.findall(r":root \{[^}]*\}", style)]
+    colours = {**blocks[0], **blocks[theme]}
+    for ink in ("ink", "quiet", "link"):
+        for paper in ("paper", "raised"):
+            assert contrast(colours[ink], colours[paper]) >= 4.5, (ink, paper)
+    assert contrast(colours["paper"], colours["link"]) >= 4.5  # a button
+    if theme < 2:
+        assert contrast(colours["ink"], colours["said"]) >= 4.5
+        assert contrast(colours["used"], colours["rest"]) >= 3
+        assert contrast(colours["edge"], colours["paper"]) >= 3  # what has the focus
