@@ -14,6 +14,7 @@ SAY = {
     "open_bandit": ["published: 0.", "uniform: 0.2"],
     "optuna_study": ["400 people; 2.0"],
     "replicas": ["call mail", "This guarantee is kept by the software"],
+    "shop": ["[True, True, True]", "\ncounted", "\nqueued", "{'offer': 'nothing', 'visit': None}"],
     "scikit_learn_log": ["['mail' 'call']", "has made the release that its promise is for"],
     "web_handler": [
         "200 OK True",
@@ -40,6 +41,7 @@ def test_it_runs_and_says_what_it_should(name, capsys, monkeypatch):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     monkeypatch.setattr(sys, "argv", [name])
+    monkeypatch.chdir(FOLDER)
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     printed = capsys.readouterr().out
     for line in SAY[name]:
