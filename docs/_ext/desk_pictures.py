@@ -42,7 +42,7 @@ PAGES = {
     "ledger": "/desk/ledger",
     "problem": "/desk/policies/none",
 }
-SHOWN = {"overview": 560, "policy": 900, "statement": 640, "ledger": 380}
+SHOWN = {"overview": 560, "policy": 900, "statement": 520, "ledger": 320}
 """Pages of the tour, and how high their pictures are; they are as wide as the docs' column."""
 
 
