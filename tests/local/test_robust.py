@@ -530,6 +530,8 @@ def test_what_forgers_want_follows_what_is_published():
     published = PublishedArms(version=0, splits=(0,), arms=np.array([1, 0]))
     assert Forgers(share=0.1, arm=1).wanted(published, SPEC).tolist() == [1.0, -1.0]
     assert Forgers(share=0.1, arm=1, aim="demote").wanted(published, SPEC).tolist() == [-1.0, 1.0]
+    there = Forgers(share=0.1, arm=lambda points: (points[:, 0] < 0.5).astype(int))
+    assert there.wanted(published, SPEC).tolist() == [1.0, 1.0]
     chosen = PublishedArms(version=0, splits=(0,), weights=np.full((2, 2), 0.5))
     assert Forgers(share=0.1, arm=1).wanted(chosen, replace(SPEC, arms="user")).tolist() == [
         -1.0,

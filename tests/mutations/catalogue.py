@@ -1724,6 +1724,93 @@ MUTATIONS = (
         "read_closes_the_first_with_a_report_of_its_own",
     ),
     _bug(
+        "a refused choice ends the open one",
+        "a choice that the budget refuses has the open one reported without its reward",
+        (
+            "local/device/client.py",
+            "        self._agree(published)\n        self._afford()\n        if self._last is not None:\n"
+            "            self._report(self._last, None)\n            self._last = None\n",
+            "        if self._last is not None:\n            self._report(self._last, None)\n"
+            "            self._last = None\n        self._agree(published)\n        self._afford()\n",
+        ),
+        tests="tests/local/test_one_choice_one_report.py::test_a_choice_that_is_refus"
+        "ed_leaves_the_open_one_and_its_reward",
+    ),
+    _bug(
+        "a group by the nonce",
+        "whoever forges chooses the group of every report, and fills more than half of them",
+        (
+            "local/server/robust.py",
+            'return int.from_bytes(one.digest(), "little") % self.groups',
+            'return int.from_bytes(record[9:17].tobytes(), "little") % self.groups',
+        ),
+        tests="tests/local/test_robust.py::test_nobody_chooses_a_group_by_the_nonce",
+    ),
+    _bug(
+        "groups without a secret",
+        "whoever forges tries nonces until a report falls into the group they want",
+        (
+            "local/server/robust.py",
+            "begun = hashlib.blake2b(key=self._secret, digest_size=8)",
+            "begun = hashlib.blake2b(digest_size=8)",
+        ),
+        tests="tests/local/test_robust.py::test_a_group_depends_on_every_byte_and_the_secret",
+    ),
+    _bug(
+        "counts of other groups added",
+        "what workers grouped by another secret is merged, and a median is of nothing",
+        (
+            "local/server/counting.py",
+            "if other.grouping != self.grouping:",
+            "if other.grouping is None and self.grouping is not None:",
+        ),
+        tests="tests/local/test_robust.py::test_groups_are_the_sums_of_no_groups_and_ot"
+        "hers_for_another_secret",
+    ),
+    _bug(
+        "a flood moves what it likes",
+        "one version full of forged reports moves what is believed without a bound",
+        (
+            "local/learners/base.py",
+            "np.maximum(noise, (error / surprise) ** 2 - belief)",
+            "np.maximum(noise, 0.0 * (error / surprise) ** 2 - belief)",
+        ),
+        tests="tests/local/test_robust.py::test_a_flood_moves_what_is_believed_no_farther_than_its_surprise",
+    ),
+    _bug(
+        "the weight of one cell",
+        "the statement's number of people that a forged report weighs leaves out all cells but one",
+        (
+            "local/contract/spec.py",
+            "return max(one.weights[1] for one in self.mechanisms_for(most))",
+            "return max(one.weights[0] for one in self.mechanisms_for(most))",
+        ),
+        tests="tests/local/test_robust.py::test_one_bit_and_sixteen_signed_bins_weigh_"
+        "what_the_mechanism_gives",
+    ),
+    _bug(
+        "anomalies without honest noise",
+        "the operator is told of forgers where nobody forges",
+        (
+            "privacy/reports/mechanism.py",
+            "return found, n * (self.moments.count_own + (self.n_cells - 1) * self.moments.count_other)",
+            "return found, n * self.moments.count_own",
+        ),
+        tests="tests/local/test_robust.py::test_the_excess_of_an_honest_report_has_mean"
+        "_zero_and_its_variance",
+    ),
+    _bug(
+        "a folder without its bounds",
+        "a server opens a folder again without the secret that its counts were grouped by",
+        (
+            "local/server/durable.py",
+            'self._subject = spec.fingerprint if robust is None else f"{spec.fingerprint}:{robust.mark}"',
+            "self._subject = spec.fingerprint",
+        ),
+        tests="tests/local/test_robust.py::test_a_folder_without_its_bounds_is_refused_"
+        "and_one_that_has_none_takes_none",
+    ),
+    _bug(
         "one account for all specs",
         "two servers draw on one budget, and each statement promises all of it",
         (

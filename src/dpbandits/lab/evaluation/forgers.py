@@ -4,6 +4,7 @@ They know everything public: what is published, the mechanism, the best arms of 
 legal ones, so no check of bytes drops them.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,7 +27,8 @@ class Forgers:
 
     Args:
         share: of all who come.
-        arm: that is promoted: made to look best, and all others worst; or demoted, the other way round.
+        arm: that is promoted: made to look best, and all others worst; or demoted, the other way round. Or
+            which arm that is, (n,), at points (n, dim) of the unit cube.
         aim: `promote` or `demote`.
         when: `spread` evenly over the run, or in a `burst` from the middle on, one after another.
 
@@ -35,13 +37,14 @@ class Forgers:
     """
 
     share: float
-    arm: int
+    arm: int | Callable[[FloatArray], IntArray]
     aim: Literal["promote", "demote"] = "promote"
     when: Literal["spread", "burst"] = "spread"
 
     def __post_init__(self) -> None:
         _checks.number(self.share, name="share", exclusive=False, maximum=1.0)
-        _checks.integer(self.arm, name="arm", minimum=0)
+        if not callable(self.arm):
+            _checks.integer(self.arm, name="arm", minimum=0)
         _checks.one_of(self.aim, ("promote", "demote"), name="aim")
         _checks.one_of(self.when, ("spread", "burst"), name="when")
 
@@ -56,17 +59,21 @@ class Forgers:
 
     def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
         """(n_cells,) +1 where signed sums are to grow, and -1 where they are to fall."""
-        if isinstance(published, PublishedQuestions):
-            towards = np.where(np.asarray(published.arms) == self.arm, 1.0, -1.0)
-            sums = np.bincount(
-                published.parts, np.where(published.turned, -towards, towards), minlength=spec.n_parts
-            )
-            return np.where(sums < 0.0, -1.0, 1.0) * (1.0 if self.aim == "promote" else -1.0)
+        asks = isinstance(published, PublishedQuestions)
+        bins = spec.partition() if asks else spec.bins(published)
+        inside = (bins.low[bins.leaves] + bins.high[bins.leaves]) / 2.0
+        points = spec.grid.centres if asks else inside
+        arm = self.arm(points) if callable(self.arm) else np.full(len(points), self.arm)
         if published.arms is None:
-            arms = np.tile(np.arange(spec.n_arms), len(published.splits) + 1)
+            own = (np.arange(spec.n_arms) == arm[:, None]).ravel()
         else:
-            arms = published.arms
-        return np.where(arms == self.arm, 1.0, -1.0) * (1.0 if self.aim == "promote" else -1.0)
+            own = np.asarray(published.arms) == arm
+        towards = np.where(own == (self.aim == "promote"), 1.0, -1.0)
+        if isinstance(published, PublishedQuestions):
+            signed = np.where(published.turned, -towards, towards)
+            sums = np.bincount(published.parts, signed, minlength=spec.n_parts)
+            towards = np.where(sums < 0.0, -1.0, 1.0)
+        return towards
 
 
 def strongest(mechanism: ReportMechanism, wanted: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
