@@ -320,7 +320,11 @@ def people_log_misses() -> Markdown:
         ]
         below = row["below_constant_where_open_beats_it_by_.03"]
         lines.append([f"{row['epsilon']:g}", ", ".join(sorted(ridge)) or "none", ", ".join(below) or "none"])
-    heads = ["epsilon", "ridge is ahead on", "best constant arm on, where without privacy .03 is gained over it"]
+    heads = [
+        "epsilon",
+        "ridge is ahead on",
+        "best constant arm on, where without privacy .03 is gained over it",
+    ]
     return table(heads, lines) if lines else Markdown("The command below has not been run on this code.")
 
 
@@ -330,7 +334,12 @@ def people_log_means() -> Markdown:
     lines = [
         [f"{tables}, {found[tables, method, epsilons[0]]['count']} tables", method]
         + [
-            pm(found[tables, method, one]["share"], found[tables, method, one]["share_se"], scale=100, digits=1)
+            pm(
+                found[tables, method, one]["share"],
+                found[tables, method, one]["share_se"],
+                scale=100,
+                digits=1,
+            )
             for one in epsilons
         ]
         for tables, method in dict.fromkeys((tables, method) for tables, method, _ in found)
@@ -345,9 +354,14 @@ def people_log_tables() -> Markdown:
         ridge, own = (_way(row, method, 1.0) for method in ("ridge", "marginals"))
         numbers = [row["random"], row["constant"], row["best_open_reward"], ridge["reward"], own["reward"]]
         lines.append(
-            [row["table"], row["people"], row["columns"], row["arms"], *(f"{one:.3f}" for one in numbers)]
-            + [row["best_open"], f"{own['error']:.3f}", f"{own['expected_error']:.3f}"]
-            + [f"{own['covered']:.2f}" if "covered" in own else ""]
+            [
+                *(row[name] for name in ("table", "people", "columns", "arms")),
+                *(f"{one:.3f}" for one in numbers),
+                row["best_open"],
+                f"{own['error']:.3f}",
+                f"{own['expected_error']:.3f}",
+                f"{own['covered']:.2f}" if "covered" in own else "",
+            ]
         )
     heads = ["table", "rows", "columns", "arms", "random", "constant arm", "without privacy", "ridge"]
     heads += ["marginals", "best without", "lost to it", "expected error", "within two deviations"]

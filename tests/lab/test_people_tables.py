@@ -43,6 +43,34 @@ def test_the_results_shown_are_of_tables_that_were_not_tuned_on(scripts):
         assert {way["method"] for way in row["ways"]} == set(people_tables.METHODS)
 
 
+def test_the_logs_shown_are_of_tables_that_were_not_tuned_on(scripts):
+    people_tables, _ = scripts
+    shown = json.loads(RESULTS.read_text())["log"]
+    assert shown["which"] == "report"
+    assert {row["table"] for row in shown["tables"]} == set(people_tables.tables_of("report"))
+    for row in shown["tables"]:
+        assert {way["method"] for way in row["ways"]} == set(people_tables.LOG_METHODS)
+        assert row["best_open_reward"] >= row["constant"]
+    cells = people_tables.cells_of("report", 1, None, "log")
+    assert min(cell.seed for cell in cells) >= 1_000_000
+    assert not {cell.file for cell in cells} & {
+        cell.file for cell in people_tables.cells_of("report", 1, None)
+    }
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.NothingToLearn")
+def test_a_log_is_evaluated_on_people_that_it_does_not_hold(scripts, tmp_path):
+    people_tables, _ = scripts
+    out = tmp_path / "out"
+    arguments = ["--group", "log", "--which", "tuning", "--only", "few", "--seeds", "1", "--rows", "400"]
+    people_tables.main([*arguments, "--cells", str(tmp_path), "--out", str(out)])
+    assert len(list(tmp_path.glob("log-few*.json"))) == 2 * (3 + 3 * 3)
+    for row in json.loads(out.read_text())["log"]["tables"]:
+        assert row["people"] == 300
+        own = [way for way in row["ways"] if way["method"] == "marginals"]
+        assert all(0.0 <= way["covered"] <= 1.0 and way["expected_error"] > 0.0 for way in own)
+
+
 def test_a_cell_that_was_run_is_kept_and_results_are_shares_of_the_open_uplift(scripts, tmp_path, capsys):
     people_tables, _ = scripts
     arguments = [

@@ -99,7 +99,10 @@ def learn(
     ] = None,
     delta: Annotated[
         float | None,
-        Option(help="Chance outside the epsilon bound; above 0. 1e-6, or the TOML file's, if left out."),
+        Option(
+            help="Chance outside the epsilon bound; 0 for marginal tables alone. 1e-6, or the TOML "
+            "file's, if left out."
+        ),
     ] = None,
     arms: Annotated[
         str | None,

@@ -490,10 +490,11 @@ class LoggedTable:
         """Spend the promise, at every call anew, and give the function; see `publish_once`.
 
         Args:
-            privacy: in all, law of contexts included; delta above 0.
+            privacy: in all, law of contexts included; delta above 0, but for marginal tables.
             horizon: most rows that count, a public number chosen without looking at the table: what is
                 calibrated depends on it, and on no count of rows. Of a longer table the first rows count.
-            bound: largest weighted distance of a reward from the range's middle that is kept.
+            bound: largest weighted distance of a reward from the range's middle that is kept; default that
+                of the range's ends, and of marginal tables with propensities `WEIGHTED_BOUND` times that.
             uniform_contexts: spend nothing on the law of contexts, and call it uniform.
         """
         marginals = self.release_under(privacy) == "marginals"

@@ -168,12 +168,14 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
 
     Args:
-        contexts: public columns of a person's context, a `Schema`, whose law is taken as uniform; or a law of
-            contexts, see `ContextLaw`. A measure counts as public knowledge.
+        contexts: public columns of a person's context, a `Schema`, whose law marginal tables count, and
+            features take as uniform; or a law of contexts, see `ContextLaw`. A measure counts as public
+            knowledge.
         arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
         actions: instead of arms, public actions and the law they are explored with.
         kernel: over (action, context) columns, actions first; a public choice. Only people with contexts and
-            arms have a default: similar contexts have similar rewards, and arms share little.
+            arms have a default: up to three columns, similar contexts have similar rewards, and arms share
+            little; from four on, main effects and interactions (`ExploreTuning.release`).
         reward_range: public (low, high).
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.
