@@ -17,14 +17,14 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.lab.evaluation import run
-from dpbandits.lab.people.study import private_policy
+from dpbandits.lab.people.study import PRIVATE_CONSTANTS, private_policy
 from dpbandits.lab.worlds import TableBandit, load
 
 ROUNDS = 2_000
 PRIVACY = dpb.JointDP(epsilon=1.0, delta=1e-6)
 
 
-def policy_of(table: TableBandit) -> dpb.central.GPBandit:
+def policy_of(table: TableBandit, release: str | None = None) -> dpb.central.GPBandit:
     return dpb.central.GPBandit(
         contexts=table.schema,
         arms=table.arms.labels,
@@ -33,11 +33,12 @@ def policy_of(table: TableBandit) -> dpb.central.GPBandit:
         privacy=PRIVACY,
         noise=dpb.SimulatedNoise(table.seed),
         seed=table.seed,
+        tuning=dpb.central.GPTuning(release=release),
     )
 
 
 def same_over_rows(table: TableBandit) -> dpb.central.GPBandit:
-    of_people = policy_of(table)
+    of_people = policy_of(table, "features")
     return dpb.central.GPBandit(
         domain=of_people.domain,
         features=of_people.features,
@@ -94,11 +95,14 @@ def main() -> None:
     table = load(options.table, seed=0, horizon=options.horizon)
     sets = table.decision_sets(0, ROUNDS)
     rows = microseconds(same_over_rows(table), sets, table)
-    dicts = microseconds(policy_of(table), as_dicts(table, sets[:, 0, :-1]), table)
+    dicts = microseconds(policy_of(table, "features"), as_dicts(table, sets[:, 0, :-1]), table)
     print(f"ask and tell: {rows:.0f} us with a matrix, {dicts:.0f} us with a dict: {dicts / rows:.2f} times")
     tables = [load(options.table, seed=seed, horizon=options.horizon) for seed in range(options.reps)]
     study = [
-        private_policy(one, one.seed, privacy=PRIVACY, noise=dpb.SimulatedNoise(one.seed)) for one in tables
+        private_policy(
+            one, one.seed, privacy=PRIVACY, noise=dpb.SimulatedNoise(one.seed), constants=PRIVATE_CONSTANTS
+        )
+        for one in tables
     ]
     for name, policies in (
         ("contexts and arms, defaults", map(policy_of, tables)),

@@ -9,14 +9,17 @@ whether they bought. They watch what the policy predicts for that person after i
 import matplotlib.pyplot as plt
 
 import dpbandits as dpb
-from dpbandits.lab.people.study import non_private_policy, private_policy
+from dpbandits.lab.people.study import TableConstants, non_private_policy, private_policy
 
 world = dpb.lab.worlds.synthetic_income(seed=1_000_000, horizon=2_000)
 
 
 def private(epsilon):
-    privacy = dpb.JointDP(epsilon=epsilon, delta=1e-6)
-    return lambda trial: private_policy(world, 0, privacy=privacy, noise=dpb.SimulatedNoise(trial))
+    known = {
+        "privacy": dpb.JointDP(epsilon=epsilon, delta=1e-6),
+        "constants": TableConstants(thompson_scale=0),
+    }
+    return lambda trial: private_policy(world, 0, **known, noise=dpb.SimulatedNoise(trial))
 
 
 def open_to_all(trial):

@@ -244,6 +244,11 @@ def cost_of_guarantee(guarantee: Guarantee) -> Cost:
         bare 20.0
         zcdp 4.88
         gaussian 4.5
+
+        Pure epsilon comes to more in a zCDP account:
+
+        >>> round(epsilon_for([cost_of(PureDP(1.0))] * 20, delta=2e-5), 2)
+        29.43
     """
     definition = guarantee.definition
     cost = cost_of(guarantee.certificate, privacy=definition, status=guarantee.status)
