@@ -31,11 +31,10 @@ from any public policy.
 | `table` | base64, of ceil(G (A + B + 1)/8) bytes |
 
 The bytes of `table` are G numbers of A + B + 1 bits each, one after another, least significant bit first,
-in bytes that fill up from their least significant bit; bits after the last number are 0. A number is 2 a +
-[phi < 0] + 2^(A + 1) c. A and B are the fewest bits that hold
-the table's largest arm and part. The cell of a context x in
-the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
-is `Grid.sizes`.
+in bytes that fill up from their least significant bit; bits after the last number are 0. A number is
+2 a + [phi < 0] + 2^(A + 1) c. A server writes the fewest bits A and B that hold the table's largest arm and
+part. The cell of a context x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the
+last column running fastest; m is `Grid.sizes`.
 
 NumPy and the standard library only: devices read it.
 """

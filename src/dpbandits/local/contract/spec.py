@@ -215,7 +215,8 @@ class Spec(Contract[PublishedArms]):
         wanted = self.constants.get("parts", 1.0)
         if wanted not in _PARTS:
             raise InvalidParameter(f"constants: parts is a power of two from 1 to {MOST_PARTS}")
-        self.mechanisms_for(self.n_parts if self.grid.size else 0)
+        Grid.of(self.dim, self.codes)
+        self.mechanisms_for(self.n_parts)
 
     def _read_people(self) -> None:
         """Put what contexts and labels stand for into `domain` and `n_arms`."""
