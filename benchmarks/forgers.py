@@ -3,8 +3,8 @@
     python benchmarks/forgers.py --reps 10 --out docs/_results/forgers.json
 
 A run that is there already is not made again. The arm that is promoted is the worst on average, the one that
-is demoted the best at every context; forgers send the strongest report that a device could have sent
-(`lab.evaluation.forgers`), spread over the run or in a burst from its middle on.
+is demoted the best at every context (reversed: and all others promoted). Forgers send the strongest report
+that a device could have sent (`lab.evaluation.forgers`), spread over the run or in a burst from its middle.
 """
 
 import argparse
@@ -31,6 +31,7 @@ ATTACKS = {
     "5% promote": (0.05, "promote", "spread"),
     "1% demote": (0.01, "demote", "spread"),
     "5% demote": (0.05, "demote", "spread"),
+    "5% reverse": (0.05, "reverse", "spread"),
     "5% burst": (0.05, "promote", "burst"),
 }
 PLAN = [

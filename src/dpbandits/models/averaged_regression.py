@@ -37,8 +37,6 @@ class AveragedRegression:
         features: the functions.
         n_functions: K.
         constant_sd: prior standard deviation of the functions' constants.
-        nuisance_sd: where it is not 0, every function has one more weight of this deviation, the last, which
-            no point sees: what observations may be off by in common.
 
     Attributes:
         precision, moment: (K F, K F) and (K F,), to be added to; `renew` looks at them.
@@ -47,11 +45,8 @@ class AveragedRegression:
         mean: (K, F) posterior mean of the weights.
     """
 
-    def __init__(
-        self, features: ProductFeatures, *, n_functions: int, constant_sd: float, nuisance_sd: float = 0.0
-    ) -> None:
-        self.n_functions, self._constant_sd, self._nuisance_sd = n_functions, constant_sd, nuisance_sd
-        self.features = features = features.padded() if nuisance_sd else features
+    def __init__(self, features: ProductFeatures, *, n_functions: int, constant_sd: float) -> None:
+        self.features, self.n_functions, self._constant_sd = features, n_functions, constant_sd
         size = n_functions * features.values.shape[1]
         self.precision, self.moment = np.zeros((size, size)), np.zeros(size)
         away = (np.log(LENGTHS) - math.log(_LENGTH)) / _LENGTH_SPREAD
@@ -135,8 +130,6 @@ class AveragedRegression:
         *lengths, deviation = laws
         variances = self.features.variances(lengths) * float(deviation @ DEVIATIONS**2)
         variances[0] = self._constant_sd**2
-        if self._nuisance_sd:
-            variances[-1] = self._nuisance_sd**2
         return variances
 
     def _log_evidence(self, variances: FloatArray) -> float:

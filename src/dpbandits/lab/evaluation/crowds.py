@@ -241,7 +241,7 @@ class Crowd:
         if (forgers or robust) and floating:
             raise InvalidParameter("forgers, robust: not with floating noise")
         if robust is not None:
-            robust.harden(self.rule, spec)
+            robust.harden(self.rule)
         self._groups = 1 if robust is None else robust.groups
         self._forgers, self._forged = forgers, np.zeros(n_users, dtype=np.bool_)
         if forgers is not None:

@@ -27,9 +27,9 @@ class Forgers:
 
     Args:
         share: of all who come.
-        arm: that is promoted: made to look best, and all others worst; or demoted, the other way round. Or
-            which arm that is, (n,), at points (n, dim) of the unit cube.
-        aim: `promote` or `demote`.
+        arm: which it is about; or which arms (n,), at points (n, dim) of the unit cube.
+        aim: `promote`: that arm looks best and all others worst; `demote`: it looks worst; `reverse`: it
+            looks worst and all others best.
         when: `spread` evenly over the run, or in a `burst` from the middle on, one after another.
 
     Raises:
@@ -38,14 +38,14 @@ class Forgers:
 
     share: float
     arm: int | Callable[[FloatArray], IntArray]
-    aim: Literal["promote", "demote"] = "promote"
+    aim: Literal["promote", "demote", "reverse"] = "promote"
     when: Literal["spread", "burst"] = "spread"
 
     def __post_init__(self) -> None:
         _checks.number(self.share, name="share", exclusive=False, maximum=1.0)
         if not callable(self.arm):
             _checks.integer(self.arm, name="arm", minimum=0)
-        _checks.one_of(self.aim, ("promote", "demote"), name="aim")
+        _checks.one_of(self.aim, ("promote", "demote", "reverse"), name="aim")
         _checks.one_of(self.when, ("spread", "burst"), name="when")
 
     def among(self, n: int, rng: np.random.Generator) -> BoolArray:
@@ -58,7 +58,7 @@ class Forgers:
         return forged
 
     def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
-        """(n_cells,) +1 where signed sums are to grow, and -1 where they are to fall."""
+        """(n_cells,) +1 where signed sums are to grow, -1 where to fall, 0 where nothing is wanted."""
         asks = isinstance(published, PublishedQuestions)
         bins = spec.partition() if asks else spec.bins(published)
         inside = (bins.low[bins.leaves] + bins.high[bins.leaves]) / 2.0
@@ -68,7 +68,8 @@ class Forgers:
             own = (np.arange(spec.n_arms) == arm[:, None]).ravel()
         else:
             own = np.asarray(published.arms) == arm
-        towards = np.where(own == (self.aim == "promote"), 1.0, -1.0)
+        signs = {"promote": (1.0, -1.0), "demote": (-1.0, 0.0), "reverse": (-1.0, 1.0)}[self.aim]
+        towards = np.where(own, *signs)
         if isinstance(published, PublishedQuestions):
             signed = np.where(published.turned, -towards, towards)
             sums = np.bincount(published.parts, signed, minlength=spec.n_parts)
@@ -79,7 +80,7 @@ class Forgers:
 def strongest(mechanism: ReportMechanism, wanted: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """Sums of n legal reports that move the signed sums as far as reports can, the way `wanted` (n_cells,).
 
-    Signed reports hold a sign in every cell; a report of one category names one cell, any with equal chance.
+    Signed reports hold a sign in every cell; one of one category names one cell, any with equal chance.
 
     Raises:
         InvalidParameter: another mechanism than `signed` and `krr`.
@@ -88,7 +89,7 @@ def strongest(mechanism: ReportMechanism, wanted: FloatArray, n: int, rng: np.ra
         planes = [np.packbits(wanted != 0), np.packbits(wanted < 0)]
         payloads = np.repeat(np.concatenate(planes)[None], n, axis=0)
     elif isinstance(mechanism, RandomisedResponse):
-        cells = rng.integers(mechanism.n_cells, size=n)
+        cells = rng.choice(np.flatnonzero(wanted) if wanted.any() else mechanism.n_cells, size=n)
         codes = (2 * cells + (wanted[cells] < 0)).astype("<u8")
         payloads = codes[:, None].view(np.uint8)[:, : mechanism.report_bytes]
     else:

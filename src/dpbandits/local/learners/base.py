@@ -467,12 +467,11 @@ class PosteriorLearner(BinLearner):
         self.reports, self._masses_at = 0, 0
         self._forget()
 
-    def resist(self, *, surprise: float, shift: float) -> None:
-        """Expect forged reports; before anything is published. Bins have no use for `shift`.
+    def resist(self, surprise: float) -> None:
+        """Expect forged reports, from here on.
 
         Args:
             surprise: deviations that a version's sums may lie from what is believed, see `raised_variance`.
-            shift: see `QuestionLearner.resist`.
         """
         self._surprise = surprise
 

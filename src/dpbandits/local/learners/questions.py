@@ -187,7 +187,7 @@ class QuestionLearner:
         self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
-        self._surprise, self._suspects = math.inf, False
+        self._surprise = math.inf
         self._rewards, self._places = (_Told(grid.size, spec.n_parts) for _ in range(2))
         self._counts = _Told(grid.size, spec.n_parts)
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
@@ -202,23 +202,9 @@ class QuestionLearner:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.constants))
 
-    def resist(self, *, surprise: float, shift: float) -> None:
-        """Expect forged reports; before anything is published.
-
-        Forgers who push one arm move all answers the same way: that of the arm where a version's people who
-        are given it weigh more than the others, the other way where they weigh less. How far they do, for
-        every arm, is learned with the arms, and taken off.
-
-        Args:
-            surprise: deviations that a version's sums may lie from what is believed, see `raised_variance`.
-            shift: standard deviation of how far forgers move the mean of a report; 0: nobody forges.
-        """
-        features, constant_sd = self._model.features, self.constants.constant_sd
-        self._surprise, self._suspects = surprise, shift > 0.0
-        self._model = AveragedRegression(
-            features, n_functions=self.n_arms, constant_sd=constant_sd, nuisance_sd=shift / self.n_parts
-        )
-        self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
+    def resist(self, surprise: float) -> None:
+        """Expect forged reports, from here on; see `PosteriorLearner.resist`."""
+        self._surprise = surprise
 
     @property
     def places(self) -> FloatArray:
@@ -415,12 +401,7 @@ class QuestionLearner:
         shape = (n_versions * n_parts * self.n_arms, len(p))
         places = (cell * self.n_arms + told.arms).ravel(), np.tile(np.arange(len(p)), n_versions)
         who = sparse.csr_matrix(((2.0 * p * told.signs).ravel(), places), shape=shape)
-        functionals = np.asarray(who @ self._model.features.values)
-        if self._suspects:
-            weights = np.asarray(who.sum(axis=1)).reshape(-1, self.n_arms)
-            others = weights.sum(axis=1, keepdims=True) - weights
-            functionals[:, -1] = np.where(weights < others, -1.0, 1.0).ravel()
-        functionals = functionals.reshape(n_versions * n_parts, -1)
+        functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
         share = self._shares(told)
         own, others = told.moments.T[:, :, None]
         reports = told.n[:, None]

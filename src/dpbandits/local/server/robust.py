@@ -9,9 +9,7 @@ is to bound what forgers achieve together:
   who reach fewer than half of the groups of a version move its estimates no farther than honest noise does.
   The same secret groups equally everywhere: counts of shards and files add up to those of one process.
 - **surprise**: a version whose sums lie more than so many deviations from what its learner believes has their
-  variance raised until they lie there. A flood moves what is believed by so many of its deviations at most;
-- **share**: the learner of questions takes it for possible that about this share of all reports pushes an
-  arm, or pulls one down, and learns how many do together with the arms.
+  variance raised until they lie there. A flood moves what is believed by so many of its deviations at most.
 
 Neither changes what devices do or what is promised to them, and neither is in the spec or in what is
 published. The secret is no part of anybody's privacy; who knows it can choose groups.
@@ -28,8 +26,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.local.contract.reports import Contract, Records
-from dpbandits.local.contract.spec import Spec
+from dpbandits.local.contract.reports import Records
 from dpbandits.local.learners.base import PosteriorLearner
 from dpbandits.local.learners.questions import QuestionLearner
 
@@ -37,8 +34,6 @@ __all__ = ["Robust"]
 
 SURPRISE = 2.5
 """Deviations: honest sums lie farther in one version of eighty."""
-
-SHARE = 0.05
 
 MOST_GROUPS = 15
 
@@ -54,7 +49,6 @@ class Robust:
             whoever counts for it.
         groups: odd; 1 for no median.
         surprise: in deviations.
-        share: of all reports; 0: nobody forges all the time.
 
     Raises:
         InvalidParameter: anything else.
@@ -70,9 +64,7 @@ class Robust:
         1
     """
 
-    def __init__(
-        self, secret: bytes, *, groups: int = 1, surprise: float = SURPRISE, share: float = SHARE
-    ) -> None:
+    def __init__(self, secret: bytes, *, groups: int = 1, surprise: float = SURPRISE) -> None:
         given: object = secret
         if not isinstance(given, bytes) or not _LEAST <= len(given) <= _MOST:
             raise InvalidParameter(f"secret: expected {_LEAST} to {_MOST} random bytes")
@@ -81,7 +73,6 @@ class Robust:
         if self.groups > MOST_GROUPS or self.groups % 2 == 0:
             raise InvalidParameter(f"groups: expected an odd number up to {MOST_GROUPS}")
         self.surprise = _checks.number(surprise, name="surprise")
-        self.share = _checks.number(share, name="share", exclusive=False, maximum=1.0)
 
     def group_of(self, records: Records) -> NDArray[np.intp]:
         """(n,) groups of n reports of one length, without tags."""
@@ -96,16 +87,15 @@ class Robust:
 
         return np.fromiter(map(keyed, records), dtype=np.intp, count=len(records))
 
-    def harden(self, learner: Any, spec: Contract[Any]) -> None:
-        """Have a fresh learner of the spec expect forged reports, where it can."""
+    def harden(self, learner: Any) -> None:
+        """Have a learner expect forged reports, where it has beliefs that can be surprised."""
         if isinstance(learner, PosteriorLearner | QuestionLearner):
-            weight = spec.weight if isinstance(spec, Spec) and spec.asks else 0.0
-            learner.resist(surprise=self.surprise, shift=self.share * weight)
+            learner.resist(self.surprise)
 
     @property
     def mark(self) -> str:
         """Equal for equal bounds only, and says nothing of the secret: 32 hexadecimal digits."""
-        said = f"{self.groups}|{self.surprise!r}|{self.share!r}".encode()
+        said = f"{self.groups}|{self.surprise!r}".encode()
         return hashlib.blake2b(said, key=self._secret, digest_size=16).hexdigest()
 
     @property
@@ -115,7 +105,7 @@ class Robust:
 
     def to_json(self) -> bytes:
         """With the secret: for a file of the server's own."""
-        numbers = {"groups": self.groups, "surprise": self.surprise, "share": self.share}
+        numbers = {"groups": self.groups, "surprise": self.surprise}
         return json.dumps({"secret": self._secret.hex()} | numbers).encode()
 
     @classmethod
@@ -127,4 +117,4 @@ class Robust:
             return cls(bytes.fromhex(fields.pop("secret")), **fields)
 
     def __repr__(self) -> str:
-        return f"Robust(groups={self.groups}, surprise={self.surprise:g}, share={self.share:g})"
+        return f"Robust(groups={self.groups}, surprise={self.surprise:g})"

@@ -115,7 +115,7 @@ class Server(Held, Generic[PublishedT]):
         self._counts = ReportCounts(spec, key=key, robust=robust)
         self.robust = robust
         if robust is not None:
-            robust.harden(self._learner, spec)
+            robust.harden(self._learner)
         self._excess = np.zeros((1, 2))
         self._targets: dict[str, Spec] = {}
         self.changes, self._told, self._fresh = 0, False, 0

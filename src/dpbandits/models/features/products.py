@@ -9,7 +9,6 @@ of some length, or of a category's share. So is their mean under independent law
 
 import math
 from collections.abc import Mapping, Sequence
-from copy import copy
 
 import numpy as np
 
@@ -60,13 +59,6 @@ class ProductFeatures:
         for (values, profile, _), chosen in zip(columns, index.T, strict=True):
             self.values *= values[:, chosen]
             self.profiles.append(profile[chosen])
-
-    def padded(self) -> "ProductFeatures":
-        """With one more function, which is 0 at all points and of variance 0."""
-        wider = copy(self)
-        wider.values = np.pad(self.values, ((0, 0), (0, 1)))
-        wider.profiles = [np.pad(one, ((0, 1), (0, 0))) for one in self.profiles]
-        return wider
 
     def variances(self, laws: Sequence[FloatArray]) -> FloatArray:
         """(F,) prior variances that add up to 1 without the constant's, which is 0.
