@@ -32,6 +32,7 @@ from dpbandits.central.published.printed import (
     printed_scale,
 )
 from dpbandits.lab.papers.dubey2021.theory import features_asked, quadrature_error
+from dpbandits.lab.papers.kharkovskii2020.methods import GP_UCB, PUBLISHED
 from dpbandits.lab.papers.ma2025.local import reference_regrets
 from dpbandits.lab.papers.ma2025.methods import PRINTED_CONSTANTS
 from dpbandits.lab.papers.ma2025.table_2 import PAPERS_NAMES, PRINTED, PRINTED_PAIRS
@@ -64,7 +65,7 @@ def verdicts(results: Path) -> dict[str, list[Row]]:
         "Dubey2021": [*_dubey_figures(held), *_dubey_table(held), *_dubey_theory()],
         "Ma2025": [*_ma_figures(held), *_ma_tables(held), *_ma_theory(held)],
         "Pavlovic2025": list(_pavlovic(held)),
-        "Kharkovskii2020": list(_kharkovskii()),
+        "Kharkovskii2020": list(_kharkovskii(held)),
     }
 
 
@@ -489,26 +490,58 @@ _TABLES = """1 synthetic e^1.1 .073 .038 .018 .014 .118 .137
 12 Branin e^2.7 .152 0 0 0 .005 .073"""
 
 
-def _kharkovskii() -> Iterator[Row]:
+def _kharkovskii(held: _Held) -> Iterator[Row]:
+    form = partial(_number, form=".3f")
     for number, world, epsilon, *values in map(str.split, _TABLES.splitlines()):
         grid = _R[(int(number) - 1) % 3 + 1]
+        item = {"synthetic": "projections", "Branin": "branin31"}.get(world)
+        stem = f"kharkovskii2020-{item}"
+        promise = math.exp(float(epsilon.removeprefix("e^")))
+        rows = [
+            row
+            for dimension in map(int, grid.split(", "))
+            for row in held.rows(stem)
+            if row["method"] == PUBLISHED
+            and row["dimension"] == dimension
+            and row["epsilon"] is not None
+            and math.isclose(row["epsilon"], promise)
+        ]
+        near = sum(
+            abs(row["regret"] - float(text)) <= 2.0 * row["standard_error"]
+            for row, text in _paired(rows, values)
+        )
+        alone = partial(held.row, stem)
         yield _line(
             f"Table {number}, {world}, epsilon {epsilon}, r = {grid}",
             printed=" ".join(values),
-            verdict=NOT_RUN,
-            run="no item yet",
+            honest="none: it is not private",
+            as_printed=" ".join(map(form, rows)) if rows else NOT_RUN,
+            non_private=form(alone(method=GP_UCB)),
+            random=form(alone(method="random rows")),
+            seeds=_seeds(*rows),
+            verdict=f"not private; {near} of {len(values)} within two standard errors" if rows else NOT_RUN,
+            run="no item yet" if item is None else _study("kharkovskii2020", item),
         )
     for line in _EXCESS.replace("\n", "; ").split("; "):
         world, rest = line.split(" ", 1)
         yield _line(
             f"Figures 2, 3, {world}: excess over non-private",
             printed=rest,
+            honest="none: it is not private",
             verdict=NOT_RUN,
             run="no item yet",
         )
+    theory = "computed: lab.papers.kharkovskii2020.theory"
     yield _line(
-        "Definition 3, Theorems 2, 3, 5, Lemmas 5, 6",
-        printed="formulas",
-        verdict="calculators not built yet",
-        run="none",
+        "Definition 3, Theorems 2, 3, 5, Lemmas 5, 6", printed="formulas", **_computed("calculators", theory)
     )
+    yield _line(
+        "Theorem 1",
+        printed="the transformation is private",
+        **_computed("not private: rows are recovered", _study("kharkovskii2020", "attack")),
+    )
+
+
+def _paired(rows: Sequence[Row], values: Sequence[str]) -> Iterator[tuple[Row, str]]:
+    """Rows with the printed numbers of their places; none where some row is missing."""
+    return zip(rows, values, strict=True) if len(rows) == len(values) else iter(())

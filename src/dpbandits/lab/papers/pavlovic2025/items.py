@@ -21,10 +21,10 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator
-from dpbandits.lab.papers.pavlovic2025 import errors, ratios, trials
+from dpbandits.lab.papers.pavlovic2025 import errors, ratios, theory, trials
 from dpbandits.lab.papers.pavlovic2025.errors import features_of
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, grid
-from dpbandits.lab.worlds.rkhs import RKHSWorld, rkhs_setting
+from dpbandits.lab.worlds.rkhs import BOUND, NOISE_SD, RKHSWorld, rkhs_setting
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
@@ -34,6 +34,9 @@ from dpbandits.privacy.noise import SimulatedNoise
 __all__ = ["STUDY", "LemmaCell", "PhaseCell", "losses"]
 
 DELTA = 1e-6
+FAILURE = 0.05
+"""Of the lemmas' bounds."""
+
 ONE_PHASE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
 
 
@@ -119,12 +122,15 @@ def _fine_features(setting: str) -> EigenFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class LemmaCell(Cell):
-    """What standing in for the covariance costs: Lemmas 4.3 and 4.4, measured.
+    """What standing in for the covariance costs: Lemmas 4.3, 4.4, 6.2 and 7.1, measured beside their bounds.
 
     At T that the printed form can do: the gap sup |f_Z - f_D| between the estimators with the covariance of
-    Z and of the data, beside sup |f_D - f|; and the largest |eigenvalue - 1| of V^-1/2 V' V^-1/2, V the
-    population covariance, V' that of Z and that of the data. Both estimators see the same rounds of one
-    world a seed.
+    Z and of the data (Lemma 6.2), sup |f_Z - f| (Lemma 4.3) beside sup |f_D - f|; the largest |eigenvalue -
+    1| of V^-1/2 V' V^-1/2, V the population covariance, V' that of Z and that of the data, and for Z that of
+    the inverse, which Lemma 4.4 bounds; sup sigma-bar^2 (Lemma 7.1). Both estimators see the same rounds of
+    one world a seed. Bounds are at failure probability .05, B = 1.2, R = .1, F the largest value of the
+    kernel's eigenfunctions that are kept, gamma_T that of the population: the paper's is a supremum and
+    larger, and with it every bound.
 
     Attributes:
         setting: see `SETTINGS`.
@@ -139,7 +145,8 @@ class LemmaCell(Cell):
     counts = ("worlds", "first seed")
     fields: ClassVar = {"world": "setting"}
     measures: ClassVar = {
-        name: (name, f"{name} s.e.") for name in ("gap", "error", "spectral Z", "spectral data")
+        name: (name, f"{name} s.e.")
+        for name in ("gap", "error Z", "error", "spectral Z", "inverse Z", "spectral data", "variance")
     }
 
     @property
@@ -180,20 +187,43 @@ class LemmaCell(Cell):
         scale = horizon / chosen.size * chosen.counts
         theirs = drawn.T @ (scale[:, None] * drawn) + ridge * np.eye(phi.shape[1])
 
-        def spectral(matrix: FloatArray) -> float:
-            return float(np.abs(np.linalg.eigvalsh(root[:, None] * matrix * root) - 1.0).max())
+        def ratios_of(matrix: FloatArray) -> FloatArray:
+            return np.asarray(np.linalg.eigvalsh(root[:, None] * matrix * root))
+
+        of_set, of_data = ratios_of(theirs), ratios_of(own)
 
         return {
             "gap": float(np.abs(with_set - with_data).max()),
+            "error Z": float(np.abs(with_set - world.means.ravel()).max()),
             "error": float(np.abs(with_data - world.means.ravel()).max()),
-            "spectral Z": spectral(theirs),
-            "spectral data": spectral(own),
+            "spectral Z": float(np.abs(of_set - 1.0).max()),
+            "inverse Z": float(np.abs(1.0 / of_set - 1.0).max()),
+            "spectral data": float(np.abs(of_data - 1.0).max()),
+            "variance": float(estimator.deviation(measure.points).max()) ** 2,
         }
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
-        """Means over worlds, and their standard errors."""
+        """Means over worlds, their standard errors, and what the lemmas bound them by."""
         (row,) = super().rows(records)
-        return [row | {"Z": self.size, "gamma": self.gain}]
+        return [row | {"Z": self.size, "gamma": self.gain} | self.bounds()]
+
+    def bounds(self) -> Row:
+        """The lemmas' bounds; `holds 4.4` says whether Lemma 4.4's own condition does."""
+        features = _fine_features(self.setting)
+        where: dict[str, Any] = {"rounds": self.rounds, "gain": self.gain}
+        reach: dict[str, Any] = {"eigenfunction_bound": float(np.abs(features.psi).max())}
+        noise: dict[str, Any] = {"bound": BOUND, "noise": NOISE_SD, "ridge": self.ridge, **reach}
+        spectral, holds = theory.spectral_bound(**where, ridge=self.ridge, failure_probability=FAILURE)
+        factor = theory.estimator_factor(failure_probability=FAILURE, **noise)
+        return {
+            "bound 4.3": theory.uniform_error(
+                **where, failure_probability=FAILURE, points=features.n_cells, **noise
+            ),
+            "bound 4.4": spectral,
+            "holds 4.4": holds,
+            "bound 6.2": factor * math.sqrt(self.gain / self.rounds),
+            "bound 7.1": theory.largest_variance(**where, **reach),
+        }
 
 
 STUDY = Study(
@@ -207,8 +237,9 @@ STUDY = Study(
             cells=grid(LemmaCell, world=("SE .5 in 1+1",), rounds=(50, 100, 200, 300)),
             key=("setting", "T"),
             shown=(
-                "setting | T:, | Z:, | gamma:.4g | gap:.4g | gap s.e.:.2g | error:.4g"
-                " | error s.e.:.2g | spectral Z:.4g | spectral data:.4g"
+                "setting | T:, | Z:, | gamma:.4g | gap:.4g | bound 6.2:.4g | error Z:.4g | bound 4.3:.4g"
+                " | error:.4g | spectral Z:.4g | inverse Z:.4g | bound 4.4:.4g | spectral data:.4g"
+                " | variance:.4g | bound 7.1:.4g"
             ),
         ),
         "phases": Item(
