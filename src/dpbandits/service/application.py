@@ -20,6 +20,7 @@ from fastapi.openapi.models import SecurityBase as SecurityModel
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.security.base import SecurityBase
 from pydantic import BaseModel
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
@@ -79,6 +80,15 @@ class Json(JSONResponse):
         return written_json(content)
 
 
+class Word(StringConvertor):
+    """A part of a path without a colon, so that what follows one is a verb: `{decision:word}:activate`."""
+
+    regex = "[^/:]+"
+
+
+register_url_convertor("word", Word())
+
+
 class Lines(StreamingResponse):
     """Lines of JSON."""
 
@@ -119,8 +129,9 @@ class Doorkeeper:
 
     def _slow_down(self, token: str) -> None:
         rate, now = self._service.settings.requests_per_second, time.monotonic()
-        left, then = self._left.get(token, (rate, now))
-        left = min(rate, left + (now - then) * rate)
+        most = max(rate, 1.0)
+        left, then = self._left.get(token, (most, now))
+        left = min(most, left + (now - then) * rate)
         if left < 1.0:
             wait = math.ceil((1.0 - left) / rate)
             raise Problem(
@@ -258,15 +269,11 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 def _methods_at(request: Request) -> set[str]:
     """Methods of all routes of a path; the framework names those of the first."""
-    there = [
-        route
-        for route in request.app.routes
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
-    ]
-    verb = max((len(route.path.rpartition("}")[2]) for route in there), default=0)  # as `:activate`
-    return {
-        name for route in there if len(route.path.rpartition("}")[2]) == verb for name in route.methods or ()
-    }
+    found: set[str] = set()
+    for route in request.app.routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            found |= route.methods or set()
+    return found
 
 
 def _members(*kinds: type[BaseModel]) -> frozenset[str]:
@@ -484,13 +491,13 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         futures = [service.decide(policy, token.id, _given(one)) for one in message.decisions]
         return await _each(futures, lambda answer: {"decision": answer})
 
-    @app.get("/v1/policies/{policy}/decisions/{decision}", tags=tag, summary="What became of a decision")
+    @app.get("/v1/policies/{policy}/decisions/{decision:word}", tags=tag, summary="What became of a decision")
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = decisions.decision_status(reads, service.keys, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @app.put("/v1/policies/{policy}/decisions/{decision}/reward", tags=tag, summary="Tell a reward")
+    @app.put("/v1/policies/{policy}/decisions/{decision:word}/reward", tags=tag, summary="Tell a reward")
     async def reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
@@ -503,7 +510,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         return await _each(futures, lambda outcome: {"outcome": outcome})
 
     @app.post(
-        "/v1/policies/{policy}/decisions/{decision}:activate",
+        "/v1/policies/{policy}/decisions/{decision:word}:activate",
         tags=tag,
         summary="A deferred decision was shown",
     )
@@ -511,7 +518,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         return {"status": await _done(service.activate(policy, decision))}
 
     @app.post(
-        "/v1/policies/{policy}/decisions/{decision}:abandon", tags=tag, summary="A decision was not used"
+        "/v1/policies/{policy}/decisions/{decision:word}:abandon", tags=tag, summary="A decision was not used"
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.abandon(policy, decision))}

@@ -98,14 +98,6 @@ class Mismatches:
         self.total += 1
 
 
-class _Asked(NamedTuple):
-    """Who asks, and what."""
-
-    token: str
-    body: dict[str, Any]
-    now: float
-
-
 def decide(
     writes: Writes,
     engines: Engines,

@@ -27,6 +27,8 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("dpbandits.service")
 
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
 _HEADERS = (
     (
         b"content-security-policy",
@@ -90,8 +92,9 @@ class Gate:
                 await answer_of(problem)(sending)
         finally:
             route = scope.get("route")
-            template = str(getattr(route, "path", "")) or "none"
-            self._saw(str(scope["method"]), template, status, time.perf_counter() - began)
+            template = str(getattr(route, "path_format", "")) or "none"
+            method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # else it is anybody's text
+            self._saw(method, template, status, time.perf_counter() - began)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, within its bound and its time."""

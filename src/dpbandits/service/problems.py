@@ -3,6 +3,7 @@
 A problem never repeats what was sent: no context, candidate, reward, user, arm, or any text of a request.
 """
 
+import sqlite3
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,8 @@ _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
     (errors.UnknownDecision, "not-found"),
     (errors.ProtocolError, "conflict"),
     (errors.StateError, "not-recorded"),
+    (sqlite3.Error, "not-recorded"),
+    (OSError, "not-recorded"),
     (errors.DPBanditsError, "invalid"),
 )
 
