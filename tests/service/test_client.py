@@ -101,6 +101,9 @@ def test_problems_are_the_librarys_errors_and_hold_nothing_of_the_request(server
         (UnknownDecision, lambda: policy.tell(SECRET, 1)),
         (InvalidData, lambda: policy.tell(policy.ask(AGNES, "u3").id, 7777)),
         (HorizonExceeded, lambda: policy.ask(AGNES, "u4")),
+        (InvalidData, lambda: policy.tell("d", 10**400)),
+        (InvalidData, lambda: policy.ask(SECRET, "u5")),
+        (InvalidData, lambda: policy.ask(AGNES, "u5", available=SECRET)),
         (InvalidData, lambda: policy.tell("d", SECRET)),  # type: ignore[arg-type]
         (InvalidParameter, lambda: remote(server, "nobody").ask(AGNES)),
         (InvalidParameter, lambda: remote(server, "errors", token="dpb_x").ask(AGNES)),

@@ -167,7 +167,7 @@ def test_the_ledger_is_exact_in_its_files(desk: Caller) -> None:
     cookie = cookie_of(desk)
     reply = page(desk, "/desk/ledger.csv", cookie)
     assert reply.headers["content-disposition"] == 'attachment; filename="ledger.csv"'
-    [row] = csv.DictReader(io.StringIO(reply.text))
+    row = next(one for one in csv.DictReader(io.StringIO(reply.text)) if one["policy"] == "offers")
     told = page(desk, "/desk/ledger.json", cookie).json()
     assert (row["policy"], row["loss"]) == ("offers", told["populations"][0]["parts"][0]["spent"])
     assert told["charges"][0]["loss"] == row["loss"]
@@ -184,6 +184,32 @@ def test_expected_reward_is_the_released_functions_own(desk: Caller) -> None:
     assert [arm.reward for arm in found.arms] == pytest.approx(mean.mean(axis=0).tolist(), abs=0.05)
     assert sum(arm.share for arm in found.arms) == pytest.approx(1)
     assert learned(text) == found
+
+
+def test_points_of_a_domain_have_a_page_too_and_so_has_a_promise_without_delta(desk: Caller) -> None:
+    asked = {name: value for name, value in OFFERS.items() if name not in ("contexts", "arms")}
+    asked |= {
+        "name": "doses",
+        "population": "rows",
+        "domain": {"type": "Box", "low": [0], "high": [1]},
+        "kernel": {"type": "SquaredExponential", "lengthscale": 0.3},
+        "horizon": 60,
+        "tuning": {"blocks": [10, 60], "n_features": 5, "lag": 1},
+    }
+    assert desk.post("/v1/populations", {**CUSTOMERS, "name": "rows"}).status_code == 201
+    assert desk.post("/v1/policies", asked).status_code == 201
+    for number in range(15):
+        body = {"id": f"d{number}", "user": f"d{number}", "candidates": [[0.1], [0.9]]}
+        reply = desk.post("/v1/policies/doses/decisions", body).json()
+        desk.reward(reply["id"], 1, policy="doses")
+    cookie = cookie_of(desk)
+    text = page(desk, "/desk/policies/doses", cookie).text
+    assert "<dd>1 of 2</dd>" in text
+    assert "<dt>Domain</dt><dd>Box</dd>" in text
+    assert "Best for this share" not in text
+    pure = {**OFFERS, "name": "pure", "population": "rows", "privacy": {"epsilon": 0.1}}
+    assert desk.post("/v1/policies", pure).status_code == 201
+    assert ", delta" not in page(desk, "/desk/policies/pure", cookie).text.partition("<dl")[0]
 
 
 def test_a_line_stays_inside_its_picture() -> None:

@@ -28,11 +28,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy"]
 
+_T = TypeVar("_T")
+
 REPEATED = (408, 429, 502, 503, 504)
 """Statuses that ask for patience; of all others the answer is an answer."""
 
@@ -69,6 +73,9 @@ FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
 
 SENT_TOGETHER = 500
 """Rewards of the queue in one request; the service takes up to 1,000."""
+
+MOST_AWAITED = 32
+"""Calls of an `AsyncRemotePolicy` that are on their way at once; more of them wait."""
 
 LARGEST_ANSWER = 256 << 20
 """Bytes: far more than a published function of 2,000 features has."""
@@ -214,13 +221,15 @@ class RemotePolicy(Seen):
             ProtocolError: the id was used for another request, or the policy decides for nobody now.
             InvalidParameter: there is no such policy, or the token may not ask.
         """
+        if available is not None and (isinstance(available, str) or not isinstance(available, Iterable)):
+            raise InvalidData(f"available: expected a list of labels, got {_checks.kind_of(available)}")
         body = {
             "id": secrets.token_hex(16) if id is None else id,
             "user": user,
             "available": None if available is None else list(available),
             "arm": arm,
             "deferred": deferred or None,
-            "context" if isinstance(brought, Mapping) else "candidates": brought,
+            "context" if isinstance(brought, Mapping) else "candidates": _brought(brought),
         }
         sent = {key: value for key, value in body.items() if value is not None}
         answer = self._made("POST", "/decisions", sent, missing=InvalidParameter)
@@ -441,7 +450,7 @@ class _Held:
 
 @worded
 class AsyncRemotePolicy(Seen):
-    """`RemotePolicy` whose calls are awaited; each runs in a thread.
+    """`RemotePolicy` whose calls are awaited; each runs in a thread of its own pool.
 
     An ask that is cancelled may have taken its round.
 
@@ -454,37 +463,41 @@ class AsyncRemotePolicy(Seen):
 
     def __init__(self, url: str, name: str, **options: Any) -> None:
         self._policy = RemotePolicy(url, name, **options)
+        self._threads = ThreadPoolExecutor(MOST_AWAITED, thread_name_prefix="dpbandits remote")
 
     def __repr__(self) -> str:
         return f"Async{self._policy!r}"
 
     async def ask(self, brought: Any = None, user: object | None = None, **more: Any) -> RemoteDecision:
         """See `RemotePolicy.ask`."""
-        return await asyncio.to_thread(self._policy.ask, brought, user, **more)
+        return await self._awaited(partial(self._policy.ask, brought, user, **more))
 
     async def tell(self, decision_id: str, reward: float | None) -> Receipt:
         """See `RemotePolicy.tell`."""
-        return await asyncio.to_thread(self._policy.tell, decision_id, reward)
+        return await self._awaited(partial(self._policy.tell, decision_id, reward))
 
     async def abandon(self, decision_id: str) -> Receipt:
         """See `RemotePolicy.abandon`."""
-        return await asyncio.to_thread(self._policy.abandon, decision_id)
+        return await self._awaited(partial(self._policy.abandon, decision_id))
 
     async def flush(self) -> dict[Receipt, int]:
         """See `RemotePolicy.flush`."""
-        return await asyncio.to_thread(self._policy.flush)
+        return await self._awaited(self._policy.flush)
 
     async def activate(self, decision_id: str) -> None:
         """See `RemotePolicy.activate`."""
-        await asyncio.to_thread(self._policy.activate, decision_id)
+        await self._awaited(partial(self._policy.activate, decision_id))
 
     async def publish(self) -> "PublishedFunction":
         """See `RemotePolicy.publish`."""
-        return await asyncio.to_thread(self._policy.publish)
+        return await self._awaited(self._policy.publish)
 
     async def statement(self) -> str:
         """See `RemotePolicy.statement`."""
-        return await asyncio.to_thread(self._policy.statement)
+        return await self._awaited(self._policy.statement)
+
+    async def _awaited(self, call: Callable[[], _T]) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
 
 def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
@@ -544,15 +557,28 @@ def _kept(stored: bytes) -> tuple[str, float | None]:
     return _text(decision), value
 
 
+def _brought(brought: object) -> object:
+    """A context or candidates; what is neither is refused by its type alone, and is not looked into."""
+    if brought is None or isinstance(brought, Mapping | list | tuple | np.ndarray):
+        return brought
+    if hasattr(brought, "__array__"):
+        return np.asarray(brought)
+    raise InvalidData(
+        f"ask: expected a context as a dict by column, or candidates as rows, got {_checks.kind_of(brought)}"
+    )
+
+
 def _number(reward: object) -> float | None:
     """A reward as JSON has it; None for one that will not come."""
     if isinstance(reward, np.generic):
         reward = reward.item()
     if reward is None or (isinstance(reward, float) and math.isnan(reward)):
         return None
-    if not isinstance(reward, bool | int | float) or not math.isfinite(reward):
-        raise InvalidData(f"reward: expected a number, True or False, got {_checks.kind_of(reward)}")
-    return float(reward)
+    if isinstance(reward, bool | int | float):
+        with suppress(OverflowError):
+            if math.isfinite(reward):
+                return float(reward)
+    raise InvalidData(f"reward: expected a finite number, True or False, got {_checks.kind_of(reward)}")
 
 
 def _text(decision_id: object) -> str:
