@@ -5,7 +5,8 @@ table and each report seed 1,000,000, 1,000,001, ..., the first rows in the seed
 says in `horizon`, and lets
 
 - random choice, the best constant arm of these rows in hindsight and a non-private policy decide about them;
-- the private policy of `run` decide about them, one after the other;
+- the private policy of `run` decide about them, one after the other, and two crude ones beside it;
+- a supervised model that saw the rewards of the others say what can be had, on the first seed's people;
 - `learn` publish once from their log, each row's arm drawn by public coins: what it earns on the next rows,
   as many, of people it has never seen; beside it the best constant arm of those;
 - the devices of `local simulate` decide, each with one report.
@@ -18,8 +19,10 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,12 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import LoggedTable
+from dpbandits.lab.baselines import CellHistogram, PrivateRidge
 from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
 from dpbandits.lab.people.study import non_private_policy, private_policy
 from dpbandits.lab.worlds import TableBandit, table_of
+from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import DPBanditsWarning
 from dpbandits.tables import Categories
 from dpbandits.tables.coded import Coded
@@ -76,32 +81,50 @@ def simulated(world: TableBandit, count: int, epsilon: float) -> float:
     return float(crowd.average_reward)
 
 
-def one_repetition(
+def ways_of(
     described: DescribedTable, table: dict[str, Any], whole: TableBandit, seed: int
-) -> Iterator[tuple[str, float]]:
+) -> dict[str, Callable[[], float]]:
+    """What earns a reward, by its name in the results, for the people of one seed."""
     ordered = replace(whole, seed=seed)
     count = described.horizon or whole.horizon // 2
     world = replace(ordered, horizon=count)
-    yield "random", float(world.mean_rewards(0, count).mean())
-    yield "best constant arm", world.best_constant_arm().mean_reward
-    yield "non-private", run(non_private_policy(world, seed), world).mean_reward
     later = ordered.reward_table[order_of(ordered)[count : 2 * count]]
-    yield "best constant arm, later rows", float(later.mean(axis=0).max())
+
+    def lived(policy: Policy) -> float:
+        return run(policy, world).mean_reward
+
+    ways: dict[str, Callable[[], float]] = {
+        "random": lambda: float(world.mean_rewards(0, count).mean()),
+        "best constant arm": lambda: world.best_constant_arm().mean_reward,
+        "non-private": lambda: lived(non_private_policy(world, seed)),
+        "ceiling": lambda: world.supervised_ceiling(seed),
+        "best constant arm, later rows": lambda: float(later.mean(axis=0).max()),
+    }
     for epsilon in EPSILONS:
-        privacy = dpb.JointDP(epsilon=epsilon, delta=DELTA)
-        policy = private_policy(world, seed, privacy=privacy, noise=dpb.SimulatedNoise(seed))
-        yield f"run, epsilon {epsilon:g}", run(policy, world).mean_reward
-        yield f"learn, epsilon {epsilon:g}", learned(described, table, ordered, epsilon)
-        yield f"local simulate, epsilon {epsilon:g}", simulated(world, count, epsilon)
+        private = {"privacy": dpb.JointDP(epsilon=epsilon, delta=DELTA), "noise": dpb.SimulatedNoise(seed)}
+        known = {
+            "contexts": world.schema, "arms": world.arms.labels, "reward_range": world.reward_range,
+            "horizon": count, "seed": seed, **private,
+        }  # fmt: skip
+        ways |= {
+            f"run, epsilon {epsilon:g}": lambda own=private: lived(private_policy(world, seed, **own)),
+            f"private ridge, epsilon {epsilon:g}": lambda own=known: lived(PrivateRidge(**own)),
+            f"private histogram, epsilon {epsilon:g}": lambda own=known: lived(CellHistogram(**own)),
+            f"learn, epsilon {epsilon:g}": partial(learned, described, table, ordered, epsilon),
+            f"local simulate, epsilon {epsilon:g}": partial(simulated, world, count, epsilon),
+        }
+    return ways
 
 
-def measured(path: Path, reps: int) -> dict[str, Any]:
+def measured(path: Path, reps: int, wanted: Sequence[str]) -> dict[str, Any]:
     described = DescribedTable.from_toml(path)
     whole, table = table_of(described, seed=0), described.read(lenient=True)
     found: dict[str, list[float]] = {}
     for seed in report_seeds(1_000_000, reps):
-        for name, reward in one_repetition(described, table, whole, seed):
-            found.setdefault(name, []).append(reward)
+        for name, way in ways_of(described, table, whole, seed).items():
+            once = name == "ceiling" and name in found  # dear, and a model and not a run
+            if not once and any(fnmatch(name, pattern) for pattern in wanted):
+                found.setdefault(name, []).append(way())
     columns = described.schema.columns
     return {
         "file": path.name,
@@ -112,7 +135,10 @@ def measured(path: Path, reps: int) -> dict[str, Any]:
         "categorical": [name for name, column in columns.items() if isinstance(column, Categories)],
         "filled": [name for name, column in columns.items() if column.missing is not None],
         "rewards": {
-            name: {"mean": np.mean(runs), "stderr": np.std(runs, ddof=1) / np.sqrt(reps)}
+            name: {
+                "mean": np.mean(runs),
+                "stderr": np.std(runs, ddof=1) / np.sqrt(len(runs)) if len(runs) > 1 else None,
+            }
             for name, runs in found.items()
         },
     }
@@ -124,16 +150,20 @@ def main() -> None:
     )
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--only", default="*", help="a file's name, without .toml")
+    parser.add_argument("--ways", nargs="*", default=["*"], help="of these names; others are kept in --out")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore", DPBanditsWarning)
-    results = []
+    results, kept = [], {}
+    if options.out is not None and options.out.exists():
+        kept = {one["file"]: one["rewards"] for one in json.loads(options.out.read_text())["tables"]}
     for path in sorted(TABLES.glob(f"{options.only}.toml")):
         began = time.process_time()
-        results.append(measured(path, options.reps))
+        results.append(measured(path, options.reps, options.ways))
         print(f"{path.name}: {time.process_time() - began:.0f} s")
         for name, reward in results[-1]["rewards"].items():
-            print(f"  {name}: {reward['mean']:.4f} +- {reward['stderr']:.4f}")
+            print(f"  {name}: {reward['mean']:.4f} +- {reward['stderr'] or 0.0:.4f}")
+        results[-1]["rewards"] = kept.get(path.name, {}) | results[-1]["rewards"]
     if options.out is not None:
         written = {"reps": options.reps, "first_seed": 1_000_000, "delta": DELTA, "tables": results}
         options.out.write_text(json.dumps(written, indent=1) + "\n")

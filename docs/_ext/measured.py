@@ -432,13 +432,13 @@ def _line(row: Row) -> tuple[int, str, float, str, float]:
     return row["horizon"], row["world"], row["epsilon"], row["kind"], row["delta"]
 
 
-_WAYS = {
+_OF_BOXES = {
     ("cells", 0.0): ("cells, pure epsilon", 1),
     ("features", 1e-6): ("features, delta 1e-6", 2),
     ("features", 1e-3): ("features, delta 1e-3", 6),
     ("features", 0.1): ("features, delta .1", 3),
 }
-_TABLE_WAYS = {"marginals": 1, "features": 2, "ridge": 4, "histogram": 5}
+_OF_PEOPLE = {"marginals": 1, "features": 2, "ridge": 4, "histogram": 5}
 """What is drawn, and as which of `plot.LINES`."""
 
 
@@ -469,7 +469,7 @@ def releases_over_epsilon() -> HTML:
     epsilons = sorted({line[2] for line in found})
     figure, panels = draw(width=7.6, height=3.0, columns=len(dims))
     for dim, axes in zip(dims, panels, strict=True):
-        for way, (name, number) in _WAYS.items():
+        for way, (name, number) in _OF_BOXES.items():
             rows = [found[3_000, f"box-{dim}", epsilon, *way] for epsilon in epsilons]
             _lost(axes, rows, "epsilon", name, number)
         places = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
@@ -491,7 +491,7 @@ def releases_over_people() -> HTML:
     cases = ((2, 1.0), (2, 3.0), (4, 1.0), (4, 3.0))
     figure, panels = draw(width=7.6, height=2.8, columns=len(cases))
     for (dim, epsilon), axes in zip(cases, panels, strict=True):
-        for way, (name, number) in list(_WAYS.items())[:2]:
+        for way, (name, number) in list(_OF_BOXES.items())[:2]:
             rows = [found[rounds, f"box-{dim}", epsilon, *way] for rounds in (500, 3_000, 10_000)]
             _lost(axes, rows, "horizon", name, number)
         places = {500: "500", 3_000: "3k", 10_000: "10k"}
@@ -512,7 +512,7 @@ def releases_for_arms() -> HTML:
     shares = {(row["tables"], row["method"], row["epsilon"]): row for row in found["means"]}
     epsilons = sorted({epsilon for _, _, epsilon in shares})
     figure, (over_epsilon, over_columns, over_people) = draw(width=7.6, height=3.0, columns=3)
-    for name, number in _TABLE_WAYS.items():
+    for name, number in _OF_PEOPLE.items():
         rows = [shares["real", name, epsilon] for epsilon in epsilons]
         lost, errors = [100 - 100 * row["share"] for row in rows], [100 * row["share_se"] for row in rows]
         _joined(over_epsilon, epsilons, lost, errors, name, number)
@@ -521,7 +521,7 @@ def releases_for_arms() -> HTML:
         lost = [100 - 100 * way["share"] for _, way in ways]
         colour, _, marker = plot.LINES[number]
         dots: dict[str, Any] = {"color": plot.PALETTE[colour], "marker": marker, "linestyle": "none"}
-        beside = 0.12 * (list(_TABLE_WAYS).index(name) - 1.5)
+        beside = 0.12 * (list(_OF_PEOPLE).index(name) - 1.5)
         over_columns.plot([row["columns"] + beside for row, _ in ways], lost, markersize=4, **dots)
         over_people.plot([row["people"] for row, _ in ways], lost, markersize=4, **dots)
     places = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
