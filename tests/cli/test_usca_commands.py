@@ -143,7 +143,7 @@ def test_the_ledger_pays_once_for_all_of_it(tables):
 def test_too_few_rows_are_warned_of_in_one_line(tables, command):
     lines = (tables / "log.csv").read_text().splitlines()[:40]
     (tables / "log.csv").write_text("\n".join(lines) + "\n")
-    done = command("central", *learn_words(tables, "--epsilon", "0.1", "--horizon", "39"))
+    done = command("central", *learn_words(tables, "--epsilon", "0.01", "--horizon", "39"))
     assert done.status == 0
     assert sum(line.startswith("Warning: publish: ") for line in done.err.splitlines()) == 1
 
@@ -494,7 +494,8 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
         (["--one-row-per-user"], ("", ""), "--one-row-per-user: the TOML file says that"),
         ([], ("horizon = 2000", ""), "--horizon is missing"),
         ([], ("epsilon = 4", ""), "--epsilon is missing"),
-        ([], ("delta = 1e-7", "delta = 0"), "needs delta above 0"),
+        (["--release", "features"], ("delta = 1e-7", "delta = 0"), "needs delta above 0"),
+        (["--release", "cells"], ("", ""), "release: expected one of"),
         ([], ('path = "log.csv"', ""), "lacks path"),
     ],
 )
@@ -504,6 +505,25 @@ def test_what_a_toml_file_says_is_said_once_and_what_it_lacks_is_asked_for(table
     assert isinstance(done.exception, InvalidParameter)
     assert match in str(done.exception)
     assert not (tables / "policy").exists()
+
+
+def test_without_delta_marginal_tables_are_published_under_a_pure_promise(tables):
+    (tables / "log.toml").write_text(DESCRIBED.replace("delta = 1e-7", "delta = 0"))
+    done = call("learn", tables / "log.toml", "--out", tables / "policy")
+    assert done.exit_code == 0, done.output
+    said = done.output.replace("\n", " ")
+    assert "differential privacy at epsilon = 4" in said
+    assert "delta = 0." in said.partition("Who sees what")[0]
+    assert "sums of rewards less a public centre" in said
+    (tables / "new.csv").write_text("age,arm\n25,drug\n80,watch\n")
+    done = call("predict", tables / "policy", tables / "new.csv", "--every-action")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {row["action"] for row in rows} <= {"0", "1", "2"}
+    assert all(float(row["sd:1"]) > 0.0 for row in rows)
+    done = call("evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "50")
+    assert done.exit_code == 0, done.output
+    refused = learn(tables, "--release", "marginals", out="other")
+    assert "needs a TOML file" in str(refused.exception)
 
 
 def test_options_come_before_the_file(tables):
