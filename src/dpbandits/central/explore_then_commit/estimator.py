@@ -47,6 +47,9 @@ little noise make of it."""
 def prior_variances(eigenvalues: FloatArray) -> FloatArray:
     """(m,) expected squares of the coefficients of a function made of kernel sections: ~ lambda^2.
 
+    In proportion to lambda instead, logs of people with two and three columns earned .002 less at epsilon .3,
+    the same at 1 and .004 more at 3 (nine tuning tables and worlds, one order each): no difference.
+
     Example:
         >>> prior_variances(np.array([2.0, 1.0])) / SIGNAL_VARIANCE
         array([0.8, 0.2])
