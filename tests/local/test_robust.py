@@ -398,6 +398,19 @@ def test_a_crash_before_the_first_record_leaves_nothing_to_stumble_over(tmp_path
     assert not (folder / "robust.json").exists()
 
 
+def test_a_folder_that_lost_its_log_keeps_its_secret(tmp_path):
+    """Whoever puts the log back finds what its reports were grouped by."""
+    DurableServer.open(SPEC, tmp_path / "a", robust=ROBUST).close()
+    log = (tmp_path / "a" / "reports.log").read_bytes()
+    (tmp_path / "a" / "reports.log").unlink()
+    for robust in (None, Robust(bytes(32))):
+        with pytest.raises((CorruptState, IncompatibleState)):
+            DurableServer.open(SPEC, tmp_path / "a", robust=robust)
+    (tmp_path / "a" / "reports.log").write_bytes(log)
+    with DurableServer.open(SPEC, tmp_path / "a") as server:
+        assert server.server.robust.mark == ROBUST.mark
+
+
 # -- what is shown, and what is refused ----------------------------------------------------------------
 
 
