@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--world", action="append", choices=["ma", "diagonal"])
     parser.add_argument("--learner", action="append", choices=["questions", "smooth"])
     parser.add_argument("--server", action="append", choices=list(SERVERS))
+    parser.add_argument("--attack", action="append", choices=list(ATTACKS))
     parser.add_argument("--out", type=Path, required=True)
     chosen = parser.parse_args()
     rows = json.loads(chosen.out.read_text()) if chosen.out.exists() else []
@@ -80,6 +81,8 @@ def main():
     for rep in range(chosen.reps):
         for learner, server, attack in PLAN:
             if learner not in (chosen.learner or [learner]) or server not in (chosen.server or [server]):
+                continue
+            if attack not in (chosen.attack or [attack]):
                 continue
             for name in chosen.world or ("ma", "diagonal"):
                 where = (name, learner, server, attack)
