@@ -366,6 +366,7 @@ SNAPSHOTS = [
     {"learner": "tree"},
     {"learner": "eliminate", "arms": "user"},
     {"learner": "ma2025", "arms": "user", "n_users": 400, "mechanism": "paper-laplace"},
+    {"learner": "ma2025-printed", "arms": "user", "n_users": 400, "mechanism": "paper-laplace"},
     {"learner": "explore", "constants": {"depth": 2.0}},
     {"epsilons": (1.0, 8.0)},
 ]
