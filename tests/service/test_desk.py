@@ -71,7 +71,7 @@ def test_nobody_looks_without_a_token(desk: Caller, path: str) -> None:
     assert reply.status_code == 401  # a page is for a browser that logged in
 
 
-@pytest.mark.parametrize("scope", ["decide", "reward", "report", "curate", "model"])
+@pytest.mark.parametrize("scope", ["decide", "reward", "report"])
 def test_other_scopes_are_shown_nothing(desk: Caller, scope: str) -> None:
     reply = login(desk, str(desk.with_scopes(scope).token))
     assert reply.status_code == 403

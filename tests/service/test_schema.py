@@ -11,7 +11,7 @@ from service.test_pasted import started  # noqa: F401
 
 
 @pytest.mark.slow
-def test_the_whole_schema(started: tuple[str, str]) -> None:  # noqa: F811
+def test_the_whole_schema(started: tuple[str, str], tmp_path: Path) -> None:  # noqa: F811
     import httpx
 
     address, token = started
@@ -30,6 +30,7 @@ def test_the_whole_schema(started: tuple[str, str]) -> None:  # noqa: F811
             # what a schema cannot say (a box needs low < high) is refused with 422
             *("--exclude-checks", "positive_data_acceptance"),
         ],
+        cwd=tmp_path,  # it leaves a cache where it runs
         capture_output=True,
         text=True,
         check=False,
