@@ -3,19 +3,23 @@
 import csv
 import html
 import io
+import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.service.backups import back_up
 from dpbandits.service.core import Service
 from dpbandits.service.desk.drawing import line
 from dpbandits.service.desk.learned import learned
+from dpbandits.service.tokens import SCOPES
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 
 SECRET = "s3cret"
@@ -71,7 +75,7 @@ def test_nobody_looks_without_a_token(desk: Caller, path: str) -> None:
     assert reply.status_code == 401  # a page is for a browser that logged in
 
 
-@pytest.mark.parametrize("scope", ["decide", "reward", "report"])
+@pytest.mark.parametrize("scope", sorted({*SCOPES} - {"read", "admin"}))
 def test_other_scopes_are_shown_nothing(desk: Caller, scope: str) -> None:
     reply = login(desk, str(desk.with_scopes(scope).token))
     assert reply.status_code == 403
@@ -210,6 +214,55 @@ def test_points_of_a_domain_have_a_page_too_and_so_has_a_promise_without_delta(d
     pure = {**OFFERS, "name": "pure", "population": "rows", "privacy": {"epsilon": 0.1}}
     assert desk.post("/v1/policies", pure).status_code == 201
     assert ", delta" not in page(desk, "/desk/policies/pure", cookie).text.partition("<dl")[0]
+
+
+def test_a_local_policy_is_in_the_ledger_and_has_a_statement(desk: Caller) -> None:
+    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=0.5))
+    people = {"name": "devices", "privacy": {"kind": "LocalDP", "epsilon": 2}, "currency": "bare"}
+    assert desk.post("/v1/populations", people).status_code == 201
+    body = {"name": "app", "population": "devices", "spec": json.loads(spec.to_json())}
+    begun = desk.post("/v1/local", body)
+    assert begun.status_code == 201, begun.text
+    cookie = cookie_of(desk)
+    rows = page(desk, "/desk/ledger.json", cookie).json()["charges"]
+    [row] = [one for one in rows if one["population"] == "devices"]
+    assert (row["policy"], row["room"], row["promise"]) == ("app", "local", "epsilon 0.5")
+    parts = desk.get("/v1/populations/devices").json()["parts"]
+    spent = {one["name"]: float(one["spent"]) for one in parts}
+    assert spent["epsilon"] == float(row["epsilon"]) == 0.5
+    printed = page(desk, "/desk/local/app", cookie).text
+    assert "local differential privacy at epsilon = 0.5" in " ".join(printed.split())
+    assert 'href="/desk/local/app"' in page(desk, "/", cookie).text
+    assert 'href="/desk/local/app"' in page(desk, "/desk/populations/devices", cookie).text
+
+
+def test_a_population_whose_spending_is_not_known_says_so(service: Service) -> None:
+    with served(service) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        cookie = cookie_of(caller)
+        for path in PAGES[:2]:
+            assert "Closed" not in page(caller, path, cookie).text
+        service.write(
+            lambda writes: writes.run("INSERT INTO facts VALUES ('closed customers', 'a test')")
+        ).result()
+        for path in PAGES[:2]:
+            assert "Closed: it came with a backup" in page(caller, path, cookie).text
+
+
+def test_a_backup_is_looked_at_and_opens_nothing(tmp_path: Path) -> None:
+    with served(Service(tmp_path / "data")) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert caller.post("/v1/policies", OFFERS).status_code == 201
+        for number in range(30):
+            caller.decide(f"v{number}")
+        caller.get("/v1/policies/offers/policy")
+        token = str(caller.token)
+    back_up(tmp_path / "data", tmp_path / "backup")
+    with served(Service(tmp_path / "backup"), token) as caller:
+        cookie = str(login(caller, token).cookies["dpbandits_desk"])
+        for path in PAGES:
+            assert page(caller, path, cookie).status_code == 200, path
+        assert "only reads" in page(caller, "/desk/policies/offers", cookie).text
 
 
 def test_a_line_stays_inside_its_picture() -> None:

@@ -20,6 +20,7 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpbandits import __version__
+from dpbandits.local import Spec
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json
 from dpbandits.service.core import Service
@@ -52,10 +53,11 @@ _CURRENCIES = {
 
 
 class Charged(NamedTuple):
-    """A row of the ledger: what one policy has charged."""
+    """A row of the ledger: what one policy has charged, `central` or `local`."""
 
     population: str
     policy: str
+    room: str
     status: str
     made_at: float
     promise: str
@@ -91,6 +93,7 @@ def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token
         ("/desk/populations/{name}", desk.population),
         ("/desk/policies/{name}", desk.policy),
         ("/desk/policies/{name}/statement", desk.statement),
+        ("/desk/local/{name}", desk.local_statement),
         ("/desk/ledger", desk.ledger),
         ("/desk/ledger.csv", desk.ledger_csv),
         ("/desk/ledger.json", desk.ledger_json),
@@ -192,6 +195,7 @@ class _Desk:
             "overview.html",
             populations=[self._balance(name) for name in self._service.read(_populations)],
             policies=self._service.read(_described),
+            local=self._service.read(_local),
         )
 
     def population(self, name: str) -> Response:
@@ -208,7 +212,10 @@ class _Desk:
         """One policy: what it promises, what its releases say, and when the next one comes."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
         described = self._service.read(lambda reads: policies.described(reads, kept))
-        asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
+        asked: int | None = None
+        ends: tuple[int, ...] = ()
+        if not self._service.read_only:  # a backup's policies are not opened
+            asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
         releases = self._service.read(
             lambda reads: reads.rows(
                 "SELECT version, rounds, made_at, published IS NOT NULL FROM releases WHERE policy = ? "
@@ -223,7 +230,7 @@ class _Desk:
             "policy.html",
             policy=described,
             asked=asked,
-            following=next((end - asked for end in ends if end > asked), None),
+            following=next((end - asked for end in ends if asked is not None and end > asked), None),
             planned=len(ends),
             releases=[row[:3] for row in releases],
             picture=_picture(said, described["reward_range"]),
@@ -235,11 +242,24 @@ class _Desk:
         """What is promised, to be printed and signed."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
         found = self._service.guarantee(name)
+        return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
+
+    def local_statement(self, name: str) -> Response:
+        """What a local policy promises, to be printed and signed."""
+        row = next((row for row in self._service.read(_local) if row[1] == name), None)
+        if row is None:
+            raise Problem("not-found", "There is no local policy of this name.")
+        promised = Spec.from_json(row[3]).statement()
+        return self._stated(name, row[2], row[4], promised.explain(), promised.to_json())
+
+    def _stated(self, name: str, population: str, made_at: float, statement: str, promised: str) -> Response:
         return self._page(
             "statement.html",
-            policy=kept,
-            blocks=_blocks(found["statement"]),
-            digest=hashlib.sha256(found["guarantee"].encode()).hexdigest(),
+            name=name,
+            population=population,
+            made_at=made_at,
+            blocks=_blocks(statement),
+            digest=hashlib.sha256(promised.encode()).hexdigest(),
             now=self._service.now(),
         )
 
@@ -264,7 +284,11 @@ class _Desk:
     # -- what they ask -----------------------------------------------------------------------------
 
     def _balance(self, name: str) -> dict[str, Any]:
-        return {"name": name, **balance_to_json(self._service.ledger.balance(name))}
+        closed = self._service.read(
+            lambda reads: reads.one("SELECT value FROM facts WHERE name = ?", f"closed {name}")
+        )
+        balance = balance_to_json(self._service.ledger.balance(name))
+        return {"name": name, "closed": closed is not None, **balance}
 
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int, tuple[int, ...]]:
         """Rounds that were taken, and those after which something is released."""
@@ -285,20 +309,29 @@ class _Desk:
         rows = self._service.read(
             lambda reads: reads.rows(
                 "SELECT id, name, population, status, made_at, asked FROM policies "
-                "WHERE status <> 'beginning' ORDER BY made_at, name"
+                "WHERE status <> 'beginning'"
             )
         )
+        charges = [
+            (identity, population, name, "central", status, made_at, json.loads(asked)["privacy"])
+            for identity, name, population, status, made_at, asked in rows
+        ]
+        for identity, name, population, spec, made_at in self._service.read(_local):
+            promised = Spec.from_json(spec).statement()
+            privacy = {"epsilon": promised.epsilon, "delta": promised.delta or None}
+            charges.append((f"local:{identity}", population, name, "local", "active", made_at, privacy))
         found = []
-        for identity, name, population, status, made_at, asked in rows:
+        for identity, population, name, room, status, made_at, privacy in charges:
             charge = self._service.ledger.charged(population, identity)
             if charge is not None:
                 found.append(
                     Charged(
                         population=population,
                         policy=name,
+                        room=room,
                         status=status,
                         made_at=made_at,
-                        promise=_promise(json.loads(asked)["privacy"]),
+                        promise=_promise(privacy),
                         currency=self._service.ledger.balance(population).terms.currency,
                         epsilon=str(charge.epsilon),
                         delta=str(charge.delta),
@@ -307,7 +340,12 @@ class _Desk:
                         simulated=charge.simulated,
                     )
                 )
-        return found
+        return sorted(found, key=lambda row: (row.made_at, row.policy))
+
+
+def _local(reads: Reads) -> list[tuple[Any, ...]]:
+    """Id, name, population, spec and beginning of local policies."""
+    return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
 
 
 def _populations(reads: Reads) -> list[str]:
