@@ -107,7 +107,7 @@ def compared(horizon: int, order: int) -> dict[str, float]:
         promise = {"epsilon": EPSILON, "delta": DELTA}
         open_population(service.ledger, "people", privacy=promise, currency="zcdp")
         with patch.object(policies, "GPBandit", lambda **given: GPBandit(noise=noise, **given)):
-            service.begin_policy(asked_for(table)).result()
+            service.begin_policy(asked_for(table))
         token = service.write(
             lambda writes: tokens.make_token(
                 writes, service.keys, label="shop", scopes=["decide", "reward"], now=service.now()
