@@ -306,11 +306,11 @@ def _given(message: BaseModel) -> dict[str, Any]:
     return message.model_dump(exclude_none=True)
 
 
-async def _done(future: "Future[_T]") -> _T:
+async def _done(future: Future[_T]) -> _T:
     return await asyncio.wrap_future(future)
 
 
-async def _each(futures: "list[Future[Any]]", told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+async def _each(futures: list[Future[Any]], told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
     """Results of a batch, each by itself, in order."""
     results = []
     for one in await asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True):

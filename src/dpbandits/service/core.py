@@ -133,7 +133,7 @@ class Service:
         self.surveys.close()
         self._files.close()
 
-    def write(self, call: Callable[[Writes], _T]) -> "Future[_T]":
+    def write(self, call: Callable[[Writes], _T]) -> Future[_T]:
         """Do something in the writer's transaction.
 
         Raises:
@@ -154,7 +154,7 @@ class Service:
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def decide(self, policy: str, token: str, body: dict[str, Any]) -> "Future[dict[str, Any]]":
+    def decide(self, policy: str, token: str, body: dict[str, Any]) -> Future[dict[str, Any]]:
         """See `decisions.decide`."""
         return self.write(
             lambda writes: decisions.decide(
@@ -169,7 +169,7 @@ class Service:
             )
         )
 
-    def reward(self, policy: str, decision_id: str, value: float) -> "Future[decisions.Outcome]":
+    def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
         """See `decisions.reward`."""
         return self.write(
             lambda writes: decisions.reward(
@@ -183,7 +183,7 @@ class Service:
             )
         )
 
-    def activate(self, policy: str, decision_id: str) -> "Future[str]":
+    def activate(self, policy: str, decision_id: str) -> Future[str]:
         """See `decisions.activate`."""
         return self.write(
             lambda writes: decisions.activate(
@@ -191,7 +191,7 @@ class Service:
             )
         )
 
-    def abandon(self, policy: str, decision_id: str) -> "Future[str]":
+    def abandon(self, policy: str, decision_id: str) -> Future[str]:
         """See `decisions.abandon`."""
         return self.write(
             lambda writes: decisions.abandon(
@@ -259,7 +259,7 @@ class Service:
 
     # -- beside the answers ------------------------------------------------------------------------
 
-    def tick(self) -> "Future[None]":
+    def tick(self) -> Future[None]:
         """What is done beside the answers: waits that are over, and functions that were released."""
         return self.write(self._tick)
 

@@ -31,7 +31,7 @@ class Refusal(Exception):
     """An answer that says no; what was changed on the way to it stays."""
 
 
-_Job = tuple[Callable[[Writes], Any], "Future[Any]"]
+_Job = tuple[Callable[[Writes], Any], Future[Any]]
 
 
 class Writer:
@@ -51,7 +51,7 @@ class Writer:
     def __repr__(self) -> str:
         return "Writer()"
 
-    def submit(self, call: Callable[[Writes], _T]) -> "Future[_T]":
+    def submit(self, call: Callable[[Writes], _T]) -> Future[_T]:
         """What the call will return, or raise, once it is durable.
 
         Raises:
@@ -92,7 +92,7 @@ class Writer:
                     future.set_exception(error)
 
 
-def _one(writes: Writes, call: Callable[[Writes], Any], future: "Future[Any]") -> None:
+def _one(writes: Writes, call: Callable[[Writes], Any], future: Future[Any]) -> None:
     """One call between two marks; its caller is answered when the transaction is."""
     writes.mark()
     try:
