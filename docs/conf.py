@@ -55,6 +55,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits.policy.owners.Owners"),
     ("py:class", "Status"),
+    ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
     ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
