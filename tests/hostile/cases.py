@@ -32,7 +32,7 @@ from dpbandits.lab.baselines import (
 from dpbandits.lab.evaluation import SimulatedSource
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import GPSpec, PublishedWeights, ReportCounts, SourceClient, SourceSpec, Spec
+from dpbandits.local import GPSpec, PublishedWeights, ReportCounts, Robust, SourceClient, SourceSpec, Spec
 from dpbandits.local.learners import EliminationConstants, SmoothTreeConstants, TransferTree, TreeConstants
 from dpbandits.models import kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures, SectionFeatures
@@ -316,6 +316,7 @@ CASES: dict[str, Case] = {
     "PublishedWeights": Case(
         PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
     ),
+    "Robust": Case(Robust, {"secret": bytes(32), "groups": 3, "surprise": 2.5}),
     "SourceSpec": Case(
         SourceSpec,
         {
