@@ -370,6 +370,19 @@ def test_a_state_goes_on_where_it_was_and_gives_the_same_function(tmp_path):
     np.testing.assert_allclose(loaded.predict(contexts), published.predict(contexts), rtol=1e-12)
 
 
+def test_what_was_drawn_is_not_drawn_again_where_reading_it_fails(monkeypatch):
+    chooser = policy(delta=0.0, tuning=marginals())
+    told(chooser, 200)
+    asked = inside.noiseless(monkeypatch)
+    with monkeypatch.context() as broken:
+        broken.setattr(tables.TableRelease, "learned", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            chooser.publish()
+    assert len(asked) == 2  # sums and counts
+    chooser.publish()
+    assert len(asked) == 2
+
+
 def test_a_state_keeps_its_tables_where_another_processor_would_choose_others(tmp_path, monkeypatch):
     chooser = told(policy(), 1000)
     chooser.save(tmp_path / "state")

@@ -1634,8 +1634,8 @@ MUTATIONS = (
         "the release adds rewards that were cut at the caps of answers",
         (
             "central/explore_then_commit/policy.py",
-            "noisy = mechanism.release(self._shard.cells.sums[-1])",
-            "noisy = mechanism.release(self._shard.cells.sums[0])",
+            "self._drawn = mechanism.release(self._shard.cells.sums[-1])",
+            "self._drawn = mechanism.release(self._shard.cells.sums[0])",
         ),
         tests="tests/central/test_usca.py::test_each_use_has_caps_of_its_own",
     ),

@@ -314,6 +314,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         self._answered = 0
         # mean and sd, (A, C) in reward units; of marginal tables mean and factor of the weights
         self._released: tuple[FloatArray, FloatArray] | None = None
+        self._drawn: Any = None  # what `_released` is read from
         if isinstance(self.contexts, ContextLaw) and self.contexts.epsilon > 0.0:
             self._enter_release(self._uses()[0], 0)
 
@@ -499,10 +500,11 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         if mechanism is None:
             raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
-            self._spend("release", 0, "release")
-            noisy = mechanism.release(self._shard.cells.sums[-1])
+            if self._drawn is None:  # once drawn, it is not drawn again where reading it fails
+                self._spend("release", 0, "release")
+                self._drawn = mechanism.release(self._shard.cells.sums[-1])
             self._released = mechanism.learned(
-                noisy, reference=self.unsafe_rules.reference, bound=self.calibration.bound
+                self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound
             )
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         if isinstance(mechanism, TableRelease):
