@@ -490,3 +490,15 @@ def test_files_of_two_kinds_of_function_are_no_release(tmp_path):
     (tmp_path / "out" / "policy.json").write_bytes(b"{}")
     with pytest.raises(CorruptState):
         PublishedTable.load(tmp_path / "out")
+
+
+def test_what_cannot_be_published_is_said_before_anything_is_drawn(tmp_path):
+    pure = dpb.JointDP(epsilon=1)
+    smooth = logged(lengthscale=0.2)
+    with pytest.raises(InvalidParameter, match="delta"):
+        smooth.rehearse(pure, horizon=2000)
+    with pytest.raises(InvalidParameter, match="delta"):
+        publish_once(smooth, tmp_path / "out", pure, horizon=2000)
+    publish_once(logged(), tmp_path / "out", pure, horizon=2000)  # no run for the folder was begun
+    with pytest.raises(InvalidParameter, match="lengthscale"):
+        logged(release="marginals", lengthscale=0.2)

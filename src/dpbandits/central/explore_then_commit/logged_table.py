@@ -338,6 +338,8 @@ class LoggedTable:
         an(clip, bool, name="clip", pass_="clip=True")
         if release is not None:
             one_of(release, get_args(ReleaseName), name="release")
+        if release == "marginals" and lengthscale != LENGTHSCALE:
+            raise InvalidParameter("lengthscale: marginal tables have no kernel, leave it out or the release")
         limits, chance, user = (span.low, span.high), columns.propensity, columns.user
         return cls(
             columns=columns,
@@ -497,7 +499,7 @@ class LoggedTable:
                 of the range's ends, and of marginal tables with propensities `WEIGHTED_BOUND` times that.
             uniform_contexts: spend nothing on the law of contexts, and call it uniform.
         """
-        marginals = self.release_under(privacy) == "marginals"
+        marginals = self._release(privacy) == "marginals"
         law = None if marginals else ContextLaw(self.context_cells)
         if law is not None and not uniform_contexts:
             law = ContextLaw.from_private_histogram(
@@ -526,6 +528,13 @@ class LoggedTable:
             self.menu, privacy, ExploreTuning(), of_cells=smooth, publishes=True
         )
 
+    def _release(self, privacy: JointDP) -> ReleaseName:
+        """The same; InvalidParameter where the promise does not cover it."""
+        found = self.release_under(privacy)
+        if found == "features" and privacy.delta == 0.0:
+            raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
+        return found
+
     def cost(self, privacy: JointDP, *, horizon: int, uniform_contexts: bool) -> Cost:
         """What `publish` costs at most: it is paid before anything is drawn."""
         if self.release_under(privacy) == "features":
@@ -549,7 +558,8 @@ class LoggedTable:
         uniform_contexts: bool = False,
     ) -> ExploreThenCommit:
         """The policy that learns; `contexts` is the law in cells, by default their uniform one."""
-        if self.menu is not None and self.release_under(privacy) == "marginals":
+        release = self._release(privacy)
+        if self.menu is not None and release == "marginals":
             weighted = self.columns.propensity is not None
             widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
             return ExploreThenCommit(
