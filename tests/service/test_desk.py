@@ -23,6 +23,8 @@ from dpbandits.service.tokens import SCOPES
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 
 SECRET = "s3cret"
+PERSON, REWARD = {**AGNES, "age": 61.8033989}, 0.618034
+"""No number of a page has their digits by chance."""
 PAGES = (
     "/",
     "/desk/populations/customers",
@@ -41,8 +43,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
         assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
         assert caller.post("/v1/policies", {**OFFERS, "arms": ["mail", "<b>call</b>"]}).status_code == 201
         for number in range(60):
-            reply = caller.decide(f"{SECRET}-id-{number}", user=f"{SECRET}-{number}").json()
-            caller.reward(reply["id"], 0.618033)
+            reply = caller.decide(f"{SECRET}-id-{number}", user=f"{SECRET}-{number}", context=PERSON).json()
+            caller.reward(reply["id"], REWARD)
         yield caller
 
 
@@ -117,7 +119,7 @@ def test_pages_hold_nothing_of_anybody(desk: Caller) -> None:
     cookie = cookie_of(desk)
     for path in (*PAGES, "/desk/policies/none", "/desk/populations/none"):
         text = page(desk, path, cookie).text
-        for raw in (SECRET, "0.618", str(AGNES["age"]) + ",", str(desk.token), cookie):
+        for raw in (SECRET, str(REWARD), str(PERSON["age"]), str(desk.token), cookie):
             assert raw not in text, (path, raw)
 
 

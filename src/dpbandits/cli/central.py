@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 from typer import Argument, Option
 
-from dpbandits._checks import one_of
 from dpbandits._progress import watched
 from dpbandits.cli.console import error_console
 from dpbandits.cli.options import (
@@ -133,6 +132,7 @@ def learn(
     budget: Budget = None,
 ) -> None:
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
+    from dpbandits._checks import one_of
     from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LoggedTable
     from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
     from dpbandits.central.explore_then_commit.policy import ReleaseName

@@ -288,7 +288,7 @@ class TableStudy:
         )
         if policy.batch_boundaries[0] >= first.horizon:
             raise InvalidParameter(
-                f"horizon is {first.horizon}: the attack needs somebody after the first release, pass 2 or more"
+                f"horizon is {first.horizon}: the attack needs somebody after the first release: 2 or more"
             )
         progress(CEILING)  # first, as it needs scikit-learn
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
