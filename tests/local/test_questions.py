@@ -82,6 +82,9 @@ def hostile_versions():
         "another question": lambda config: config | {"about": "name"},
         "bins": lambda config: config | {"splits": [0]},
         "weights": lambda config: config | {"weights": [[1.0]]},
+        "arms beside the table": lambda config: config | {"arms": [0] * config["size"]},
+        "parts beside the table": lambda config: config | {"parts": None},
+        "signs beside the table": lambda config: config | {"turned": "x"},
         "a law that is not finite": lambda config: (
             config | {"mean": [[float("nan")] * 3] * config["size"], "sd": [[1.0] * 3] * config["size"]}
         ),

@@ -217,6 +217,8 @@ class PublishedQuestions(PublishedArms):
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """See `Configured.arguments`; a text of another length than its size says is refused unread."""
         fields = dict(config)
+        if cls.config_omits & fields.keys():
+            raise InvalidParameter("table: what it says stands beside it once more")
         arm_bits, part_bits = (_checks.integer(one, name="bits", minimum=0) for one in fields.pop("bits"))
         size, table = _checks.integer(fields.pop("size"), name="size", minimum=1), fields.pop("table")
         width = arm_bits + part_bits + 1
