@@ -370,6 +370,9 @@ def test_a_folder_keeps_its_bounds_and_is_the_same_server_again(tmp_path, monkey
         assert server.server.totals.accepted == 182
     with pytest.raises(IncompatibleState, match="other bounds"):
         DurableServer.open(SPEC, tmp_path / "a", robust=Robust(bytes(32), groups=5))
+    for folder in ("a", "new"):
+        with pytest.raises(InvalidParameter, match="robust"):
+            DurableServer.open(SPEC, tmp_path / folder, robust="secret")
 
 
 def test_a_folder_without_its_bounds_is_refused_and_one_that_has_none_takes_none(tmp_path):

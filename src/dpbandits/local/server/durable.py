@@ -491,12 +491,12 @@ class DurableServer(Held, Generic[PublishedT]):
 
 def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
     """The bounds on forged reports that a folder was begun with; these, where it is begun now."""
+    _checks.an(given, Robust, name="robust", pass_="robust=Robust(secret)", optional=True)
     path = folder / _ROBUST
     if not any((folder / name).exists() for name in (_LOG, f"{_LOG}.end", _SNAPSHOT)):
         if path.exists():  # of a folder that was begun and never held a record
             path.unlink()
         if given is not None:
-            _checks.an(given, Robust, name="robust", pass_="robust=Robust(secret)")
             write_durably(path, given.to_json())
         return given
     try:
