@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from dpbandits.domains import Box
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
@@ -296,6 +297,22 @@ def test_no_honest_crowd_looks_forged(name):
             for _ in range(10):
                 excess, variance = one.excess(one.simulate(*crowd, rng), n)
                 assert excess <= most * np.sqrt(variance)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("n", [100, 1000])
+def test_how_often_a_crowd_who_all_answer_alike_looks_odd(n, epsilon):
+    """As `Server.diagnostics` says of one bit, exactly; of several versions Chernoff's bound says it."""
+    bit = mechanism("krr", n_cells=1, epsilon=epsilon)
+    law = binom.pmf(np.arange(n + 1), n, float(bit.rates[1]))
+    found = np.array([bit.excess(np.array([n - lies, lies]), n)[0] for lies in range(n + 1)])
+    spread = np.sqrt(bit.excess(np.array([n, 0]), n)[1])
+    assert 1e-3 < law[found > 5.0 * spread].sum() < 8.1e-3
+    assert law[found > 20.0 * spread].sum() < 1e-6
+    rates = np.linspace(0.01, 0.49, 100)
+    moments = np.log(np.exp(rates[:, None] * found) @ law)
+    for versions in (2, 10, 32, 400):
+        assert (versions * moments - rates * 20.0 * spread * np.sqrt(versions)).min() < np.log(1.1e-6)
 
 
 def test_forgers_who_fill_every_cell_show_and_those_who_send_a_bit_do_not():

@@ -464,9 +464,11 @@ class Server(Held, Generic[PublishedT]):
         the current version. `anomaly` is how many deviations all reports that were learned from are from
         what any honest crowd can send (`ReportMechanism.excess`), `recent_anomaly` the same of the last
         times that any were: whatever people's contexts and rewards are, above 5 is one chance in a million
-        where there are hundreds of reports, and so is below -5 but for `krr` and questions, where honest
-        crowds are below 0. Forgers who send what a person could have sent, or a single bit, do not show: a
-        small number is no proof of honesty. It is 0 for a `GPSpec`, which has no such test.
+        where there are hundreds of reports, and so is below -5. Of `krr`, which questions use as a rule, the
+        number adds squares: honest crowds are far below 0 or near it, one who all answer alike is above 5 up
+        to eight times in a thousand after one version, and above 20 is one chance in a million. Forgers who
+        send what a person could have sent, or a single bit, do not show: a small number is no proof of
+        honesty. It is 0 for a `GPSpec`, which has no such test.
         """
         mechanisms = self.spec.counted_by(self.current)
         weight = (
