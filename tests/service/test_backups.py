@@ -18,6 +18,7 @@ def begun(folder: Path, settings: Settings) -> str:
         assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
         assert admin.post("/v1/policies", OFFERS).status_code == 201
         asked_on(admin, "before", 45)
+        assert admin.get("/v1/policies/offers/policy").status_code == 200  # it is written down
         return admin.token or ""
 
 
@@ -68,6 +69,31 @@ def test_adopted_without_a_witness_policies_are_retired_and_populations_closed(
         assert admin.post("/v1/policies", fresh).status_code == 201
     with pytest.raises(MissingState):
         adopt(tmp_path / "copy", settings=Settings())
+
+
+def test_what_is_due_in_a_closed_copy_is_not_released_there(folder: Path, tmp_path: Path) -> None:
+    offers = {
+        **OFFERS,
+        "tuning": {"blocks": [30, 370], "lag": 0},
+        "settings": {"wait_seconds": 3600, "default_reward": 0.5},
+    }
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert admin.post("/v1/policies", offers).status_code == 201
+        last, token = asked_on(admin, "before", 30), admin.token
+    back_up(folder, tmp_path / "copy")
+    assert adopt(tmp_path / "copy", settings=Settings()) is False
+    copy = Service(tmp_path / "copy")
+    with served(copy, token) as admin:
+        assert admin.reward(str(last["id"]), 1).json() == {"outcome": "late"}
+        copy.tick().result()
+        assert admin.get("/v1/policies/offers/policy").json()["type"] == "urn:dpbandits:read-only"
+        assert admin.get("/v1/policies/offers/guarantee").status_code == 503
+        copy.tick().result()
+        assert admin.get("/v1/policies/offers/releases").json() == {"releases": []}
+    with served(Service(folder), token) as admin:  # there it is
+        assert admin.get("/v1/policies/offers/policy").status_code == 200
+        assert len(admin.get("/v1/policies/offers/releases").json()["releases"]) == 1
 
 
 def test_with_somebodys_word_it_goes_on(folder: Path, tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ was spent. To go on from it could release a block a second time with other noise
 - `adopt` ends that. Where the ledger has a witness on another disk, the witness knows how far the original
   went:
   a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
-  policies are retired and populations closed, what was published stays, and whoever begins anew does so with
-  other people or says that nothing was asked of the original since the copy was made (`nothing_since`).
+  policies are retired and never opened again, as the original may have released what is due there, with other
+  noise; no reward is awaited, populations are closed, what was published stays, and whoever begins anew does
+  so with other people, or says that nothing was asked of the original since the copy was made
+  (`nothing_since`).
 """
 
 import shutil
@@ -81,6 +83,11 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
 def _retire(writes: Writes) -> None:
     writes.run("UPDATE policies SET status = 'retired', revision = revision + 1")
+    writes.run(
+        "UPDATE decisions SET due_at = NULL, "
+        "status = CASE status WHEN 'deferred' THEN 'expired' ELSE 'lost' END "
+        "WHERE status IN ('pending', 'deferred')"
+    )
     writes.run(
         "INSERT INTO facts SELECT 'closed ' || name, 'adopted from a backup' FROM populations "
         "WHERE true ON CONFLICT (name) DO NOTHING"

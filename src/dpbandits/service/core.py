@@ -49,7 +49,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import LEDGER, LOCK, MARK, STORE
 from dpbandits.service.budgets import OwnLedger
-from dpbandits.service.engines import Engines
+from dpbandits.service.engines import Engines, is_closed
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
@@ -211,11 +211,15 @@ class Service:
     def published(self, name: str) -> tuple[str, str]:
         """What a policy decides by now, as JSON, and its ETag; waits until it is written down."""
         kept = self.read(lambda reads: policies.kept_policy(reads, name))
-        if self.read_only:
+        if self.only_reads(kept.id):
             version, text = self._written_down(kept.id)
         else:
             version, text = self.write(partial(self._published, kept.id)).result()
         return text, f'"{kept.id[:8]}-{version}"'
+
+    def only_reads(self, policy: str) -> bool:
+        """Whether nothing may be made of a policy's state here, as its original may have made it."""
+        return self.read_only or self.read(partial(is_closed, policy=policy))
 
     def _written_down(self, policy: str) -> tuple[int, str]:
         """The latest function that was written down, where none can be made."""
@@ -248,7 +252,7 @@ class Service:
     def guarantee(self, name: str) -> dict[str, Any]:
         """A policy's statement: in prose, and as JSON."""
         kept = self.read(lambda reads: policies.kept_policy(reads, name))
-        if self.read_only:
+        if self.only_reads(kept.id):
             stated = json.dumps(json.loads(self._written_down(kept.id)[1])["guarantee"])
             return {"statement": Guarantee.from_json(stated).explain(), "guarantee": stated}
         return self.write(partial(self._guarantee, kept.id)).result()

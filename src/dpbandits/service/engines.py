@@ -10,11 +10,12 @@ from collections import OrderedDict
 from pathlib import Path
 
 from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.service.problems import Problem
 from dpbandits.service.round_log import StoredLife
-from dpbandits.service.store import Store, Writes
+from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["Engine", "Engines"]
+__all__ = ["Engine", "Engines", "is_closed"]
 
 MOST_OPEN = 64
 
@@ -67,10 +68,12 @@ class Engines:
         """The open policy; if what is done now is undone, it will be opened again.
 
         Raises:
+            Problem: its population is closed: the original may have released what is due here.
             StateError: its state cannot be used.
         """
         engine = self._open.get(policy)
         if engine is None:
+            _refuse_closed(writes, policy)
             life = StoredLife(self._store, policy, self._folder / policy)
             with warnings.catch_warnings():  # what they say was said when it began
                 warnings.simplefilter("ignore")
@@ -120,3 +123,19 @@ class Engines:
         """Leave all of them."""
         while self._open:
             self._open.popitem()[1].policy.close()
+
+
+def is_closed(reads: Reads, policy: str) -> bool:
+    """Whether a policy came with a backup and its population is closed: it is never opened again."""
+    row = reads.one(
+        "SELECT f.value FROM policies p JOIN facts f ON f.name = 'closed ' || p.population WHERE p.id = ?",
+        policy,
+    )
+    return row is not None
+
+
+def _refuse_closed(reads: Reads, policy: str) -> None:
+    if is_closed(reads, policy):
+        raise Problem(
+            "conflict", "The policy came with a backup, and its population is closed: it only reads."
+        )

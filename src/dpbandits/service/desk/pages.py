@@ -214,7 +214,7 @@ class _Desk:
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None
         ends: tuple[int, ...] = ()
-        if not self._service.read_only:  # a backup's policies are not opened
+        if not self._service.only_reads(kept.id):  # a backup's policies are not opened
             asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
         releases = self._service.read(
             lambda reads: reads.rows(
