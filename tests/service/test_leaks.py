@@ -2,13 +2,16 @@
 
 import logging
 import re
+import sqlite3
+import time
 from pathlib import Path
 
 import pytest
 
 from dpbandits.service.core import Service
 from dpbandits.service.metrics import ALLOWED
-from dpbandits.service.retention import WARNING
+from dpbandits.service.retention import WARNING, erase
+from dpbandits.service.store import MIGRATIONS, Writes
 from service.conftest import CUSTOMERS, OFFERS, Caller
 
 CANARY = "zq7canary"
@@ -117,8 +120,6 @@ def test_what_is_old_is_erased_and_its_id_stays_used(
 ) -> None:
     decision = shop.decide("v1").json()
     shop.reward(decision["id"], REWARD)
-    import time
-
     later = time.time() + 31 * 86400.0
     monkeypatch.setattr("time.time", lambda: later)
     shop.decide("v2")
@@ -128,6 +129,38 @@ def test_what_is_old_is_erased_and_its_id_stays_used(
     for context in (None, {"age": 44, "region": "west"}):
         assert shop.decide("v1", context=context).status_code == 410
     assert shop.reward(decision["id"], 1).json() == {"outcome": "duplicate"}
+
+
+def test_a_reward_that_comes_after_the_erasure_is_not_kept(
+    service: Service, shop: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decision = shop.decide("v1").json()["id"]
+    later = time.time() + 31 * 86400.0
+    monkeypatch.setattr("time.time", lambda: later)
+    shop.decide("v2")
+    service.tick().result()
+    assert shop.reward(decision, REWARD).json() == {"outcome": "counted"}  # by the policy
+    with service.store.reading() as reads:
+        assert reads.rows("SELECT status, reward FROM decisions ORDER BY number LIMIT 1") == [
+            ("counted", None)
+        ]
+
+
+def test_looking_for_what_is_old_takes_as_long_however_much_there_is() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    for statement in (one for step in MIGRATIONS for one in step):
+        connection.execute(statement)
+    connection.executemany(
+        "INSERT INTO decisions VALUES (?, 'p', 't', ?, x'', NULL, 'counted', '{}', 1.0, ?, NULL)",
+        [(number, number.to_bytes(4), 1000.0 + number) for number in range(1, 20_001)],
+    )
+    hundreds: list[int] = []
+    connection.set_progress_handler(lambda: hundreds.append(1), 100)
+    assert erase(Writes(connection), before=1000.0) == 0
+    assert len(hundreds) < 100  # steps of SQLite; 500 rows are looked at
+    assert erase(Writes(connection), before=1600.5) == 500
+    assert erase(Writes(connection), before=1600.5) == 100
+    assert erase(Writes(connection), before=1600.5) == 0
 
 
 def test_a_policy_of_other_people_is_another(shop: Caller) -> None:

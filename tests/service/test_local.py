@@ -70,6 +70,21 @@ def test_a_population_pays_once_and_what_does_not_fit_is_refused(tips: Caller) -
     assert tips.post("/v1/local", other).status_code == 409
 
 
+def test_asking_again_while_the_ledger_fails_takes_nothing_back(
+    service: Service, tips: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise dpb.errors.StateError("the ledger could not be written")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(service.ledger, "charge", fails)
+        assert tips.post("/v1/local", ASKED).status_code == 503
+    assert tips.get("/v1/local/tips/policy").status_code == 200
+    assert tips.post("/v1/local", ASKED).status_code == 201
+    (part,) = tips.get("/v1/populations/people").json()["parts"]
+    assert float(part["spent"]) == 1.0
+
+
 def test_confirmed_reports_are_there_after_a_restart(folder: Path) -> None:
     with served(Service(folder)) as admin:
         assert admin.post("/v1/populations", PEOPLE).status_code == 201

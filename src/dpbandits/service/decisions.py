@@ -289,7 +289,8 @@ def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
     writes.run(
-        "UPDATE decisions SET status = ?, reward = ?, due_at = ? WHERE number = ?",
+        "UPDATE decisions SET status = ?, reward = CASE WHEN answer IS NULL THEN NULL ELSE ? END, due_at = ? "
+        "WHERE number = ?",  # what was erased stays so
         status,
         told,
         due,

@@ -28,11 +28,11 @@ def erase(writes: Writes, *, before: float) -> int:
     row = writes.one("SELECT value FROM facts WHERE name = 'erased'")
     done = 0 if row is None else int(row[0])
     rows = writes.rows(
-        "SELECT number FROM decisions WHERE number > ? AND asked_at < ? ORDER BY number LIMIT ?",
+        "SELECT number, asked_at FROM decisions WHERE number > ? ORDER BY number LIMIT ?",
         done,
-        before,
         ERASED_TOGETHER,
     )
+    rows = [row for row in rows if row[1] < before]  # times never go back: no later row is older
     if not rows:
         return 0
     last = int(rows[-1][0])

@@ -84,6 +84,8 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
     try:
         ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
     except DPBanditsError:
+        if ledger.charged(population, f"local:{identity}") is not None:
+            raise  # it was paid for: it stays
         writes.run("DELETE FROM surveys WHERE id = ?", identity)
         writes.keep()
         raise
