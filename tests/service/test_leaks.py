@@ -103,6 +103,23 @@ def test_metrics_are_those_that_are_allowed(shop: Caller) -> None:
     assert labels <= {"method", "route", "policy", "population", "part", "le"}
 
 
+def test_metrics_do_not_count_rewards(shop: Caller) -> None:
+    def counted() -> set[str]:
+        text = shop.get("/metrics").text
+        return {line for line in text.splitlines() if "/metrics" not in line and '/decisions"' not in line}
+
+    seen = [shop.decide(f"v{number}").json()["id"] for number in range(2)]
+    before = counted()
+    shop.reward(seen[0], 1)
+    shop.post("/v1/policies/offers/rewards:batch", {"rewards": [{"decision": seen[1], "reward": 1}]})
+    shop.post("/v1/policies/offers/events/v1/reward", {"value": 1})
+    shop.post("/v1/policies/offers/events/v1/activate")
+    for verb in ("activate", "abandon"):
+        shop.post(f"/v1/policies/offers/decisions/{seen[1]}:{verb}")
+    shop.get(f"/v1/policies/offers/decisions/{seen[1]}")
+    assert counted() == before
+
+
 def test_an_export_says_what_it_is(shop: Caller) -> None:
     decision = shop.decide("v1").json()
     shop.reward(decision["id"], 0.5)

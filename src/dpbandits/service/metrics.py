@@ -2,7 +2,9 @@
 
 Who reads metrics sees what everybody may see, and nothing of what people brought:
 
-- requests by route, and how long they took. Not by status: how many contexts could not be read, or how many
+- requests by route, and how long they took; but for what follows a decision (rewards, `:activate`,
+  `:abandon`, its status): where only clicks are told, and the default reward is 0, a count of
+  these requests is the sum of rewards. Not by status: how many contexts could not be read, or how many
   rewards were refused, is a count over people;
 - releases and rounds released of every policy; what every population has spent and has left;
 - defects, and ids that were used again for another request.
@@ -33,6 +35,14 @@ ALLOWED = frozenset(
     }
 )
 """Everything that is shown; a name that is not here is a failed test."""
+
+_UNCOUNTED = (
+    "/v1/policies/{policy}/decisions/",
+    "/v1/policies/{policy}/rewards:",
+    "/v1/policies/{policy}/events/",
+)
+"""Beginnings of routes that are asked only where something became of a decision: a count of them is a count
+over people."""
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -95,8 +105,9 @@ class Metrics:
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request; routes are templates, so that there are few."""
-        self._requests.labels(method, route).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        if not route.startswith(_UNCOUNTED):
+            self._requests.labels(method, route).inc()
+            self._seconds.labels(method, route).observe(seconds)
         if status == 500:
             self._defects.inc()
 
