@@ -110,6 +110,13 @@ def test_a_fallback_is_said(admin: Caller) -> None:
     assert answered(admin.reward(second["id"], 1)) == {"outcome": "late"}
 
 
+def test_a_fallback_that_is_not_available_is_no_answer(admin: Caller) -> None:
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    assert admin.post("/v1/policies", {**OFFERS, "settings": {"fallback": "nothing"}}).status_code == 201
+    refused(admin.decide("v1", context={}, available=["mail", "call"]), "invalid", 422)
+    assert admin.decide("v2", context={}, available=["mail", "nothing"]).json()["arm"] == "nothing"
+
+
 def test_shadow_records_the_callers_own_arm(admin: Caller) -> None:
     answered(admin.post("/v1/populations", CUSTOMERS), 201)
     answered(admin.post("/v1/policies", {**OFFERS, "settings": {"mode": "shadow"}}), 201)

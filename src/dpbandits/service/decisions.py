@@ -211,10 +211,10 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         else:
             decision = policy.ask(brought, user, available=available)
     except (HorizonExceeded, ContributionExceeded) as error:
-        return _without(engine, kept, problem_of(error), "fallback", taken=False)
+        return _without(engine, kept, body, problem_of(error), "fallback", taken=False)
     except InvalidData as error:
         taken = engine.life.records > before
-        return _without(engine, kept, problem_of(error), "refused", taken=taken)
+        return _without(engine, kept, body, problem_of(error), "refused", taken=taken)
     answer = _decided(decision, engine, shadow=shadow)
     if shadow:
         answer["would_choose"] = policy.recommend(brought)
@@ -239,11 +239,11 @@ def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, A
 
 
 def _without(
-    engine: Engine, kept: Kept, problem: Problem, status: str, *, taken: bool
+    engine: Engine, kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, taken: bool
 ) -> tuple[dict[str, Any], str | None, str]:
-    """The fallback where there is one; else the refusal, which is recorded where a round was taken."""
+    """The fallback where it may be given; else the refusal, which is recorded where a round was taken."""
     arm: Label | None = kept.settings.get("fallback")
-    if arm is not None:
+    if arm is not None and arm in (body.get("available") or [arm]):
         return {"release": engine.version, "fallback": True, "propensity": None, "arm": arm}, None, status
     if not taken:
         raise problem
