@@ -64,6 +64,10 @@ nitpick_ignore = [
     ("py:class", "dpbandits.central.statement.Setting"),
     ("py:class", "dpbandits.privacy.release_terms.Release"),
     ("py:class", "dpbandits.models.features.maximise.Maximiser"),
+    ("py:class", "dpbandits.central.marginals.noise.TableNoise"),
+    ("py:class", "dpbandits.models.marginals.tables.Design"),
+    ("py:class", "dpbandits.models.marginals.features.EffectFeatures"),
+    ("py:class", "dpbandits.models.marginals.law.Law"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [

@@ -1,4 +1,8 @@
-"""A shop that asks the service whom to offer what, and tells it who bought.
+"""
+A shop that asks the service
+============================
+
+It asks whom to offer what, and tells who bought::
 
     dpbandits serve                       # prints its address, and the first token
     export DPB_TOKEN=dpb_...              # one with the scopes decide and reward

@@ -208,9 +208,9 @@ def classification_table(
 
     Args:
         name: one of `CLASSIFICATION_TABLES`.
-        path: folder of the files of `adult` and `adult-birth`; by default the environment variable
-        DPBANDITS_DATA. fetch: ask OpenML for `adult` over the network instead (scikit-learn's
-        `fetch_openml`).
+        path: folder of the files of `adult` and `adult-birth`; by default what the environment's
+            `DPBANDITS_DATA` says.
+        fetch: ask OpenML for `adult` over the network instead (scikit-learn's `fetch_openml`).
 
     Raises:
         InvalidParameter: an unknown name.
