@@ -2,7 +2,8 @@
 
 Regret of `GPBandit` by what it releases, on the worlds of Dubey2021's first figure, on camelback and on boxes
 of several dimensions. Cells are pure epsilon; features keep (epsilon, delta). Noise in cells has its exact
-law; Gaussian noise is simulated at the scale of Gaussian DP.
+law; Gaussian noise is simulated at the scale of Gaussian DP. Beside the figures stand two crude yardsticks, a
+private quadratic ridge and a private histogram of cells, over the box around the domain.
 
 | group | what | seeds |
 |---|---|---|
@@ -36,8 +37,9 @@ from joblib import Parallel, delayed
 
 import dpbandits
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.domains import Box, Domain
+from dpbandits.domains import Ball, Box, Domain
 from dpbandits.errors import DPBanditsWarning
+from dpbandits.lab.baselines import CellHistogram, PrivateRidge
 from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.worlds import FunctionBandit, camelback, dubey2021_figure1
 from dpbandits.lab.worlds.functions import UniformCandidates
@@ -50,6 +52,7 @@ from dpbandits.privacy import JointDP, SimulatedNoise
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "cells.json"
 RUNS = Path(__file__).resolve().parents[1] / "build" / "releases.jsonl"
 SEEDS_A_JOB = 4
+KINDS = ("cells", "features", "ridge", "histogram")
 TUNING_SEEDS = range(300, 490)
 """Constants of cells were chosen on these seeds of the worlds below."""
 FIGURES: dict[str, dict[str, Any]] = {
@@ -97,6 +100,9 @@ def _figures() -> Iterable[Line]:
     yield Line("figures", "figure1", "features", 1.0, 1e-5, 4096, 50)
     yield Line("figures", "camelback", "cells", 1.0, 0.0, 10_000, 50, 430.0)
     yield Line("figures", "camelback", "features", 1.0, 1e-5, 10_000, 20)
+    for world, horizon, seeds in (*((world, 1024, 200) for world in aims), ("camelback", 10_000, 50)):
+        yield Line("figures", world, "ridge", 1.0, 1e-5, horizon, seeds)
+        yield Line("figures", world, "histogram", 1.0, 0.0, horizon, seeds)
 
 
 def _stuck() -> Iterable[Line]:
@@ -159,23 +165,36 @@ def features_of(name: str, kind: str) -> tuple[Domain, MercerFeatures]:
     return domain, MercerFeatures(kernel=kernel, domain=domain, n_features=m, n_landmarks=max(5 * m, 100))
 
 
+CRUDE = {"ridge": PrivateRidge, "histogram": CellHistogram}
+
+
+def box_around(domain: Domain) -> Domain:
+    """What crude yardsticks learn over: they know boxes only."""
+    if not isinstance(domain, Ball):
+        return domain
+    centre = np.asarray(domain.centre)
+    return Box(low=centre - domain.radius, high=centre + domain.radius)
+
+
 def simulate(line: Line, seed: int) -> dict[str, float]:
     """Regret of one run, beside a random policy's."""
     environment = world_of(line.world, line.horizon, seed)
-    domain, features = features_of(line.world, line.kind)
+    shared: dict[str, Any] = {
+        "reward_range": environment.reward_range,
+        "horizon": line.horizon,
+        "privacy": JointDP(epsilon=line.epsilon, delta=line.delta),
+        "noise": SimulatedNoise(seed),
+        "seed": seed,
+        "user_ids": False,
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPBanditsWarning)  # large deltas are for comparison with papers
-        policy = GPBandit(
-            domain=domain,
-            features=features,
-            reward_range=environment.reward_range,
-            horizon=line.horizon,
-            privacy=JointDP(epsilon=line.epsilon, delta=line.delta),
-            tuning=GPTuning(release=line.kind),
-            noise=SimulatedNoise(seed),
-            seed=seed,
-            user_ids=False,
-        )
+        if line.kind in CRUDE:
+            policy: Any = CRUDE[line.kind](domain=box_around(environment.domain), **shared)
+        else:
+            domain, features = features_of(line.world, line.kind)
+            tuning = GPTuning(release=line.kind)
+            policy = GPBandit(domain=domain, features=features, tuning=tuning, **shared)
         result = run(policy, environment)
     return {
         "regret": float(result.regret.sum()),
@@ -223,7 +242,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--group", nargs="*", choices=("figures", "stuck", "rule"), default=["figures"])
     parser.add_argument("--world", nargs="*", choices=sorted({line.world for line in LINES}), default=None)
-    parser.add_argument("--kind", nargs="*", choices=("cells", "features"), default=["cells", "features"])
+    parser.add_argument("--kind", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--horizon", nargs="*", type=int, default=None)
     parser.add_argument("--seeds", type=int, default=None, help="at most so many of every line")
     parser.add_argument("--minutes", type=float, default=9.0, help="begin no run after that")

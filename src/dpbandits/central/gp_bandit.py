@@ -73,7 +73,8 @@ def kind_for(setup: Setup) -> KindName:
     Features, wherever features or anything that only they understand was passed. Else, of contexts and arms,
     marginal tables for several columns or where delta is 0, and features where a kernel was passed; of
     candidates, cells in the boxes of `CELL_BOXES`, and wherever delta is 0, which nothing else keeps there.
-    Where an account pays it is features again: most add up zCDP, in which pure epsilon costs many times more.
+    Where an account pays, a box with a delta has features again: most accounts add up zCDP, in which pure
+    epsilon costs many times more.
     """
     tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
     pure, columns = privacy.delta == 0.0, setup.domain.dim
