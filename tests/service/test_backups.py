@@ -105,6 +105,34 @@ def test_with_somebodys_word_it_goes_on(folder: Path, tmp_path: Path) -> None:
         assert asked_on(admin, "after", 3)["fallback"] is False
 
 
+def test_an_id_of_the_original_is_none_of_an_adopted_copy(folder: Path, tmp_path: Path) -> None:
+    offers = {**OFFERS, "settings": {"wait_seconds": None}}
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert admin.post("/v1/policies", offers).status_code == 201
+        before, token = asked_on(admin, "before", 1), admin.token
+    for name in ("copy", "another"):
+        back_up(folder, tmp_path / name)
+        assert adopt(tmp_path / name, settings=Settings(), nothing_since=True)
+    given: dict[str, str] = {}
+    for where in (folder, tmp_path / "copy", tmp_path / "another"):
+        with served(Service(where), token) as admin:
+            own = str(asked_on(admin, f"at {where.name}", 1)["id"])
+            assert admin.decide(f"at {where.name}-0").json()["id"] == own
+            assert {admin.reward(one, 1).status_code for one in given} <= {404}
+            assert admin.get(f"/v1/policies/offers/decisions/{own}").json() == {"status": "pending"}
+            assert admin.reward(str(before["id"]), 1).json() == {"outcome": "counted"}
+        given[own] = where.name
+    with served(Service(tmp_path / "copy"), token) as admin:  # and after another start
+        assert [admin.reward(one, 1).status_code for one in given] == [404, 200, 404]
+    back_up(tmp_path / "copy", tmp_path / "later")
+    assert adopt(tmp_path / "later", settings=Settings(), nothing_since=True)
+    with served(Service(tmp_path / "later"), token) as admin:
+        asked_on(admin, "later", 1)
+        assert [admin.reward(one, 1).status_code for one in given] == [404, 200, 404]
+        assert admin.reward(str(before["id"]), 1).json() == {"outcome": "duplicate"}
+
+
 @pytest.mark.parametrize("went_on", [True, False])
 def test_a_witness_knows_whether_the_original_went_on(folder: Path, tmp_path: Path, went_on: bool) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)

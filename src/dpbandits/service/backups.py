@@ -12,13 +12,15 @@ was spent. To go on from it could release a block a second time with other noise
   policies are retired and never opened again, as the original may have released what is due there, with other
   noise; no reward is awaited, populations are closed, what was published stays, and whoever begins anew does
   so with other people, or says that nothing was asked of the original since the copy was made
-  (`nothing_since`).
+  (`nothing_since`). Either way decisions have other ids from then on than the original gave (`Keys`), so that
+  no reward of one goes to another.
 """
 
 import shutil
 from pathlib import Path
 
 from dpbandits.errors import MissingState, StateError
+from dpbandits.service.keys import note_adoption
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes
 from dpbandits.state.files import locked, private_folder, write_durably
@@ -72,8 +74,9 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
         goes_on = nothing_since or witness is not None
         store = SQLiteStore(folder / STORE)
         try:
-            if not goes_on:
-                with store.writing() as writes:
+            with store.writing() as writes:
+                note_adoption(writes)
+                if not goes_on:
                     _retire(writes)
         finally:
             store.close()

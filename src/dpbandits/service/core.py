@@ -50,7 +50,7 @@ from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import LEDGER, LOCK, MARK, STORE
 from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.engines import Engines, is_closed
-from dpbandits.service.keys import Keys
+from dpbandits.service.keys import Keys, adoptions
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
 from dpbandits.service.settings import Settings
@@ -90,9 +90,9 @@ class Service:
         with ExitStack() as files:
             files.enter_context(locked(folder / LOCK, wait=False))
             self.read_only = (folder / MARK).exists()
-            self.keys = Keys(folder / "service.key")
             self.store = SQLiteStore(folder / STORE)
             files.callback(self.store.close)
+            self.keys = Keys(folder / "service.key", self.read(adoptions))
             witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
             self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
             self.engines = Engines(

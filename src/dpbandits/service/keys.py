@@ -2,22 +2,33 @@
 
 Ids that callers choose, bodies of requests and tokens are kept as digests under this key. Without it, whoever
 reads the store could try the few contexts that there are.
+
+Ids of decisions rest on their numbers, and a copy that was adopted numbers on from where it was made, as its
+original may do, too. So its adoption is noted (`note_adoption`), and enters the ids of all decisions that
+follow it: an id that the original gave after the copy was made is none of the copy's.
 """
 
 import hashlib
 import hmac
 import json
 import secrets
+from bisect import bisect
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import CorruptState
+from dpbandits.service.store import Reads, Writes
 from dpbandits.state.files import open_regular, refuse_if_others_write, write_durably
 
-__all__ = ["Keys", "canonical"]
+__all__ = ["Keys", "adoptions", "canonical", "note_adoption"]
 
 _KEY_BYTES = 32
 _DIGEST_BYTES = 16
+_ADOPTIONS = "adoptions"
+
+Adoption = tuple[int, str]
+"""The number of the first decision that follows it, and what tells it from every other."""
 
 
 def canonical(value: Any) -> str:
@@ -25,18 +36,36 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+def adoptions(reads: Reads) -> list[Adoption]:
+    """The adoptions that a store has seen, the first one first."""
+    row = reads.one("SELECT value FROM facts WHERE name = ?", _ADOPTIONS)
+    return [] if row is None else [(int(first), str(which)) for first, which in json.loads(row[0])]
+
+
+def note_adoption(writes: Writes) -> None:
+    """From here on decisions have ids that neither the original nor another copy of it gives."""
+    row = writes.one("SELECT MAX(number) FROM decisions")
+    first = 1 + int((row[0] if row else None) or 0)
+    text = canonical([*adoptions(writes), (first, secrets.token_hex(_DIGEST_BYTES))])
+    writes.run(
+        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?", _ADOPTIONS, text, text
+    )
+
+
 class Keys:
     """The secret in a file of mode 0600, made where it does not exist.
 
     Args:
         path: of the file.
+        adopted: what `adoptions` found in the store.
 
     Raises:
         CorruptState: something else is in its place.
         StateError: others may write to it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, adopted: Sequence[Adoption] = ()) -> None:
+        self._adopted = adopted
         refuse_if_others_write(path, what="the service's key")
         if not path.exists():
             write_durably(path, secrets.token_bytes(_KEY_BYTES), exclusive=True)
@@ -56,7 +85,9 @@ class Keys:
 
     def decision_id(self, number: int) -> str:
         """The id of a decision: its number, and what nobody can guess."""
-        return f"d{number:x}-{self.digest('decision', str(number)).hex()}"
+        before = bisect([first for first, _ in self._adopted], number)
+        adopted = [which for _, which in self._adopted[max(before - 1, 0) : before]]
+        return f"d{number:x}-{self.digest('decision', str(number), *adopted).hex()}"
 
     def number_of(self, decision_id: str) -> int | None:
         """The number of a decision that this service gave the id; None for any other text."""
