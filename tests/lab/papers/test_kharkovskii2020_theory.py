@@ -24,18 +24,18 @@ def test_diagonal_dominance_is_definition_3():
 
 
 def test_distances_and_covariances_change_by_theorems_2_and_5():
-    assert theory.distance_factors(nu=0.1, smallest=3.0, threshold=2.0) == pytest.approx((0.9, 1.1))
-    assert theory.distance_factors(nu=0.1, smallest=1.0, threshold=2.0) == pytest.approx((0.9, 5.5))
-    kept = {"nu": 0.1, "diameter": 2.0, "threshold": 2.0}
+    assert theory.distance_factors(distortion=0.1, smallest=3.0, threshold=2.0) == pytest.approx((0.9, 1.1))
+    assert theory.distance_factors(distortion=0.1, smallest=1.0, threshold=2.0) == pytest.approx((0.9, 5.5))
+    kept = {"distortion": 0.1, "diameter": 2.0, "threshold": 2.0}
     assert theory.covariance_error(smallest=2.0, **kept) == pytest.approx(0.4)
     assert theory.covariance_error(smallest=1.0, **kept) == pytest.approx(1 - math.exp(-9.0))
-    flat = theory.covariance_error(nu=0.4, diameter=0.1, smallest=1.0, threshold=1.1)
+    flat = theory.covariance_error(distortion=0.4, diameter=0.1, smallest=1.0, threshold=1.1)
     assert flat == pytest.approx(1 - math.exp(-0.5 * (0.4 + 1.4 * 1.21) * 0.01))
     for nu in (0.0, 0.5, 0.6):
-        with pytest.raises(InvalidParameter, match="nu"):
-            theory.covariance_error(smallest=1.0, **{**kept, "nu": nu})
+        with pytest.raises(InvalidParameter, match="distortion"):
+            theory.covariance_error(smallest=1.0, **{**kept, "distortion": nu})
     with pytest.raises(InvalidParameter, match="2/d"):
-        theory.covariance_error(nu=0.3, diameter=4.0, smallest=1.0, threshold=2.0)
+        theory.covariance_error(distortion=0.3, diameter=4.0, smallest=1.0, threshold=2.0)
 
 
 def test_the_lemmas_constants():
@@ -50,11 +50,14 @@ def test_the_lemmas_constants():
 
 
 def test_theorem_3_in_numbers():
-    found = theory.asked(excess=1.0, failure=0.05, diameter=1.0, largest=1.0, rows=100)
-    assert found.nu == pytest.approx(1.0 / (2.0 * math.sqrt(3.0)))
-    assert found.mu == found.failure == 0.025
+    found = theory.required_settings(excess=1.0, failure=0.05, diameter=1.0, largest=1.0, rows=100)
+    assert found.distortion == pytest.approx(1.0 / (2.0 * math.sqrt(3.0)))
+    assert found.failure == 0.025
     assert found.dimension == math.ceil(96.0 * math.log(100**2 / 0.025)) == 1239
-    assert theory.asked(excess=1e9, failure=0.05, diameter=4.0, largest=1.0, rows=100).nu == 0.125
+    assert (
+        theory.required_settings(excess=1e9, failure=0.05, diameter=4.0, largest=1.0, rows=100).distortion
+        == 0.125
+    )
     # T = 2, beta_T = 2 ln(400 pi^2/.15): the three terms one by one.
     beta = 2.0 * math.log(400.0 * math.pi**2 / 0.15)
     assert theory.confidence_weight(rows=100, step=2, failure=0.025) == pytest.approx(beta)
@@ -65,10 +68,10 @@ def test_theorem_3_in_numbers():
     bound = theory.simple_regret_bound(error=1.0, largest=1.0, **UNIT, **own)
     assert bound == pytest.approx(math.sqrt(squares))
     # With the nu asked for and nothing inflated, the first term is eps_ucb^2 at most.
-    error = theory.covariance_error(nu=found.nu, diameter=1.0, smallest=1.0, threshold=1.0)
+    error = theory.covariance_error(distortion=found.distortion, diameter=1.0, smallest=1.0, threshold=1.0)
     assert 12.0 * error**2 == pytest.approx(1.0)
     with pytest.raises(InvalidParameter):
-        theory.asked(excess=1.0, failure=1.0, diameter=1.0, largest=1.0, rows=100)
+        theory.required_settings(excess=1.0, failure=1.0, diameter=1.0, largest=1.0, rows=100)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -15,7 +15,9 @@ E = math.e
 class TestDubey2021:
     def test_spectrum_of_the_tree(self):
         # zeta = 2T/e^2: the log is 2; Lambda = 3 sqrt(8) (4 4 + 4) = 60 sqrt(8)
-        found = dubey.noise_spectrum(noise_sd=3.0, levels=4, n_features=16, rounds=100, zeta=200 / E**2)
+        found = dubey.noise_spectrum(
+            noise_sd=3.0, levels=4, n_features=16, rounds=100, failure_probability=200 / E**2
+        )
         assert found.smallest == pytest.approx(60 * math.sqrt(8))
         assert found.largest == pytest.approx(180 * math.sqrt(8))
         assert found.vector == pytest.approx(3 * math.sqrt(4 / (60 * math.sqrt(8))) * (4 + 2))
@@ -23,7 +25,7 @@ class TestDubey2021:
     def test_spectrum_of_local_reports(self):
         # Lambda = 10 (4 4 + 2 2) = 200
         found = dubey.local_noise_spectrum(
-            gram_sd=0.5, vector_sd=2.0, n_features=16, rounds=100, zeta=200 / E**2
+            gram_sd=0.5, vector_sd=2.0, n_features=16, rounds=100, failure_probability=200 / E**2
         )
         assert found.smallest == pytest.approx(100.0)
         assert found.largest == pytest.approx(300.0)
@@ -36,7 +38,7 @@ class TestDubey2021:
             log_determinant=5.0,
             rounds=10,
             reward_sd=0.5,
-            zeta=2 / E**2,
+            failure_probability=2 / E**2,
             norm_bound=2.0,
             approximation_error=0.1,
         )
@@ -46,7 +48,9 @@ class TestDubey2021:
         assert found.rewards == pytest.approx(3.0)  # sqrt(5 + 2 2)
         assert found.total == pytest.approx(6.0 + 2.0 + 6.0 + 3.0)
         with pytest.raises(InvalidParameter):
-            dubey.confidence_width(spectrum=spectrum, log_determinant=-1.0, rounds=1, reward_sd=1, zeta=0.1)
+            dubey.confidence_width(
+                spectrum=spectrum, log_determinant=-1.0, rounds=1, reward_sd=1, failure_probability=0.1
+            )
 
     def test_log_determinant(self):
         found = dubey.log_determinant_bound(n_features=7, rounds=30, smallest=8.0, ridge=2.0)
@@ -72,11 +76,24 @@ class TestDubey2021:
         spectrum = dubey.NoiseSpectrum(smallest=1.0, largest=9.0, vector=2.0)
         # ln T = 1: (6)^3 + ln(1/zeta) = 225 for zeta = e^-9
         found = dubey.regret_rate(
-            rounds=E, gain=4.0 / E, dim=2, spectrum=spectrum, reward_sd=0.5, zeta=E**-9, norm_bound=1.0
+            rounds=E,
+            gain=4.0 / E,
+            dim=2,
+            spectrum=spectrum,
+            reward_sd=0.5,
+            failure_probability=E**-9,
+            norm_bound=1.0,
         )
         assert found == pytest.approx(2.0 * (6.0 + 4.0 + 15.0))
         rounds = E**4
-        common = {"rounds": rounds, "gain": 4.0, "dim": 2, "epsilon": 2.0, "delta": E**-2, "zeta": E**-9}
+        common = {
+            "rounds": rounds,
+            "gain": 4.0,
+            "dim": 2,
+            "epsilon": 2.0,
+            "delta": E**-2,
+            "failure_probability": E**-9,
+        }
         assert dubey.central_rate(**common) == pytest.approx(2 * E**2 * (4.0 * 3.0 + 8.0))
         assert dubey.local_rate(**common) == pytest.approx(E**3 * 4.0 * 6.0)
 

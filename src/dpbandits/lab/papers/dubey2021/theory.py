@@ -55,7 +55,7 @@ class NoiseSpectrum:
 
 
 def noise_spectrum(
-    *, noise_sd: float, levels: int, n_features: int, rounds: int, zeta: float
+    *, noise_sd: float, levels: int, n_features: int, rounds: int, failure_probability: float
 ) -> NoiseSpectrum:
     """Lemma 3: Lambda = sigma sqrt(2n) (4 sqrt(m) + 2 ln(2T/zeta)), from Lambda to 3 Lambda.
 
@@ -64,9 +64,9 @@ def noise_spectrum(
         levels: n.
         n_features: m.
         rounds: T.
-        zeta: failure probability; the bounds hold in all rounds up to zeta/2.
+        failure_probability: zeta; the bounds hold in all rounds up to zeta/2.
     """
-    tail = math.log(2.0 * rounds / zeta)
+    tail = math.log(2.0 * rounds / failure_probability)
     spectral = noise_sd * math.sqrt(2.0 * levels) * (4.0 * math.sqrt(n_features) + 2.0 * tail)
     reach = math.sqrt(n_features) + math.sqrt(2.0 * tail)
     vector = noise_sd * math.sqrt(levels / spectral) * reach
@@ -74,10 +74,12 @@ def noise_spectrum(
 
 
 def local_noise_spectrum(
-    *, gram_sd: float, vector_sd: float, n_features: int, rounds: int, zeta: float
+    *, gram_sd: float, vector_sd: float, n_features: int, rounds: int, failure_probability: float
 ) -> NoiseSpectrum:
     """Lemma 6: Lambda = sqrt(T) (4 sqrt(m) + 2 ln(2T/zeta)), from sigma_X Lambda to 3 sigma_X Lambda."""
-    shape = math.sqrt(rounds) * (4.0 * math.sqrt(n_features) + 2.0 * math.log(2.0 * rounds / zeta))
+    shape = math.sqrt(rounds) * (
+        4.0 * math.sqrt(n_features) + 2.0 * math.log(2.0 * rounds / failure_probability)
+    )
     vector = vector_sd * math.sqrt(n_features * rounds / shape)
     return NoiseSpectrum(smallest=gram_sd * shape, largest=3.0 * gram_sd * shape, vector=vector)
 
@@ -110,7 +112,7 @@ def confidence_width(
     log_determinant: float,
     rounds: int,
     reward_sd: float,
-    zeta: float,
+    failure_probability: float,
     norm_bound: float = 1.0,
     approximation_error: float = 0.0,
 ) -> ConfidenceWidth:
@@ -122,21 +124,23 @@ def confidence_width(
             before any data see `log_determinant_bound`.
         rounds: t.
         reward_sd: rho.
-        zeta: failure probability.
+        failure_probability: zeta.
         norm_bound: B.
         approximation_error: eps, largest |k(x, y) - phi(x)^T phi(y)|.
 
     Raises:
-        InvalidParameter: a determinant below 1, or zeta outside (0, 1).
+        InvalidParameter: a determinant below 1, or a failure probability outside (0, 1).
     """
-    if log_determinant < 0.0 or not 0.0 < zeta < 1.0:
-        raise InvalidParameter("Theorem 1 needs a log determinant of at least 0 and zeta in (0, 1)")
+    if log_determinant < 0.0 or not 0.0 < failure_probability < 1.0:
+        raise InvalidParameter(
+            "Theorem 1 needs a log determinant of at least 0 and a failure_probability in (0, 1)"
+        )
     rho = _checks.number(reward_sd, name="reward_sd")
     return ConfidenceWidth(
         norm=norm_bound * math.sqrt(spectrum.largest / rho**2 + 1.0),
         approximation=rounds * norm_bound * approximation_error / (rho * math.sqrt(spectrum.smallest)),
         vector=spectrum.vector / rho,
-        rewards=math.sqrt(log_determinant + 2.0 * math.log(2.0 / zeta)),
+        rewards=math.sqrt(log_determinant + 2.0 * math.log(2.0 / failure_probability)),
     )
 
 
@@ -207,29 +211,35 @@ def regret_rate(
     dim: int,
     spectrum: NoiseSpectrum,
     reward_sd: float,
-    zeta: float,
+    failure_probability: float,
     norm_bound: float = 1.0,
 ) -> float:
     """Corollary 1 without its constant.
 
     sqrt(T gamma) (B sqrt(lambda_max)/rho + sqrt(ln(1/zeta) + (6 ln T)^(d+1)) + kappa/rho).
     """
-    logs = math.log(1.0 / zeta) + math.pow(6.0 * math.log(rounds), dim + 1)
+    logs = math.log(1.0 / failure_probability) + math.pow(6.0 * math.log(rounds), dim + 1)
     shift = norm_bound * math.sqrt(spectrum.largest) + spectrum.vector
     return math.sqrt(rounds * gain) * (shift / reward_sd + math.sqrt(logs))
 
 
-def central_rate(*, rounds: int, gain: float, dim: int, epsilon: float, delta: float, zeta: float) -> float:
+def central_rate(
+    *, rounds: int, gain: float, dim: int, epsilon: float, delta: float, failure_probability: float
+) -> float:
     """Corollary 2 without its constant.
 
     sqrt(T gamma) ((ln T)^((d+2)/4) (ln(1/beta) ln(1/zeta)/alpha)^(1/2) + (ln T)^((d+1)/2)).
     """
     log = math.log(rounds)
-    private = math.pow(log, (dim + 2) / 4) * math.sqrt(math.log(1.0 / delta) * math.log(1.0 / zeta) / epsilon)
+    private = math.pow(log, (dim + 2) / 4) * math.sqrt(
+        math.log(1.0 / delta) * math.log(1.0 / failure_probability) / epsilon
+    )
     return math.sqrt(rounds * gain) * (private + math.pow(log, (dim + 1) / 2))
 
 
-def local_rate(*, rounds: int, gain: float, dim: int, epsilon: float, delta: float, zeta: float) -> float:
+def local_rate(
+    *, rounds: int, gain: float, dim: int, epsilon: float, delta: float, failure_probability: float
+) -> float:
     """Corollary 3 without its constant: T^(3/4) (ln T)^((d+2)/4) sqrt(gamma ln(1/beta) ln(1/zeta)/alpha)."""
-    private = math.sqrt(gain / epsilon * math.log(1.0 / delta) * math.log(1.0 / zeta))
+    private = math.sqrt(gain / epsilon * math.log(1.0 / delta) * math.log(1.0 / failure_probability))
     return math.pow(rounds, 0.75) * math.pow(math.log(rounds), (dim + 2) / 4) * private

@@ -8,7 +8,7 @@ r"""What Kharkovskii2020's theorems say in numbers.
 | Lemma 3 | beta_t | `confidence_weight` |
 | Lemma 5 | C_1, error of variances | `variance_constant`, `variance_error` |
 | Lemma 6 | C_2, error of means | `mean_constant`, `mean_error` |
-| Theorem 3 | nu, mu, r, delta', regret | `AskedNumbers`, `asked`, `simple_regret_bound` |
+| Theorem 3 | nu, mu, r, delta', regret | `RequiredSettings`, `required_settings`, `simple_regret_bound` |
 
 Logarithms are natural; sigma_y^2 and sigma_n^2 are the signal's and the noise's variance, L bounds |y_t|.
 Theorem 1, that the transformation is private, is wrong (`dpbandits.audit.attacks.po_gp_ucb`); these are about
@@ -27,14 +27,14 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.outsourced.published.kharkovskii2020 import distance_dimension
 
 __all__ = [
-    "AskedNumbers",
-    "asked",
+    "RequiredSettings",
     "confidence_weight",
     "covariance_error",
     "diagonally_dominant",
     "distance_factors",
     "mean_constant",
     "mean_error",
+    "required_settings",
     "simple_regret_bound",
     "variance_constant",
     "variance_error",
@@ -57,33 +57,33 @@ def diagonally_dominant(covariance: FloatArray) -> bool:
     return bool((diagonal >= (math.sqrt(len(matrix) - 1) + 1.0) * others).all())
 
 
-def distance_factors(*, nu: float, smallest: float, threshold: float) -> tuple[float, float]:
+def distance_factors(*, distortion: float, smallest: float, threshold: float) -> tuple[float, float]:
     """Theorem 2: (1 - nu) and (1 + nu) C', between which squared distances change.
 
     Args:
-        nu: accuracy of the projection, in (0, 1/2).
+        distortion: nu, accuracy of the projection, in (0, 1/2).
         smallest: sigma_min of the centred table.
         threshold: omega.
     """
-    _nu(nu)
+    nu = _distortion(distortion)
     return 1.0 - nu, (1.0 + nu) * (1.0 + _inflation(smallest, threshold))
 
 
-def covariance_error(*, nu: float, diameter: float, smallest: float, threshold: float) -> float:
+def covariance_error(*, distortion: float, diameter: float, smallest: float, threshold: float) -> float:
     """Theorem 5, (10): C with |k_zz' - k_xx'| <= C k_xx'; the kernel is squared exponential.
 
     Args:
-        nu: accuracy of the projection, at most 2/d^2.
+        distortion: nu, accuracy of the projection, at most 2/d^2.
         diameter: d, the table's diameter in lengthscales.
         smallest, threshold: sigma_min and omega.
 
     Raises:
-        InvalidParameter: nu outside (0, 1/2) or above 2/d^2.
+        InvalidParameter: distortion outside (0, 1/2) or above 2/d^2.
     """
-    _nu(nu)
+    nu = _distortion(distortion)
     d2 = _checks.number(diameter, name="diameter") ** 2
     if nu > 2.0 / d2:
-        raise InvalidParameter(f"Theorem 5 needs nu <= 2/d^2 = {2.0 / d2:g}, nu is {nu:g}")
+        raise InvalidParameter(f"Theorem 5 needs distortion <= 2/d^2 = {2.0 / d2:g}, it is {nu:g}")
     error = nu * d2
     ratio = _inflation(smallest, threshold)
     if ratio == 0.0:
@@ -142,22 +142,23 @@ def mean_error(
 
 
 @dataclass(frozen=True, kw_only=True)
-class AskedNumbers:
+class RequiredSettings:
     """What Theorem 3 asks of the algorithms.
 
     Attributes:
-        nu, mu: accuracy of the projection, and its probability of failing.
+        distortion: nu, accuracy of the projection.
+        failure: mu, the projection's probability of failing, and delta' of Algorithm 2.
         dimension: least r.
-        failure: delta' of Algorithm 2.
     """
 
-    nu: float
-    mu: float
-    dimension: int
+    distortion: float
     failure: float
+    dimension: int
 
 
-def asked(*, excess: float, failure: float, diameter: float, largest: float, rows: int) -> AskedNumbers:
+def required_settings(
+    *, excess: float, failure: float, diameter: float, largest: float, rows: int
+) -> RequiredSettings:
     """Theorem 3: mu = delta' = delta_ucb/2, nu = min(eps_ucb/(2 sqrt(3) d^2 L), 2/d^2, 1/2), r by Theorem 2.
 
     Lemma 1 asks for nu below 1/2; the text prints 1/2 itself, which is kept.
@@ -173,12 +174,8 @@ def asked(*, excess: float, failure: float, diameter: float, largest: float, row
     per_excess = 2.0 * math.sqrt(3.0) * d2 * _checks.number(largest, name="largest")
     bound = _checks.number(excess, name="excess") / per_excess
     nu, half = min(bound, 2.0 / d2, 0.5), _share(failure, "failure") / 2.0
-    return AskedNumbers(
-        nu=nu,
-        mu=half,
-        dimension=distance_dimension(n=rows, distortion=nu, failure=half),
-        failure=half,
-    )
+    dimension = distance_dimension(n=rows, distortion=nu, failure=half)
+    return RequiredSettings(distortion=nu, failure=half, dimension=dimension)
 
 
 def simple_regret_bound(
@@ -195,8 +192,8 @@ def simple_regret_bound(
     """Theorem 3 by (17): what simple regret stays below with probability 1 - delta_ucb.
 
     (12 C^2 L^2 + 24 (C_2 + C_1 sqrt(beta_T))^2 ln T/T + 24 beta_T gamma_T/(T ln(1 + 1/sigma_n^2)))^(1/2),
-    whose first term is at most eps_ucb^2 for the nu of `asked` and no inflation. With inflation it is that of
-    Remark 6, by the C of `covariance_error`.
+    whose first term is at most eps_ucb^2 for the distortion of `required_settings` and no inflation. With
+    inflation it is that of Remark 6, by the C of `covariance_error`.
 
     Args:
         error: C of Theorem 5.
@@ -232,9 +229,10 @@ def _ratio(signal_variance: float, noise_variance: float) -> float:
     return signal / _checks.number(noise_variance, name="noise_variance")
 
 
-def _nu(nu: float) -> None:
-    if not 0.0 < nu < 0.5:
-        raise InvalidParameter(f"nu is {nu}: expected a number between 0 and 1/2")
+def _distortion(value: float) -> float:
+    if not 0.0 < value < 0.5:
+        raise InvalidParameter(f"distortion is {value}: expected a number between 0 and 1/2")
+    return value
 
 
 def _share(value: float, name: str) -> float:
