@@ -419,7 +419,7 @@ def releases_figures() -> Markdown:
 
 def releases_rule() -> Markdown:
     ways = [("cells", 0.0), ("features", 1e-6), ("features", 1e-3), ("features", 0.1)]
-    rows = [row for row in _kinds("rule") if row["horizon"] >= 3_000]
+    rows = [row for row in _kinds("checked") if row["horizon"] >= 3_000]
     found = {_line(row): row for row in rows}
     lines = []
     for horizon, world, epsilon in dict.fromkeys(_line(row)[:3] for row in rows):
@@ -467,7 +467,7 @@ def _ticks(axes: Any, places: dict[float, str], *, title: str, name: str, top: f
 
 def releases_over_epsilon() -> HTML:
     """Regret over epsilon in boxes of several columns, of every kind and delta, after 3,000 rounds."""
-    found, dims = {_line(row): row for row in _kinds("rule")}, (1, 2, 4, 6)
+    found, dims = {_line(row): row for row in _kinds("checked")}, (1, 2, 4, 6)
     epsilons = sorted({line[2] for line in found})
     figure, panels = draw(width=7.6, height=3.0, columns=len(dims))
     for dim, axes in zip(dims, panels, strict=True):
@@ -489,7 +489,7 @@ def releases_over_epsilon() -> HTML:
 
 def releases_over_people() -> HTML:
     """Regret over the number of people, cells beside features at delta 1e-6."""
-    found = {_line(row): row for row in _kinds("rule")}
+    found = {_line(row): row for row in _kinds("checked")}
     cases = ((2, 1.0), (2, 3.0), (4, 1.0), (4, 3.0))
     figure, panels = draw(width=7.6, height=2.8, columns=len(cases))
     for (dim, epsilon), axes in zip(cases, panels, strict=True):
