@@ -482,8 +482,8 @@ def releases_over_epsilon() -> HTML:
     return shown(
         figure,
         "Regret over epsilon in boxes of 1, 2, 4 and 6 columns. At epsilon .3 and 1 cells lie below features "
-        "at delta 1e-6 in all of them; at delta .1 features lie lower, at epsilon 10 lower or level. All rise "
-        "with the columns.",
+        "at delta 1e-6 in all of them; at delta .1 features lie lower, and at epsilon 10 lower or level. All "
+        "rise with the columns.",
     )
 
 
