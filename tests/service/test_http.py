@@ -209,6 +209,34 @@ def test_after_the_wait(
     assert answered(admin.decide("v2"))["expires_at"] >= answer["expires_at"] + 60
 
 
+def test_a_policy_that_cannot_be_used_stops_nothing_of_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"wait_seconds": 60, "default_reward": 0.25}
+    with served(Service(folder)) as admin:
+        token = admin.token
+        answered(admin.post("/v1/populations", CUSTOMERS), 201)
+        for name in ("offers", "others"):
+            answered(admin.post("/v1/policies", {**OFFERS, "name": name, "settings": settings}), 201)
+        broken, well = (answered(admin.decide("v1", policy=name)) for name in ("offers", "others"))
+    again = Service(folder)
+    with again.store.reading() as reads:
+        (identity,) = reads.rows("SELECT id FROM policies WHERE name = 'offers'")[0]
+    (folder / "policies" / identity / "policy.state").write_bytes(b"no state")
+    later = well["expires_at"] + 31 * 86400.0
+    with served(again, token) as admin:
+        monkeypatch.setattr("time.time", lambda: later)
+        with pytest.raises(StateError):
+            again.tick().result()
+        found = [
+            answered(admin.get(f"/v1/policies/{name}/decisions/{one['id']}"))["status"]
+            for name, one in (("offers", broken), ("others", well))
+        ]
+        assert found == ["pending", "defaulted"]
+        assert len(admin.get("/v1/policies/others/raw").text.splitlines()) == 1  # erased
+        assert len(admin.get("/v1/policies/offers/raw").text.splitlines()) == 1
+
+
 def test_the_published_function_is_the_librarys_and_its_etag_its_version(shop: Caller) -> None:
     reply = shop.get("/v1/policies/offers/policy")
     function = dpb.central.PublishedPosterior.from_json(reply.text)

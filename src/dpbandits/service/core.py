@@ -264,11 +264,20 @@ class Service:
     # -- beside the answers ------------------------------------------------------------------------
 
     def tick(self) -> Future[None]:
-        """What is done beside the answers: waits that are over, and functions that were released."""
+        """What is done beside the answers: erasure, waits that are over, and functions that were released.
+
+        A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
+        """
         return self.write(self._tick)
 
     def _tick(self, writes: Writes) -> None:
-        decisions.sweep(writes, self.engines, now=self.now())
-        erase(writes, before=self.now() - self.settings.retention_days * DAY)
-        for policy in list(self.engines.unpublished):
-            self._published(policy, writes)
+        now, sweep = self.now(), partial(decisions.sweep, writes, self.engines)
+        failed = [writes.apart(partial(erase, writes, before=now - self.settings.retention_days * DAY))]
+        late = decisions.overdue(writes, now=now)
+        most = max(1, decisions.SWEPT_TOGETHER // max(1, len(late)))
+        failed += [writes.apart(partial(sweep, policy=one, now=now, most=most)) for one in late]
+        unpublished = list(self.engines.unpublished)
+        failed += [writes.apart(partial(self._published, one, writes)) for one in unpublished]
+        for error in failed:
+            if error is not None:
+                raise error

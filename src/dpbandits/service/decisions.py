@@ -53,6 +53,7 @@ __all__ = [
     "decide",
     "decision_of",
     "decision_status",
+    "overdue",
     "reward",
     "sweep",
 ]
@@ -65,7 +66,8 @@ _SETTLED = ("counted", "defaulted", "late", "abandoned")
 _GONE = ("expired", "lost", "refused", "fallback")
 
 SWEPT_TOGETHER = 200
-"""Decisions whose wait is over that are settled in one go: decisions wait no longer than for these."""
+"""Decisions whose wait is over that are settled in one go, at least one of a policy: decisions wait no longer
+than for these."""
 
 
 class Mismatches:
@@ -373,17 +375,23 @@ def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) 
     return _found(reads, keys, policy, decision_id).status
 
 
-def sweep(writes: Writes, engines: Engines, *, now: float) -> int:
-    """Settle decisions whose wait is over, the oldest first; how many there were."""
+def overdue(reads: Reads, *, now: float) -> list[str]:
+    """Ids of the policies that have decisions whose wait is over."""
+    return [str(row[0]) for row in reads.rows("SELECT DISTINCT policy FROM decisions WHERE due_at <= ?", now)]
+
+
+def sweep(writes: Writes, engines: Engines, *, policy: str, now: float, most: int = SWEPT_TOGETHER) -> int:
+    """Settle decisions of a policy whose wait is over, the oldest first, `most` at a time; how many."""
     rows = writes.rows(
-        "SELECT d.number, d.policy, d.ask, d.status, p.settings FROM decisions d "
-        "JOIN policies p ON p.id = d.policy WHERE d.due_at <= ? ORDER BY d.due_at LIMIT ?",
+        "SELECT d.number, d.ask, d.status, p.settings FROM decisions d "
+        "JOIN policies p ON p.id = d.policy WHERE d.due_at <= ? AND d.policy = ? ORDER BY d.due_at LIMIT ?",
         now,
-        SWEPT_TOGETHER,
+        policy,
+        most,
     )
-    for number, policy, ask, status, settings in rows:
+    for number, ask, status, settings in rows:
         row, default = (
-            _Row(int(number), str(policy), ask, str(status)),
+            _Row(int(number), policy, ask, str(status)),
             json.loads(settings).get("default_reward"),
         )
         if row.status == "deferred":

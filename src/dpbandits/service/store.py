@@ -136,6 +136,20 @@ class Writes(Reads):
         for call in undone:
             call()
 
+    def apart(self, call: Callable[[], object]) -> Exception | None:
+        """Do a part of what was marked; its error, if it failed: then it alone is undone."""
+        self.unmark()
+        self.mark()
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - for the caller
+            self.back()
+            self.mark()
+            return error
+        self.unmark()
+        self.mark()
+        return None
+
     def keep(self) -> None:
         """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
         marked = self._marks
