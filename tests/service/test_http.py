@@ -358,6 +358,16 @@ def test_numbers_that_are_none(shop: Caller) -> None:
     assert answered(shop.reward(decision, 1)) == {"outcome": "counted"}
 
 
+def test_a_refusal_names_members_of_messages_and_nothing_that_a_caller_named(shop: Caller) -> None:
+    at = "/v1/policies/offers"
+    found = refused(shop.post(f"{at}/rewards:batch", {"rewards": [{"reward": 1}]}), "invalid", 422)
+    assert found["detail"] == "body.rewards.member.decision is missing."
+    found = refused(shop.post(f"{at}/rank", {"actions": [{"name": "mail"}]}), "invalid", 422)
+    assert found["detail"] == "body.actions.member.id is missing."
+    found = refused(shop.decide("v1", agnes_has_debts=True), "invalid", 422)
+    assert found["detail"] == "body.member is not known here."
+
+
 def test_releases_move_with_the_rounds_and_the_rows_are_forgotten(service: Service, shop: Caller) -> None:
     rng = np.random.default_rng(1)
     for number in range(100):

@@ -33,6 +33,7 @@ from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
+    MEMBERS,
     ChangeRequest,
     DecisionRequest,
     DecisionsRequest,
@@ -253,9 +254,12 @@ async def _of_request(request: Request, error: Exception) -> Response:
     return await _of_problem(request, Problem(slug, f"{'; '.join(dict.fromkeys(places))}."))
 
 
+_PLACES = MEMBERS | {"body", "path", "query", "header"}
+
+
 def _named(place: tuple[Any, ...]) -> str:
     """Where something is, by the names of messages; what a caller named is a member, and no more."""
-    return ".".join(part if isinstance(part, str) and part in _MEMBERS else "member" for part in place)
+    return ".".join(part if isinstance(part, str) and part in _PLACES else "member" for part in place)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
@@ -274,31 +278,6 @@ def _methods_at(request: Request) -> set[str]:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             found |= route.methods or set()
     return found
-
-
-def _members(*kinds: type[BaseModel]) -> frozenset[str]:
-    """Names of members in the messages' JSON schemas."""
-    names: set[str] = set()
-    for kind in kinds:
-        schema = kind.model_json_schema()
-        for one in (schema, *schema.get("$defs", {}).values()):
-            names |= set(one.get("properties", {}))
-    return frozenset(names)
-
-
-_MEMBERS = frozenset({"body", "path", "query", "header"}) | _members(
-    ChangeRequest,
-    DecisionRequest,
-    DecisionsRequest,
-    PolicyRequest,
-    PopulationRequest,
-    RankRequest,
-    RewardRequest,
-    RewardsRequest,
-    SurveyRequest,
-    TokenRequest,
-    ValueRequest,
-)
 
 
 def _given(message: BaseModel) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
+    "MEMBERS",
     "ChangeRequest",
     "DecisionRequest",
     "DecisionsRequest",
@@ -211,3 +212,9 @@ class TokenRequest(_Strict):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"label": "the shop", "scopes": ["decide", "reward"]}]},
     )
+
+
+_KINDS: tuple[type[BaseModel], ...] = (*_Strict.__subclasses__(), RankRequest, _Action)
+
+MEMBERS = frozenset(name for kind in _KINDS for name in kind.model_fields)
+"""Names of all members: those that may be said when a body does not fit."""
