@@ -1,11 +1,19 @@
 """`GPBandit` with sums in cells: what moves, what is promised, and what is public."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, PublishedPosterior
-from dpbandits.errors import BudgetExceeded, ContributionExceeded, CorruptState, InvalidParameter
+from dpbandits.errors import (
+    BudgetExceeded,
+    ContributionExceeded,
+    CorruptState,
+    InvalidData,
+    InvalidParameter,
+)
 from dpbandits.policy import Receipt
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import JointDP, PureDP, SecureNoise, SimulatedNoise
@@ -255,6 +263,31 @@ def test_the_kind_follows_from_public_numbers_alone(domain, epsilon, delta, kind
             one.tell(decision.id, reward)
         found |= {before, one.tuning.release, GPBandit.from_config(one.to_config()).tuning.release}
     assert found == {kind}
+
+
+def crowd(t, spot):
+    """Three candidates, all near `spot`."""
+    return np.clip(spot + 0.01 * np.random.default_rng(t).random((3, 2)), 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "kind"), [(1.0, 0.0, "cells"), (1.0, 1e-6, "cells"), (3.1, 1e-6, "features")]
+)
+def test_whoever_comes_and_whatever_they_tell_the_kind_of_every_release_is_the_same(epsilon, delta, kind):
+    """The same public arguments, other data: all that can be seen of the kind is the same after each block."""
+    seen = []
+    for spot, reward in ((0.0, 1.0), (0.0, 0.0), (0.99, 1.0), (0.5, None), (np.nan, None)):
+        one = chosen(epsilon=epsilon, delta=delta)
+        for t in range(BLOCKS[-1] + 1):
+            with suppress(InvalidData):  # of a bad decision set: the round counts all the same
+                decision = one.ask(crowd(t, spot), user=t)
+                if reward is not None:
+                    one.tell(decision.id, reward)
+        assert one.tuning.release == kind
+        noise = {name: value for name, value in one.diagnostics().items() if name.endswith("noise_sd")}
+        seen.append((one.to_config(), one.guarantee.to_json(), one.released.shape, one.blocks, noise))
+    assert all(other == seen[0] for other in seen)
+    assert len(seen[0][4]) >= 1
 
 
 @pytest.mark.parametrize(

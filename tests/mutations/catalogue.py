@@ -120,6 +120,52 @@ MUTATIONS = (
         tests="tests/central/test_cells.py",
     ),
     _bug(
+        "the kind of release follows what people told",
+        "who knows which kind a policy makes knows how well its first block went",
+        (
+            "central/gp_bandit.py",
+            "        self._kind = KINDS[tuning.release or kind_for(setup)](setup)\n",
+            "        self._setup = setup\n"
+            "        self._kind = KINDS[tuning.release or kind_for(setup)](setup)\n",
+        ),
+        (
+            "central/gp_bandit.py",
+            "        self._enter_release(self._uses()[0], block)\n",
+            "        if block == 0 and self.privacy.delta and np.sum(rows[1]) > 4.0:\n"
+            '            self._kind = KINDS["features"](self._setup)\n'
+            "            self._past, self.tuning = self._kind.nothing(), self._kind.tuning\n"
+            "        self._enter_release(self._uses()[0], block)\n",
+        ),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
+        "cells that the rule took are stated as features",
+        "the statement is of Gaussian noise and a delta, and what leaves has neither",
+        (
+            "central/gp_bandit.py",
+            "        self._kind = KINDS[tuning.release or kind_for(setup)](setup)\n",
+            "        self._kind = KINDS[tuning.release or kind_for(setup)](setup)\n"
+            "        ruled = tuning.release is None and setup.privacy.delta and setup.menu is None\n"
+            "        self._stated = FeatureRelease(setup) if ruled else self._kind\n",
+        ),
+        (
+            "central/gp_bandit.py",
+            "found = self._kind.guarantee(self.privacy, setting)",
+            "found = self._stated.guarantee(self.privacy, setting)",
+        ),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
+        "an account pays for pure epsilon unasked",
+        "the rule takes cells where an account adds up zCDP, and many times the budget is spent",
+        (
+            "central/gp_bandit.py",
+            "isinstance(setup.domain, domains.Box) and not setup.charged",
+            "isinstance(setup.domain, domains.Box)",
+        ),
+        tests="tests/central/test_cells.py",
+    ),
+    _bug(
         "users counted by their root",
         "k rounds of one user count as sqrt(k)",
         (
