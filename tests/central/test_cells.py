@@ -274,7 +274,7 @@ def crowd(t, spot):
     ("epsilon", "delta", "kind"), [(1.0, 0.0, "cells"), (1.0, 1e-6, "cells"), (3.1, 1e-6, "features")]
 )
 def test_whoever_comes_and_whatever_they_tell_the_kind_of_every_release_is_the_same(epsilon, delta, kind):
-    """The same public arguments, other data: all that can be seen of the kind is the same after each block."""
+    """The same public arguments, other data: what can be seen of the kind is the same after each block."""
     seen = []
     for spot, reward in ((0.0, 1.0), (0.0, 0.0), (0.99, 1.0), (0.5, None), (np.nan, None)):
         one = chosen(epsilon=epsilon, delta=delta)
