@@ -295,6 +295,35 @@ def test_changes_rest_on_what_was_read(shop: Caller) -> None:
     refused(shop("PATCH", at, {"status": "active"}, If_Match="*"), "conflict", 409)
 
 
+def test_a_beginning_that_cannot_be_finished_stops_nobody_and_is_taken_up_by_the_same_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(Service(folder)) as admin:
+        token = admin.token
+        answered(admin.post("/v1/populations", CUSTOMERS), 201)
+        answered(admin.post("/v1/policies", {**OFFERS, "name": "others"}), 201)
+
+        def fails(*_: object, **__: object) -> None:
+            raise StateError("as where the disk is full once the account has paid")
+
+        with monkeypatch.context() as broken:
+            broken.setattr("dpbandits.state.holder.Holder.save", fails)
+            refused(admin.post("/v1/policies", OFFERS), "not-recorded", 503)
+        spent = answered(admin.get("/v1/populations/customers"))
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.holder.Holder.save", fails)
+        again = Service(folder)
+    with served(again, token) as admin:
+        refused(admin.get("/v1/policies/offers"), "not-found", 404)
+        answered(admin.decide("v1", policy="others"))
+        events = [one for one in answered(admin.get("/v1/events"))["events"] if one["what"] == "not-begun"]
+        assert [(one["subject"], one["told"]) for one in events] == [("policy offers", "StateError")]
+        refused(admin.post("/v1/policies", {**OFFERS, "horizon": 500}), "conflict", 409)
+        answered(admin.post("/v1/policies", OFFERS), 201)
+        assert answered(admin.get("/v1/populations/customers")) == spent
+        answered(admin.decide("v1"))
+
+
 def test_two_services_never_share_a_folder(service: Service, folder: Path) -> None:
     with pytest.raises(StateError, match="uses this folder"):
         Service(folder)

@@ -3,9 +3,13 @@
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
+from dpbandits.service.application import Doorkeeper
+from dpbandits.service.core import Service
+from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
-from dpbandits.service.tokens import SCOPES
+from dpbandits.service.tokens import SCOPES, withdraw
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
 
 DECISION = {"id": "x", "user": "x", "context": AGNES}
@@ -119,6 +123,26 @@ def test_a_token_that_was_withdrawn_or_has_ended_is_refused(
     later = time.time() + 11.0
     monkeypatch.setattr("time.time", lambda: later)
     assert brief.get("/v1/policies").status_code == 401
+
+
+def test_a_token_that_is_withdrawn_while_it_is_looked_up_is_not_remembered(
+    service: Service, admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = admin.post("/v1/tokens", {"label": "x", "scopes": ["read"]}).json()
+    headers = [(b"authorization", f"Bearer {made['token']}".encode())]
+    request, door, read = Request({"type": "http", "headers": headers}), Doorkeeper(service), service.read
+
+    def withdrawn_meanwhile(call: Any) -> Any:  # as another thread may, between the store and the door
+        found = read(call)
+        service.write(lambda writes: withdraw(writes, made["id"], service.now())).result()
+        door.forget()
+        return found
+
+    monkeypatch.setattr(service, "read", withdrawn_meanwhile)
+    door.token(request)  # it was none of the withdrawn when it was read
+    monkeypatch.setattr(service, "read", read)
+    with pytest.raises(Problem, match="no-token"):
+        door.token(request)
 
 
 def test_tokens_are_not_kept(shop: Caller, folder: Any) -> None:

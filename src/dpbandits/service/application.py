@@ -106,6 +106,7 @@ class Doorkeeper:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._known: dict[str, Token] = {}
+        self._forgotten = 0
         self._left: dict[str, tuple[float, float]] = {}
 
     def __repr__(self) -> str:
@@ -116,11 +117,14 @@ class Doorkeeper:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         found = self._known.get(text)
         if found is None and kind.lower() == "bearer" and text:
+            forgotten = self._forgotten
             found = self._service.read(lambda reads: tokens.token_of(reads, self._service.keys, text))
             if found is not None:
                 if len(self._known) >= TOKENS_KEPT:
-                    self._known.clear()
-                self._known[text] = found
+                    self._known = {}
+                known = self._known
+                if forgotten == self._forgotten:  # else it may have been withdrawn while it was read
+                    known[text] = found
         if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
             raise Problem(
                 "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
@@ -141,8 +145,9 @@ class Doorkeeper:
         self._left[token] = (left - 1.0, now)
 
     def forget(self) -> None:
-        """Ask the store again who may."""
-        self._known.clear()
+        """Ask the store again who may; called once a token is known to be withdrawn."""
+        self._forgotten += 1
+        self._known = {}
 
 
 class Needs(SecurityBase):
@@ -322,8 +327,11 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
     @app.delete("/v1/tokens/{identity}", status_code=204, tags=["tokens"], summary="Withdraw a token")
     async def withdraw_token(identity: Annotated[str, Path(max_length=40)], token: Admin) -> Response:
-        await _done(service.write(lambda writes: tokens.withdraw(writes, identity, service.now())))
-        app.state.door.forget()
+        def withdrawing(writes: Any) -> None:
+            tokens.withdraw(writes, identity, service.now())
+            writes.when(kept=app.state.door.forget)
+
+        await _done(service.write(withdrawing))
         return Response(status_code=204)
 
     @app.post("/v1/populations", status_code=201, tags=tag, summary="Open a population")

@@ -26,7 +26,8 @@ though the state holds them, are passed over when they are played back; see `dpb
 
 *A policy's beginning* is a row with the status `beginning`, committed; then the charge, under the policy's
 id; then its first state; then the row says `active`. A row that is found `beginning` at the start was
-answered to nobody: if it was charged it is finished, else it is removed.
+answered to nobody: if it was charged it is finished, else it is removed. One that cannot be finished stays,
+with an event, until the same request is made again.
 
 So after `kill -9` at any instruction every acknowledged decision and reward is there; the next decision is
 what it would have been, as it is computed from the state, the log and public coins; every account has paid
@@ -114,7 +115,7 @@ class Service:
     def _begin(self, writes: Writes) -> None:
         last = writes.one("SELECT asked_at FROM decisions ORDER BY number DESC LIMIT 1")
         self._latest = 0.0 if last is None else float(last[0])
-        policies.finish_beginnings(writes, self.engines, self.ledger)
+        policies.finish_beginnings(writes, self.engines, self.ledger, self.now())
         if writes.one("SELECT id FROM tokens") is None:
             _, text = tokens.make_token(
                 writes, self.keys, label="the first", scopes=tokens.SCOPES, now=self.now()

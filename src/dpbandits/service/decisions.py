@@ -43,7 +43,7 @@ from dpbandits.service.engines import Engine, Engines
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import Kept, kept_policy
 from dpbandits.service.problems import Problem, problem_of
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 
 __all__ = [
     "Mismatches",
@@ -142,12 +142,8 @@ def decide(
             raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
         if bytes(earlier[1]) != digest:
             mismatches.note(token, now)
-            writes.run(
-                "INSERT INTO events (at, what, subject, told) VALUES (?, 'other-body', ?, ?)",
-                now,
-                f"token {token}",
-                "an id was used again for another request",
-            )
+            told = "an id was used again for another request"
+            note_event(writes, now, "other-body", f"token {token}", told)
             raise Problem("other-body", "This id was used for another request: use a new one for another.")
         return _answered(keys.decision_id(int(earlier[0])), earlier[2])
     if kept.status != "active":

@@ -24,7 +24,7 @@ from dpbandits.service.budgets import balance_to_json, promise_of
 from dpbandits.service.engines import Engines
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.state.ledger import Ledger
 from dpbandits.tables import Schema
 
@@ -219,11 +219,13 @@ def begin(
     name, population = asked["name"], asked["population"]
     body = {key: value for key, value in asked.items() if key not in ("name", "population", "settings")}
     settings = _checked_settings(asked.get("settings") or {}, body)
-    row = writes.one("SELECT population, asked, status FROM policies WHERE name = ?", name)
-    if row is not None and row[2] != "beginning":
-        if (row[0], row[1]) == (population, canonical(body)):
-            return kept_policy(writes, name)
-        raise Problem("conflict", "There is another policy of this name: choose another name.")
+    row = writes.one("SELECT id, population, asked, status FROM policies WHERE name = ?", name)
+    if row is not None:
+        if (row[1], row[2]) != (population, canonical(body)):
+            raise Problem("conflict", "There is another policy of this name: choose another name.")
+        if row[3] == "beginning":  # paid for, and something kept it from being finished
+            _finish(writes, engines, str(row[0]), new)
+        return kept_policy(writes, name)
     check_open(writes, population)
     ledger.after(population, cost=cost_of_guarantee(new.guarantee))
     identity = uuid.uuid4().hex
@@ -252,8 +254,12 @@ def _finish(writes: Writes, engines: Engines, identity: str, policy: GPBandit) -
     writes.run("UPDATE policies SET status = 'active' WHERE id = ?", identity)
 
 
-def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger) -> None:
-    """Finish, at the start of the service, what was paid for; of the rest nothing has happened."""
+def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger, now: float) -> None:
+    """Finish, at the start of the service, what was paid for; of the rest nothing has happened.
+
+    What was paid for and cannot be finished stays as it is, and stops nobody else: an event says so, and the
+    same request tries again.
+    """
     rows = writes.rows(
         "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies "
         "WHERE status = 'beginning'"
@@ -262,8 +268,14 @@ def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger) -> None:
         if ledger.charged(kept.population, kept.id) is None:
             writes.run("DELETE FROM policies WHERE id = ?", kept.id)
         else:
-            policy, _ = _built(kept.asked, ledger, kept.population)
-            _finish(writes, engines, kept.id, policy)
+            writes.mark()
+            try:
+                _finish(writes, engines, kept.id, _built(kept.asked, ledger, kept.population)[0])
+            except (DPBanditsError, OSError) as error:
+                writes.back()
+                note_event(writes, now, "not-begun", f"policy {kept.name}", type(error).__name__)
+            else:
+                writes.unmark()
 
 
 def change(

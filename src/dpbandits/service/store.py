@@ -30,7 +30,7 @@ from typing import Any
 from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
 from dpbandits.state.files import refuse_if_others_write, write_durably
 
-__all__ = ["MIGRATIONS", "Reads", "SQLiteStore", "Store", "Writes"]
+__all__ = ["MIGRATIONS", "Reads", "SQLiteStore", "Store", "Writes", "note_event"]
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -178,6 +178,11 @@ class Writes(Reads):
 
     def _end(self, how: str) -> None:
         self._connection.execute(how)
+
+
+def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "") -> None:
+    """Let the operator know: words and names that are public."""
+    writes.run("INSERT INTO events (at, what, subject, told) VALUES (?, ?, ?, ?)", at, what, subject, told)
 
 
 class Store(ABC):

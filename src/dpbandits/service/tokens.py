@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 
 __all__ = ["SCOPES", "Token", "make_token", "token_of", "withdraw"]
 
@@ -56,12 +56,7 @@ def make_token(
         now,
         None if seconds is None else now + seconds,
     )
-    writes.run(
-        "INSERT INTO events (at, what, subject, told) VALUES (?, 'token-made', ?, ?)",
-        now,
-        f"token {identity}",
-        " ".join(scopes),
-    )
+    note_event(writes, now, "token-made", f"token {identity}", " ".join(scopes))
     return identity, text
 
 
@@ -83,8 +78,4 @@ def withdraw(writes: Writes, identity: str, now: float) -> None:
     )
     if not changed:
         raise Problem("not-found", "There is no such token, or it was withdrawn before.")
-    writes.run(
-        "INSERT INTO events (at, what, subject, told) VALUES (?, 'token-withdrawn', ?, '')",
-        now,
-        f"token {identity}",
-    )
+    note_event(writes, now, "token-withdrawn", f"token {identity}")
