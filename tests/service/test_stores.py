@@ -1,23 +1,39 @@
-"""The contract of every store: what the service leans on, whatever keeps the tables."""
+"""The contract of every store: what the service leans on, whatever keeps the tables.
 
+On SQLite, on Debian's PostgreSQL and on the one in a wheel.
+"""
+
+import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
-from dpbandits.service.store import MIGRATIONS, SQLiteStore, Store, Writes
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, StateError
+from dpbandits.service.store import MIGRATIONS, NotKnown, SQLiteStore, Store, Writes
+from service import databases
 
 FACT = "INSERT INTO facts VALUES (?, ?)"
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", *databases.KINDS])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = SQLiteStore(tmp_path / "service.db", timeout=0.2)
+    made: Store
+    if request.param == "sqlite":
+        made = SQLiteStore(tmp_path / "service.db", timeout=0.2)
+    else:
+        made = opened(databases.fresh(request.param))
     yield made
     made.close()
+
+
+def opened(address: str) -> Store:
+    from dpbandits.service.postgres import PostgresStore
+
+    return PostgresStore(address)
 
 
 def facts(store: Store) -> dict[str, str]:
@@ -110,7 +126,7 @@ def test_a_snapshot_does_not_move(store: Store) -> None:
 
 
 def test_readers_write_nothing(store: Store) -> None:
-    with pytest.raises(StateError, match="SQLITE"), store.reading() as reads:
+    with pytest.raises(StateError, match=r"SQLITE|25006"), store.reading() as reads:
         reads.rows("INSERT INTO facts VALUES ('mine', '1')")
     assert facts(store) == {}
 
@@ -130,29 +146,162 @@ def test_values_come_back_as_they_were(store: Store) -> None:
 def test_a_number_is_taken_once(store: Store) -> None:
     with store.writing() as writes:
         writes.run("INSERT INTO rounds VALUES ('p', 1, ?, ?, ?)", b"A", b"", b"")
-    with pytest.raises(StateError, match="SQLITE"), store.writing() as writes:
+    with pytest.raises(StateError, match=r"SQLITE|23505"), store.writing() as writes:
         writes.run("INSERT INTO rounds VALUES ('p', 1, ?, ?, ?)", b"A", b"", b"")
 
 
-def test_one_writes_at_a_time(store: Store) -> None:
-    entered, order = threading.Event(), []
+def test_who_changes_a_row_that_another_has_locked_waits_and_sees_what_it_became(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "count", "0")
+    entered, seen = threading.Event(), []
 
     def second() -> None:
         entered.wait(10.0)
         with store.writing() as writes:
-            order.append("second")
-            writes.run(FACT, "second", "2")
+            seen.append(writes.locked("SELECT value FROM facts WHERE name = 'count'"))
+            writes.run("UPDATE facts SET value = value || '2' WHERE name = 'count'")
 
     thread = threading.Thread(target=second)
     thread.start()
     with store.writing() as writes:
+        assert writes.locked("SELECT value FROM facts WHERE name = 'count'") == [("0",)]
         entered.set()
-        writes.run(FACT, "first", "1")
         with pytest.raises(ProtocolError), store.writing():
             pass
-        order.append("first")
+        time.sleep(0.05)
+        assert seen == []
+        writes.run("UPDATE facts SET value = value || '1' WHERE name = 'count'")
     thread.join(10.0)
-    assert order == ["first", "second"]
+    assert seen == [[("01",)]]
+    assert facts(store) == {"count": "012"}
+
+
+def test_what_another_has_locked_can_be_passed_over(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        writes.run(FACT, "two", "2")
+    query = "SELECT name FROM facts WHERE value IN ('1', '2') AND name <> 'version' ORDER BY name"
+    seen = []
+
+    def second() -> None:
+        with store.writing() as writes:
+            seen.extend(writes.locked(query, skip=True))
+
+    with store.writing() as writes:
+        writes.locked("SELECT name FROM facts WHERE name = 'one'")
+        if store.shared:
+            thread = threading.Thread(target=second)
+            thread.start()
+            thread.join(10.0)
+            assert seen == [("two",)]
+    second()
+    assert seen[-2:] == [("one",), ("two",)]
+
+
+def test_a_statement_that_failed_undoes_what_follows_the_mark_alone(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        writes.mark()
+        with pytest.raises(StateError if store.shared else sqlite3.Error):
+            writes.run("INSERT INTO nothing_like_it VALUES (1)")
+        writes.back()
+        writes.run(FACT, "two", "2")
+    assert facts(store) == {"one": "1", "two": "2"}
+
+
+def test_rows_are_numbered_by_the_store(store: Store) -> None:
+    numbers = []
+    for _ in range(3):
+        with store.writing() as writes:
+            row = writes.one(
+                "INSERT INTO events (at, what, subject, told) VALUES (?, 'x', 'y', 'z') RETURNING number", 1.5
+            )
+            numbers.append(None if row is None else row[0])
+    assert sorted(set(numbers)) == numbers
+    assert len(numbers) == 3
+
+
+def test_a_missing_number_is_kept_as_one(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run("INSERT INTO slots VALUES ('p', 1, NULL, ?, 1, ?)", b"", None)
+        writes.run("UPDATE slots SET reward = CAST(? AS DOUBLE PRECISION)", 0.1)
+    with store.reading() as reads:
+        assert reads.one("SELECT person, reward FROM slots") == (None, 0.1)
+
+
+def test_a_database_is_opened_again_and_by_several_at_once() -> None:
+    address, made = databases.any_kind(), []
+    threads = [threading.Thread(target=lambda: made.append(opened(address))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30.0)
+    assert len(made) == 4
+    with made[0].writing() as writes:
+        writes.run(FACT, "one", "1")
+    assert [facts(store) for store in made] == [{"one": "1"}] * 4
+    for store in made:
+        store.close()
+
+
+def test_a_transaction_whose_statement_failed_is_never_said_to_be_kept() -> None:
+    store = opened(databases.any_kind())
+    told: list[str] = []
+
+    def failing() -> None:
+        with store.writing() as writes:
+            writes.run(FACT, "one", "1")
+            writes.when(kept=lambda: told.append("kept"), lost=lambda: told.append("lost"))
+            with suppress(StateError):
+                writes.run("INSERT INTO nothing_like_it VALUES (1)")
+
+    with pytest.raises(StateError, match="undone"):
+        failing()
+    assert (told, facts(store)) == (["lost"], {})
+    store.close()
+
+
+def test_a_connection_that_the_database_ended_is_replaced_and_a_lost_commit_is_not_taken_for_undone() -> None:
+    import psycopg
+
+    address = databases.any_kind()
+    store = opened(address)
+    other = psycopg.connect(address, autocommit=True)
+
+    def end() -> None:
+        other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
+
+    def write(name: str, *, then: Callable[[], None] = lambda: None, more: bool = False) -> None:
+        with store.writing() as writes:
+            writes.run(FACT, name, "1")
+            then()
+            if more:
+                writes.run(FACT, f"{name} more", "1")
+
+    end()
+    write("one")
+    assert facts(store) == {"one": "1"}
+    with pytest.raises(NotKnown):
+        write("two", then=end)
+    with pytest.raises(StateError, match="nothing was recorded"):
+        write("two", then=end, more=True)
+    assert facts(store) == {"one": "1"}
+    store.close()
+    other.close()
+
+
+def test_another_programs_database_and_a_wrong_address_are_refused() -> None:
+    import psycopg
+
+    address = databases.any_kind()
+    with psycopg.connect(address, autocommit=True) as other:
+        other.execute("CREATE TABLE mine (x INTEGER)")
+    with pytest.raises(CorruptState):
+        opened(address)
+    for wrong in ("mysql://somewhere/x", "postgresql://[", "somewhere/x"):
+        with pytest.raises(InvalidParameter) as refused:
+            opened(wrong)
+        assert wrong not in str(refused.value)
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:

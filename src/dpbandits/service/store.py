@@ -1,8 +1,10 @@
 """`Store`: the service's tables, and transactions on them; `SQLiteStore` keeps them in one file.
 
-A store knows no policy and no HTTP. It gives a snapshot to read (`reading`) and one write transaction at a
-time (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. Whatever keeps the
-tables elsewhere passes `tests/service/test_stores.py`.
+A store knows no policy and no HTTP. It gives a snapshot to read (`reading`) and one write transaction a
+thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. What differs is said
+once, here: how a transaction begins, whether others write meanwhile (`shared`), how a row is kept from them
+until the commit (`locked`), and the names of a few types (`in_dialect`). `PostgresStore` is the other one;
+both pass `tests/service/test_stores.py`.
 
 | table | one row is | raw data in it |
 |---|---|---|
@@ -16,21 +18,44 @@ tables elsewhere passes `tests/service/test_stores.py`.
 | `surveys` | a local policy: its population and its spec | - |
 | `events` | what an operator should know: alarms, tokens made, policies begun | - |
 
-Migrations are numbered; a store of a later version than this code knows is refused.
+A store that several processes share keeps what lies in a folder's files otherwise, too; elsewhere these are
+empty. See `dpbandits.service.shared`.
+
+| table | one row is | raw data in it |
+|---|---|---|
+| `progress` | a policy: rounds asked, when its next release is due, its configuration, its salt | the salt |
+| `slots` | a round that no release holds yet: who, what was chosen, what became of it | all of it |
+| `people` | a person's rounds of a policy | a keyed digest |
+| `states` | a policy's state at its last release | all of it |
+| `accounts`, `charges`, `lineages` | the ledger's rows; see `dpbandits.service.row_ledger` | - |
+
+Migrations are numbered, one list for every engine; a store of a later version than this code knows is
+refused.
 """
 
+import re
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
 from dpbandits.state.files import refuse_if_others_write, write_durably
 
-__all__ = ["MIGRATIONS", "Reads", "SQLiteStore", "Store", "Writes", "note_event"]
+__all__ = [
+    "MIGRATIONS",
+    "NotKnown",
+    "Reads",
+    "SQLiteStore",
+    "Store",
+    "TryAgain",
+    "Writes",
+    "in_dialect",
+    "note_event",
+]
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -62,10 +87,55 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             number INTEGER PRIMARY KEY, at REAL NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
             told TEXT NOT NULL)""",
     ),
+    (
+        """CREATE TABLE progress (
+            policy TEXT PRIMARY KEY NOT NULL, asked INTEGER NOT NULL, due INTEGER, released INTEGER NOT NULL,
+            config TEXT NOT NULL, salt BLOB NOT NULL)""",
+        """CREATE TABLE slots (
+            policy TEXT NOT NULL, slot INTEGER NOT NULL, person BLOB, chosen BLOB NOT NULL,
+            status INTEGER NOT NULL, reward REAL, PRIMARY KEY (policy, slot))""",
+        """CREATE TABLE people (
+            policy TEXT NOT NULL, person BLOB NOT NULL, rounds INTEGER NOT NULL,
+            PRIMARY KEY (policy, person))""",
+        """CREATE TABLE states (
+            policy TEXT PRIMARY KEY NOT NULL, held INTEGER NOT NULL, content BLOB NOT NULL)""",
+        """CREATE TABLE accounts (
+            name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT
+            NULL)""",
+        """CREATE TABLE charges (
+            account TEXT NOT NULL, charge_id TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT NULL,
+            PRIMARY KEY (account, charge_id))""",
+        """CREATE TABLE lineages (
+            lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)""",
+    ),
 )
 """Statements that bring a store from each version to the next; the first makes an empty one version 1."""
 
 Row = tuple[Any, ...]
+
+
+def in_dialect(statement: str, names: Mapping[str, str]) -> str:
+    """A migration's statement with an engine's own names of types, the longest first."""
+    for name in sorted(names, key=len, reverse=True):
+        statement = re.sub(rf"\b{name}\b", names[name], statement)
+    return statement
+
+
+class TryAgain(StateError):
+    """Another process was faster, or has to be waited for: nothing was done, and it is worth another try.
+
+    Args:
+        words: for whoever waits no longer.
+        after: seconds.
+    """
+
+    def __init__(self, words: str, *, after: float = 0.0) -> None:
+        super().__init__(words)
+        self.after = after
+
+
+class NotKnown(StateError):
+    """The connection was lost at the commit: whether it took place is not known."""
 
 
 class Reads:
@@ -96,6 +166,14 @@ class Writes(Reads):
     commit (or the last `mark`) was undone.
     """
 
+    begin: ClassVar[str] = "BEGIN IMMEDIATE"
+    """How a write transaction begins."""
+    lock: ClassVar[tuple[str, str]] = "", ""
+    """What follows a query whose rows others may not change until the commit: waiting for them, or passing
+    over those that others have; nothing, where nobody else writes."""
+    errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
+    """What a statement may raise."""
+
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
         self._kept: list[Callable[[], None]] = []
@@ -105,6 +183,15 @@ class Writes(Reads):
     def run(self, sql: str, *arguments: object) -> int:
         """Execute a statement; how many rows it changed."""
         return int(self._connection.execute(sql, arguments).rowcount)
+
+    def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
+        """Rows of a query of one table, which nobody else changes until the commit.
+
+        Args:
+            sql, *arguments: the query.
+            skip: leave out what somebody else has locked, instead of waiting.
+        """
+        return self.rows(sql + self.lock[skip], *arguments)
 
     def when(self, *, kept: Callable[[], None] | None = None, lost: Callable[[], None] | None = None) -> None:
         """Call `kept` after the commit of what was done so far, or `lost` where it was undone instead."""
@@ -154,7 +241,7 @@ class Writes(Reads):
         """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
         marked = self._marks
         self._end("COMMIT")
-        self._connection.execute("BEGIN IMMEDIATE")
+        self._connection.execute(self.begin)
         done, mine = (len(self._kept), len(self._lost)) if marked is None else marked
         kept, self._kept, self._lost = self._kept[:done], self._kept[done:], self._lost[mine:]
         if marked is not None:
@@ -171,7 +258,7 @@ class Writes(Reads):
 
     def undo(self) -> None:
         """Roll back to the last commit, and call what waits for that."""
-        with suppress(sqlite3.Error):  # a failed commit may have rolled back already
+        with suppress(*self.errors):  # a failed commit may have rolled back already
             self._end("ROLLBACK")
         for call in self._lost:
             call()
@@ -186,10 +273,26 @@ def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "
 
 
 class Store(ABC):
-    """The tables; see the module."""
+    """The tables; see the module.
 
-    current: Writes | None = None
-    """The write transaction that is open."""
+    Attributes:
+        shared: whether several processes write, and states and the ledger are in the tables, too: then one
+            transaction holds all that belongs together.
+    """
+
+    shared: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    @property
+    def current(self) -> Writes | None:
+        """The write transaction that this thread has open."""
+        return getattr(self._own, "writes", None)
+
+    @current.setter
+    def current(self, writes: Writes | None) -> None:
+        self._own.writes = writes
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
@@ -197,10 +300,12 @@ class Store(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Writes]:
-        """The write transaction: durable when the block is left; after an exception nothing has happened.
+        """This thread's write transaction: durable when the block is left; after an exception nothing has
+        happened.
 
         Raises:
             StateError: the store could not be had in time, or not be written.
+            NotKnown: whether it is durable is not known.
         """
 
     @abstractmethod
@@ -209,10 +314,31 @@ class Store(ABC):
 
     @property
     def now_writing(self) -> Writes:
-        """The write transaction that is open; ProtocolError where none is."""
-        if self.current is None:
+        """The write transaction that this thread has open; ProtocolError where none is."""
+        current = self.current
+        if current is None:
             raise ProtocolError("this takes place in the writer's transaction alone")
-        return self.current
+        return current
+
+    def at_version(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
+        """Bring tables from version `have` to the present one.
+
+        Raises:
+            IncompatibleState: they are of a later one.
+        """
+        if have > len(MIGRATIONS):
+            raise IncompatibleState(
+                f"the store has version {have}, this release knows {len(MIGRATIONS)}: use the release that "
+                "wrote it"
+            )
+        for step in MIGRATIONS[have:]:
+            for statement in step:
+                run(in_dialect(statement, names))
+        if have < len(MIGRATIONS):
+            run(
+                f"INSERT INTO facts VALUES ('version', '{len(MIGRATIONS)}') "  # noqa: S608 - a number
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+            )
 
 
 class SQLiteStore(Store):
@@ -229,6 +355,7 @@ class SQLiteStore(Store):
     """
 
     def __init__(self, path: Path, *, timeout: float = 10.0) -> None:
+        super().__init__()
         self._path, self._timeout = path, timeout
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
@@ -266,20 +393,7 @@ class SQLiteStore(Store):
             have = int(row[0])
         elif connection.execute("SELECT name FROM sqlite_master").fetchone() is not None:
             raise CorruptState("the file is another program's database, not the service's store")
-        if have > len(MIGRATIONS):
-            raise IncompatibleState(
-                f"the store has version {have}, this release knows {len(MIGRATIONS)}: use the release that "
-                "wrote it"
-            )
-        for step in MIGRATIONS[have:]:
-            for statement in step:
-                connection.execute(statement)
-        if have < len(MIGRATIONS):
-            text = str(len(MIGRATIONS))
-            connection.execute(
-                "INSERT INTO facts VALUES ('version', ?) ON CONFLICT (name) DO UPDATE SET value = ?",
-                (text, text),
-            )
+        self.at_version(connection.execute, have=have, names={})
         connection.execute("COMMIT")
 
     @contextmanager
@@ -308,7 +422,7 @@ class SQLiteStore(Store):
             if self.current is not None:
                 raise ProtocolError("a write transaction is open already")
             with _in_words():
-                self._writer.execute("BEGIN IMMEDIATE")
+                self._writer.execute(Writes.begin)
             self.current = writes = Writes(self._writer)
             try:
                 with _in_words():
