@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import re
-from fractions import Fraction
+from decimal import Decimal, localcontext
 from pathlib import Path
 from unittest.mock import patch
 
@@ -29,22 +29,23 @@ WORD = 1 << 64
 
 
 def lattice(value):
-    return math.floor(Fraction(value) * WORD)
+    return math.floor(value * WORD)
 
 
 def rates(name, cells, epsilon):
     """Thresholds of a mechanism, in 64ths of two to the power of 64."""
-    grown = math.expm1(epsilon * (1 - 1e-9))
-    if name == "signed":
-        theta = min(0.4, math.sqrt((2 + (grown + 2) / cells) / (2 * grown**2)))
-        whole = 1 + grown * theta
-        return lattice((grown + 1) * theta / whole), lattice(theta / whole), lattice(theta)
-    raised = math.exp(epsilon * (1 - 1e-9))
-    return {
-        "krr": (lattice(raised / (raised + 2 * cells - 1)),),
-        "hadamard": (lattice(raised / (raised + 1)),),
-        "oue": (lattice(1 / (raised + 1)) + 1,),
-    }[name]
+    with localcontext(prec=80):
+        raised = Decimal(epsilon * (1 - 1e-9)).exp()
+        grown = raised - 1
+        if name == "signed":
+            theta = min(Decimal("0.4"), ((2 + (grown + 2) / cells) / (2 * grown**2)).sqrt())
+            whole = 1 + grown * theta
+            return lattice(raised * theta / whole), lattice(theta / whole), lattice(theta)
+        return {
+            "krr": (lattice(raised / (raised + 2 * cells - 1)),),
+            "hadamard": (lattice(raised / (raised + 1)),),
+            "oue": (lattice(1 / (raised + 1)) + 1,),
+        }[name]
 
 
 def variance(name, cells, epsilon):

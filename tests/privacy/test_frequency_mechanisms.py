@@ -378,3 +378,26 @@ def test_a_simulated_crowd_of_signed_reports_repeats_what_it_was():
     lies, truths, other = (rng.binomial(n, p) for n, p in zip(told, odds, strict=True))
     expected = [sum(told), lies + told[1] - truths + other]
     np.testing.assert_array_equal(one.simulate(positive, negative, np.random.default_rng(2)), expected)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, math.log(3), 7.25, 16.0])
+def test_thresholds_are_those_of_the_real_numbers_whatever_the_machine_makes_of_exp(epsilon):
+    """Here in rationals: a series of exp, and Heron's steps for the root of theta."""
+    known = Fraction(epsilon * (1.0 - 1e-9))
+    grown = sum(itertools.accumulate(range(1, 160), lambda term, n: term * known / n, initial=Fraction(1)))
+    for cells in (1, 3, 64):
+        square = (2 + (grown + 1) / cells) / (2 * (grown - 1) ** 2)
+        root = Fraction(math.sqrt(square))
+        for _ in range(4):
+            root = ((root + square / root) / 2).limit_denominator(1 << 400)
+        theta = min(Fraction(2, 5), root)
+        whole = 1 + (grown - 1) * theta
+        signed = mechanism("signed", n_cells=cells, epsilon=epsilon)
+        wanted = (grown * theta / whole, theta / whole, theta)
+        assert [rate * 2**64 for rate in signed.rates] == [math.floor(rate * 2**64) for rate in wanted]
+        krr = mechanism("krr", n_cells=cells, epsilon=epsilon)
+        assert krr.rates[0] * 2**64 == math.floor(grown / (grown + 2 * cells - 1) * 2**64)
+        oue = mechanism("oue", n_cells=cells, epsilon=epsilon)
+        assert oue.rates[1] * 2**64 == math.floor(2**64 / (grown + 1)) + 1
+        hadamard = mechanism("hadamard", n_cells=cells, epsilon=epsilon)
+        assert hadamard.side * 2**64 == math.floor(grown / (grown + 1) * 2**64)

@@ -1,7 +1,7 @@
 """Reports on which of 2 n_cells categories is the user's own: two a cell, the first for sign +1."""
 
-import math
 from abc import abstractmethod
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -81,7 +81,8 @@ class RandomisedResponse(_OneCode):
 
     def _calibrate(self, epsilon: float) -> None:
         self._n_codes = 2 * self.n_cells
-        self._keep = on_lattice(math.exp(epsilon) / (math.exp(epsilon) + self._n_codes - 1))
+        odds = self._n_codes - 1
+        self._keep = on_lattice(lambda: 1 / (1 + odds * Decimal(-epsilon).exp()))
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
@@ -165,7 +166,7 @@ class HadamardResponse(_OneCode):
 
     def _calibrate(self, epsilon: float) -> None:
         self._n_codes = 1 << (2 * self.n_cells + _FIRST_ROW - 1).bit_length()  # order of the matrix
-        self._side = on_lattice(math.exp(epsilon) / (math.exp(epsilon) + 1.0))
+        self._side = on_lattice(lambda: 1 / (1 + Decimal(-epsilon).exp()))
 
     @property
     def side(self) -> Fraction:
@@ -233,7 +234,7 @@ class OptimalUnary(_Categories):
 
     def _calibrate(self, epsilon: float) -> None:
         self._n = 2 * self.n_cells
-        self._other = on_lattice(1.0 / (math.exp(epsilon) + 1.0)) + 1
+        self._other = on_lattice(lambda: 1 / (1 + Decimal(epsilon).exp())) + 1
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:

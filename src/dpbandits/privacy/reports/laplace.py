@@ -7,6 +7,7 @@ public bound of `clamp`.
 """
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar
@@ -48,7 +49,7 @@ class _CellLaplace(ReportMechanism):
     readout: ClassVar[tuple[tuple[int, int], tuple[int, int]]]
 
     def _calibrate(self, epsilon: float) -> None:
-        self._alpha = min(on_lattice(math.exp(-epsilon / self.sensitivity)) + 1, LATTICE - 1)
+        self._alpha = min(on_lattice(lambda: Decimal(-epsilon / self.sensitivity).exp()) + 1, LATTICE - 1)
         if self.clamp.entry > _LIMIT:
             least = math.log(2.0 * self.n_cells / TAIL) * self.sensitivity / _LIMIT
             raise InvalidParameter(

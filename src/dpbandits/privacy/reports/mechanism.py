@@ -9,7 +9,9 @@ sum 1[cell] (2 reward - 1), and the *count*, unbiased for sum 1[cell].
 import math
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import ClassVar
 
@@ -218,9 +220,23 @@ def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntA
     return np.asarray(total, dtype=np.int64)
 
 
-def on_lattice(value: float) -> int:
-    """The probability as an integer over 2**64, rounded down."""
-    return math.floor(Fraction(value) * LATTICE)
+def on_lattice(probability: Callable[[], Decimal]) -> int:
+    """floor(2**64 p) of the real number p: the same on every machine, and in every language.
+
+    Args:
+        probability: computes p from exp of an exact number with few roundings, in the current decimal
+            context. Relative errors of 10**(8 - digits) are allowed for: exp(epsilon) - 1 loses six digits
+            at the smallest epsilon. exp of a rational is transcendental, so that 2**64 p is no integer
+            where it depends on it, and enough digits decide.
+    """
+    digits = 50
+    while True:
+        with localcontext(Context(prec=digits)):
+            value, doubt = probability() * LATTICE, Decimal(10) ** (30 - digits)
+            low = math.floor(value - doubt)
+            if low == math.floor(value + doubt):
+                return low
+        digits += 25
 
 
 def lattice_fraction(threshold: int) -> Fraction:

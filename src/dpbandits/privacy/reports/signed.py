@@ -10,7 +10,7 @@ Privacy: the ratio of the own cell's law to another cell's is exp(epsilon)/Z for
 number of cells and theta < 1/2. Source: this library; the claim is enumerated in the tests.
 """
 
-import math
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 
@@ -33,7 +33,7 @@ from dpbandits.privacy.words import Words, secure_words
 __all__ = ["SignedTernary"]
 
 # Above it other cells are hardly ever 0, which costs a device's bandwidth and gains nothing.
-MAX_THETA = 0.4
+MAX_THETA = Decimal("0.4")
 
 
 class SignedTernary(ReportMechanism):
@@ -48,12 +48,16 @@ class SignedTernary(ReportMechanism):
     name = "signed"
 
     def _calibrate(self, epsilon: float) -> None:
-        growth = math.expm1(epsilon)
-        theta = min(MAX_THETA, math.sqrt((2.0 + (growth + 2.0) / self.n_cells) / (2.0 * growth**2)))
-        normaliser = 1.0 + growth * theta
-        self._theta = on_lattice(theta)
-        self._same = on_lattice((growth + 1.0) * theta / normaliser)
-        self._opposite = on_lattice(theta / normaliser)
+        def rates() -> tuple[Decimal, Decimal, Decimal]:
+            growth = Decimal(epsilon).exp() - 1
+            theta = min(MAX_THETA, ((2 + (growth + 2) / self.n_cells) / (2 * growth**2)).sqrt())
+            normaliser = 1 + growth * theta
+            return (growth + 1) * theta / normaliser, theta / normaliser, theta
+
+        self._same, self._opposite, self._theta = (
+            on_lattice(lambda rate=rate: rates()[rate])  # type: ignore[misc]
+            for rate in range(3)
+        )
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction, Fraction]:
