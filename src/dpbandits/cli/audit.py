@@ -9,6 +9,7 @@ from rich.table import Table
 from typer import Argument, Option
 
 from dpbandits._progress import watched
+from dpbandits._reading import json_object, reading
 from dpbandits.cli.console import console, print_json
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
@@ -22,6 +23,9 @@ __all__ = ["audit"]
 def audit(
     name: Annotated[str | None, Argument(help="One audit; without it and --all, the list of them.")] = None,
     *,
+    configuration: Annotated[
+        Path | None, Option(help="JSON of to_config() of a GPBandit or a local.Spec: audit this one.")
+    ] = None,
     everything: Annotated[bool, Option("--all", help="Every audit.")] = False,
     samples: Annotated[int, Option(help="Outputs of each world; costly audits take a share.")] = 100_000,
     epsilon: Annotated[float, Option(help="Of the claims; audits of printed claims keep their own.")] = 1.0,
@@ -38,11 +42,14 @@ def audit(
     Started again with the same --out, it runs only what is missing: take another folder after a change.
     Exit status 1 where an honest claim is exceeded, or a claim that is known to be false is not.
     """
-    if name is None and not everything:
+    if name is None and not everything and configuration is None:
         _list(as_json=as_json)
         return
-    if name is not None and everything:
-        raise InvalidParameter("give a name or --all, not both")
+    if (name is not None) + everything + (configuration is not None) > 1:
+        raise InvalidParameter("give a name, --all or --configuration: one of them")
+    if configuration is not None:
+        _audit_configuration(configuration, samples, confidence, seed, out, as_json=as_json)
+        return
     if jobs == 0 or jobs < -1:
         raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
     from dpbandits.audit import NAMES, AuditSettings, run_audits
@@ -59,6 +66,35 @@ def audit(
             progress=lambda done: moved(doing=done),
         )
     page = None if out is None else write_audit_report(rows, out, command=_command(name, settings))
+    _tell(rows, page, as_json=as_json)
+
+
+def _audit_configuration(
+    file: Path, samples: int, confidence: float, seed: int, out: Path | None, *, as_json: bool
+) -> None:
+    """One configuration, and the audits of its kind; `--epsilon` and `--jobs` have no say."""
+    from dpbandits.audit import audit_configuration
+
+    with reading(file.name):
+        config = json_object(file.read_text(encoding="utf-8"), file.name)
+    with watched("auditing") as moved:
+        rows = audit_configuration(
+            config,
+            samples=samples,
+            confidence=confidence,
+            seed=seed,
+            progress=lambda done: moved(doing=done),
+        )
+    page = None
+    if out is not None:
+        from dpbandits.lab.audit_report import write_audit_report
+
+        command = f"dpbandits audit --configuration {file.name} --samples {samples} --seed {seed}"
+        page = write_audit_report(rows, out, command=command)
+    _tell(rows, page, as_json=as_json)
+
+
+def _tell(rows: "list[AuditRow]", page: Path | None, *, as_json: bool) -> None:
     if as_json:
         print_json([row.to_json() for row in rows])
     else:

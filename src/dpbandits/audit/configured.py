@@ -1,0 +1,333 @@
+"""The audit of one configuration: of a `central.GPBandit`, or of a `local.Spec`, as somebody runs it.
+
+*A central policy.* It is built anew from its configuration, with a source of noise that is asked for noise as
+the real one is, and gives none: so what it releases are the exact integers that the noise would hide. People
+are made up, and one of them is replaced by another: whoever knows how far the integers move, and what noise
+was asked for, knows exactly how much the real release would have told. That is how the columns, the arms, the
+horizon and the rounds of a user of this very configuration meet its promise. Nothing of anybody's data is
+used, or needed.
+
+Marginal tables draw their noise from random words, not from a source that could be supplied: there its scale
+is measured in real releases.
+
+*A local policy.* The law of the first version's reports is enumerated, for every two inputs.
+
+What depends on the noise itself, and on the code around it, is attacked by the audits of the catalogue that
+`names_for` lists, at this configuration's epsilon.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from scipy.special import chdtri
+
+from dpbandits._reading import reading
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.audit.catalogue.mechanisms import laws
+from dpbandits.audit.catalogue.parts import PreparedNoise
+from dpbandits.audit.claims import Audit, AuditRow, ExactAudit
+from dpbandits.audit.running import AuditSettings, run_audits
+from dpbandits.central import GPBandit
+from dpbandits.errors import InvalidParameter
+from dpbandits.local import Server, Spec
+from dpbandits.privacy.certificates import Certificate, GaussianDP
+from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+
+__all__ = ["ShiftAudit", "TableShiftAudit", "audit_configuration", "audit_of", "names_for"]
+
+PEOPLE = 12
+"""Made-up people, each with a lowest and with a highest reward: any two of them are neighbours."""
+
+MOST_ROUNDS = 100_000
+"""Rounds that are played at most; later releases of a policy whose noise is mixed are left out."""
+
+_MOST_TOGETHER = 15
+"""Moved entries with Laplace noise that are looked at together, where the promise has a delta."""
+
+_SHARE, _SECONDS = 0.002, 10.0
+"""Of the samples asked for, where releases are drawn; and at most so long, whatever they cost."""
+
+_FOR_KIND = {
+    "features": ("near-gaussian", "discrete-gaussian", "gp-bandit-released", "gp-bandit-missing-rewards"),
+    "cells": ("cell-sums", "gp-bandit-cells"),
+    "marginals": ("gp-bandit-marginals",),
+}
+
+
+class _NoNoise:
+    """Asked for noise as `SecureNoise` is; gives zeros, and remembers what was asked for.
+
+    Args:
+        scales: solves each calibration once.
+
+    Attributes:
+        asked: (law, scale or rate, size) of every draw, in order.
+    """
+
+    gaussian_law = SecureNoise.gaussian_law
+
+    def __init__(self, scales: PreparedNoise) -> None:
+        self._scales = scales
+        self.asked: list[tuple[Literal["gaussian", "laplace"], float, int]] = []
+
+    @property
+    def status(self) -> Literal["enforced", "simulated"]:
+        """It protects nobody."""
+        return "simulated"
+
+    def gaussian_scale(
+        self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
+    ) -> tuple[float, Certificate]:
+        """As the real one: its scale is what is audited."""
+        return self._scales.gaussian_scale(sensitivity, epsilon, delta, draws=draws)
+
+    def integer_gaussian(self, sigma: float, size: int) -> IntArray:
+        """Zeros."""
+        self.asked.append(("gaussian", sigma, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def integer_laplace(self, rate: float, size: int) -> IntArray:
+        """Zeros."""
+        self.asked.append(("laplace", rate, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def to_config(self) -> dict[str, Any]:
+        """As simulated noise: nothing of it is ever saved."""
+        return {"kind": "SimulatedNoise", "seed": 0}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShiftAudit(Audit):
+    """How far a configured policy's releases move when one user is replaced, against the noise they ask for.
+
+    Args:
+        config: of a `central.GPBandit`.
+        seed: of the made-up people.
+    """
+
+    config: Mapping[str, Any]
+    seed: int = 0
+
+    _condition: ClassVar[str | None] = "noise of the law and scale that is asked for"
+    _certain: ClassVar[bool] = True
+
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        scales = PreparedNoise()
+        policy = _built(self.config, scales)
+        rows = policy.domain.sample(PEOPLE, np.random.default_rng(self.seed))
+        if policy.decision_sets == "public":  # everybody knows them: only rewards differ
+            rows = rows[:1]
+        ends = (policy.reward_range.low, policy.reward_range.high)
+        worlds = [(row, reward) for row in rows for reward in ends]
+        lives = [self._life(*world, scales, blocks=1) for world in worlds]
+        found, first, second = max(
+            (self._told(one, two), first, second)
+            for (first, one), (second, two) in combinations(enumerate(lives), 2)
+        )
+        if (
+            policy.tuning.release == "features" and not policy.open_ended
+        ):  # later releases mix the first block
+            blocks = max(1, sum(end <= MOST_ROUNDS for end in policy.batch_boundaries))
+            pair = [self._life(*worlds[one], scales, blocks=blocks) for one in (first, second)]
+            found = max(found, self._told(*pair))
+        return found, 0, None
+
+    def _life(self, row: FloatArray, reward: float, scales: PreparedNoise, *, blocks: int) -> "_Life":
+        noise = _NoNoise(scales)
+        released = _released(_built(self.config, noise), row, reward, blocks=blocks)
+        normal = np.concatenate([np.full(size, law == "gaussian") for law, _, size in noise.asked])
+        sizes = np.concatenate([np.full(size, scale) for _, scale, size in noise.asked])
+        if released[len(sizes) :].any():
+            raise InvalidParameter("audit: something is released that no noise was asked for")
+        return _Life(released[: len(sizes)], normal, sizes)
+
+    def _told(self, one: "_Life", other: "_Life") -> float:
+        """Privacy loss, from below, of the releases that two neighbours' integers are in."""
+        moved = np.abs(one.integers - other.integers).astype(np.float64)
+        normal = one.gaussian
+        mu = math.sqrt(float(np.sum((moved[normal] / one.scales[normal]) ** 2)))
+        if mu and not self.delta:
+            return math.inf
+        of_normal = GaussianDP(mu).epsilon_at(self.delta) if mu else 0.0
+        return max(of_normal, _of_laplace(moved[~normal] * one.scales[~normal], self.delta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableShiftAudit(ShiftAudit):
+    """The same of marginal tables, whose noise no source can be asked for: it is measured.
+
+    The rewards of the first block alone are looked at, not who came. Nobody tells one in the releases that
+    the noise is measured in, so each entry of theirs is noise, whose scale is bounded from above.
+    """
+
+    _condition: ClassVar[str | None] = "discrete Laplace noise"
+    _certain: ClassVar[bool] = False
+
+    def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
+        policy = _built(self.config, SimulatedNoise(0))
+        ends = (policy.reward_range.low, policy.reward_range.high)
+        rows = policy.domain.sample(PEOPLE, np.random.default_rng(self.seed))
+        moved = []
+        for row in rows:
+            low, high = (_released(_built(self.config, SimulatedNoise(0)), row, end) for end in ends)
+            moved.append(np.abs(high - low))
+        last = max(int(np.flatnonzero(one)[-1]) for one in moved)  # sums come first: counts are behind it
+        drawn: list[IntArray] = []
+        noise, began = PreparedNoise(), time.process_time()
+        while not drawn or (len(drawn) < samples * _SHARE and time.process_time() - began < _SECONDS):
+            drawn.append(np.abs(_released(_built(self.config, noise), rows[0], None)[: last + 1]))
+        sizes = np.concatenate(drawn).astype(np.float64)
+        scale = 2.0 * sizes.sum() / float(chdtri(2 * len(sizes), confidence))
+        return max(_of_laplace(one / scale, self.delta) for one in moved), len(sizes), None
+
+
+def _of_laplace(losses: FloatArray, delta: float) -> float:
+    """Privacy loss of entries with discrete Laplace noise, from how far each moved times its rate."""
+    largest = np.sort(losses[losses > 0.0])[::-1]
+    if delta == 0.0:
+        return float(largest.sum())
+    # All of k entries show the whole ratio with probability 2^-k at least: delta excuses so much of that.
+    ends = range(1, 1 + min(_MOST_TOGETHER, len(largest)))
+    return max(
+        [0.0, *(float(largest[:k].sum()) + math.log1p(-delta * 2**k) for k in ends if delta * 2**k < 1)]
+    )
+
+
+@dataclass(frozen=True)
+class _Life:
+    """(D,) integers that were released, and of each whether its noise is Gaussian, and its scale or rate."""
+
+    integers: IntArray
+    gaussian: np.ndarray[Any, np.dtype[np.bool_]]
+    scales: FloatArray
+
+
+def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
+    """The policy, with this noise and no account."""
+    return GPBandit(**_arguments(json.dumps(config, sort_keys=True)) | {"noise": noise})
+
+
+@lru_cache(1)
+def _arguments(config: str) -> dict[str, Any]:
+    """Of the policy's constructor; features take long to build, and are the same in every life."""
+    return GPBandit.arguments({**json.loads(config), "noise": SecureNoise().to_config()})
+
+
+def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
+    """What is released of so many blocks, where one user has all rounds in the first, and nobody else tells.
+
+    Everybody is offered one row alone, so that nothing is left to choose.
+    """
+    rounds = min(policy.privacy.rounds_per_user, policy.blocks[0])
+    other = policy.domain.sample(1, np.random.default_rng(0))
+
+    def asked(rows: FloatArray, people: range | list[int]) -> tuple[str, ...]:
+        return tuple(policy.ask_batch(rows[:, None], users=list(people) if policy.user_ids else None).ids)
+
+    ids = asked(np.repeat(row[None], rounds, axis=0), [0] * rounds)
+    if reward is not None:
+        policy.tell_batch(ids, np.full(rounds, reward))
+    count = rounds
+    for end in policy.batch_boundaries[:blocks]:
+        asked(np.repeat(other, end - count, axis=0), range(count, end))
+        count = end
+        policy.publish()
+    return policy.released.ravel()
+
+
+def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
+    """The policy or contract that a configuration is of."""
+    with reading("a configuration that can be audited"):
+        if config.get("policy") == GPBandit.config_type:
+            return _built(config, SimulatedNoise(0))
+        if config.get(Spec.config_label) == Spec.config_type:
+            return Spec.from_config(config)
+    raise InvalidParameter("expected what to_config() of a central.GPBandit or a local.Spec wrote")
+
+
+def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
+    """The audit of a configuration itself.
+
+    Args:
+        config: what `GPBandit.to_config` or `Spec.to_config` wrote.
+        seed: of made-up people.
+
+    Raises:
+        InvalidParameter: it is of neither kind.
+
+    Example:
+        >>> from dpbandits import Box, LocalDP
+        >>> spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=0.5))
+        >>> row = audit_of(spec.to_config()).run()
+        >>> row.claimed_epsilon, row.verdict
+        (0.5, 'holds')
+    """
+    found = _read(config)
+    if isinstance(found, Spec):
+        report = found.counted_by(Server(found).publish())[-1]
+        return ExactAudit(
+            name="configuration",
+            epsilon=found.epsilon,
+            scope="policy",
+            sees="the payload of a report that answers the first version",
+            neighbours="any two inputs (cell, sign)",
+            pairs=lambda: combinations(laws(report), 2),
+        )
+    privacy, public = found.privacy, found.decision_sets == "public"
+    tables = found.tuning.release == "marginals"
+    facts: dict[str, Any] = {
+        "name": "configuration",
+        "epsilon": privacy.epsilon,
+        "delta": privacy.delta,
+        "scope": "policy",
+        "sees": "sums of rewards in the first release" if tables else "all released integers",
+        "neighbours": f"made-up users: the reward{'' if public or tables else 's and decision sets'} of "
+        f"{privacy.rounds_per_user} round(s) in the first block",
+    }
+    return (TableShiftAudit if tables else ShiftAudit)(**facts, config=config, seed=seed)
+
+
+def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The catalogue's audits of the same mechanism and kind of policy.
+
+    Raises:
+        InvalidParameter: as `audit_of`.
+    """
+    found = _read(config)
+    if isinstance(found, Spec):
+        report = found.counted_by(Server(found).publish())[-1]
+        return (f"report-{report.name}", "local-refusals", "local-missing-reward")
+    return _FOR_KIND[found.tuning.release or "features"]
+
+
+def audit_configuration(
+    config: Mapping[str, Any],
+    *,
+    samples: int = 100_000,
+    confidence: float = 0.999,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> list[AuditRow]:
+    """Rows of `audit_of`, and of the audits of `names_for` at this configuration's epsilon.
+
+    Args:
+        config: what `GPBandit.to_config` or `Spec.to_config` wrote.
+        samples, confidence, seed: see `AuditSettings`.
+        progress: called with the name of every audit that is done.
+
+    Raises:
+        InvalidParameter: it is of neither, or a setting is out of its range.
+    """
+    own = audit_of(config, seed=seed)
+    settings = AuditSettings(epsilon=own.epsilon, samples=samples, confidence=confidence, seed=seed)
+    first = own.run(samples=samples, confidence=confidence)
+    if progress is not None:
+        progress(own.name)
+    return [first, *run_audits(names_for(config), settings, progress=progress)]
