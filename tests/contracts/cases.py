@@ -155,11 +155,29 @@ CASES = (
     Case(
         "cells", partial(_block, release="cells"), learns=True, private=True, counts_users=True, mixes=False
     ),
+    Case(
+        "block, fading", partial(_block, forget=12), learns=True, private=True, counts_users=True, mixes=False
+    ),
+    Case(
+        "cells, fading",
+        partial(_block, release="cells", forget=12),
+        learns=True,
+        private=True,
+        counts_users=True,
+        mixes=False,
+    ),
     Case("uniform", _baseline(Uniform), learns=False, private=False, counts_users=False),
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(
         "feature GP-UCB",
         _baseline(FeatureGPUCB, kernel=KERNEL, n_features=6),
+        learns=True,
+        private=False,
+        counts_users=False,
+    ),
+    Case(
+        "feature GP-UCB, fading",
+        _baseline(FeatureGPUCB, kernel=KERNEL, n_features=6, forget=12),
         learns=True,
         private=False,
         counts_users=False,

@@ -31,7 +31,7 @@ from scipy.spatial.distance import cdist
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
-from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.cell_regression import posterior_from_cells
@@ -172,6 +172,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         if ends is None:
             share = 1.0 if setup.horizon is None else LAST_SHARE
             ends = growing_blocks(setup.longest, first=FIRST_BLOCK, growth=GROWTH, last_share=share)
+            ends = fading_blocks(ends, tuning.forget, longest=setup.longest)
         self.blocks = check_boundaries(ends, setup.longest)
         self.tuning = self.filled(tuning, blocks=self.blocks)
         self._setup = setup
@@ -244,6 +245,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
             features=past.features,
             noise_sd=self.mechanism.noise_sd,
             prior=self.prior,
+            kept=self.kept(past.count),
         )
 
     def diagnostics(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
 from dpbandits.central.regression import posterior_from_releases
+from dpbandits.central.schedule import kept_after
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
 from dpbandits.models.decision_sets import PublicSets
@@ -161,11 +162,13 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         """The law of the weights, rewards centred and width 1; None where nothing was released."""
         if not past.count:
             return None
+        ends = np.array(self.blocks[: past.count])
         return posterior_from_releases(
             self.mechanism,
             past.mixed,
             past.grams,
-            block_sizes=np.diff((0.0, *self.blocks[: past.count])),
+            block_sizes=np.diff(ends, prepend=0.0),
+            kept=None if self.tuning.forget is None else kept_after(ends[-1] - ends, self.tuning.forget),
             regression=self.tuning.regression,
             spread=self.tuning.public_law_spread,
             prior_variance=self.weight_variance,

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.regression import REWARD_VARIANCE
+from dpbandits.central.schedule import kept_after
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
@@ -227,7 +228,13 @@ class Kind(ABC, Generic[D, P]):
         posterior = self.fit(past)
         if public is None:
             return posterior
-        return (posterior or self.prior).given(*public, reward_variance=REWARD_VARIANCE)
+        share = float(kept_after((0, *self.blocks)[past.count], self.tuning.forget))
+        gram, vector = public
+        return (posterior or self.prior).given(share * gram, share * vector, reward_variance=REWARD_VARIANCE)
+
+    def kept(self, count: int) -> FloatArray:
+        """(count,) what counts of all that was known before it, when each of the first blocks ends."""
+        return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
     @property
     def weight_variance(self) -> float:

@@ -38,6 +38,9 @@ REWARD_VARIANCE = 0.25
 SPREADS = (0.01, 0.03, 0.1, 0.3)
 """Deviations from the public sets that `public_law_spread="likely"` chooses from."""
 
+FORGOTTEN = 1e-3
+"""What counts for less is left out: after ten half-lives."""
+
 LARGEST_SYSTEM = 2_000
 """Blocks times features up to which sums hold all blocks apart."""
 
@@ -58,6 +61,7 @@ def posterior_from_releases(
     spread: float | Literal["likely"],
     prior_variance: float,
     supports: Supports,
+    kept: FloatArray | None = None,
 ) -> WeightPosterior:
     """Posterior of the feature weights (rewards centred, range of width 1).
 
@@ -70,11 +74,17 @@ def posterior_from_releases(
         spread: relative deviation of true from expected Grams.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
+        kept: (k,) how much every block counts, where the past fades: in the regression over blocks. Those
+            that count for less than `FORGOTTEN` are left out.
     """
     k = len(released)
     mechanism = release.mechanism
     estimates = release.block_estimates(released)
     covariance = release.factor.block_covariance(k)
+    if kept is not None:
+        recent = kept >= FORGOTTEN
+        estimates, grams, block_sizes = estimates[recent], grams[recent], block_sizes[recent]
+        covariance, kept = covariance[np.ix_(recent, recent)], kept[recent]
     common: dict[str, Any] = {
         "vector_noise_sd": release.vector_noise_sd,
         "prior_variance": prior_variance,
@@ -91,6 +101,7 @@ def posterior_from_releases(
             noise_covariance=covariance,
             gram_noise_sd=0.0,
             together=together,
+            kept=kept,
             **common,
         )
     if regression == "prefix":
@@ -113,6 +124,7 @@ def posterior_from_releases(
         prior_grams=grams,
         prior_gram_sd=spread * block_sizes,
         together=together,
+        kept=kept,
         **common,
     )
 

@@ -5,13 +5,24 @@ costs regret, and the first block, answered at random, costs most. So blocks sta
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from dpbandits import _checks
 from dpbandits._reading import reading
+from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["check_boundaries", "default_blocks", "growing_blocks", "open_ended_blocks"]
+__all__ = [
+    "check_boundaries",
+    "check_half_life",
+    "default_blocks",
+    "fading_blocks",
+    "growing_blocks",
+    "kept_after",
+    "open_ended_blocks",
+]
 
 FIRST_BLOCK = 24
 """Length of the first block at horizon 1024; chosen on tuning seeds."""
@@ -27,6 +38,12 @@ BLOCKS = 20
 
 LAST_SHARE = 0.85
 """No release after this share of the horizon: too few rounds would be left to use it."""
+
+BLOCKS_A_HALF_LIFE = 8
+"""Where the past fades: no block is longer than such a part of the half-life; chosen on tuning seeds."""
+
+MOST_FADING = 2048
+"""Blocks of a policy whose past fades."""
 
 
 def growing_blocks(
@@ -75,6 +92,52 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
         ((24, 54, 92, 138), 47)
     """
     return growing_blocks(longest, first=FIRST_BLOCK, growth=OPEN_ENDED_GROWTH, last_share=1.0)
+
+
+def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -> tuple[int, ...]:
+    """The same blocks where nothing fades; else none longer than a part of the half-life, to the very end.
+
+    Args:
+        ends: of blocks that suit a world at rest.
+        half_life: in rounds, or None.
+        longest: rounds at most.
+
+    Raises:
+        InvalidParameter: more than `MOST_FADING` blocks.
+
+    Example:
+        >>> fading_blocks((50, 125, 238, 406, 659), 800, longest=700)
+        (50, 125, 225, 325, 425, 525, 625)
+    """
+    if half_life is None:
+        return tuple(ends)
+    most = max(1, half_life // BLOCKS_A_HALF_LIFE)
+    lengths = np.diff((0, *ends))
+    short = int(np.argmax(lengths > most)) if (lengths > most).any() else len(lengths)
+    begun = (0, *ends)[short]
+    if short + (longest - begun) // most > MOST_FADING:
+        raise InvalidParameter(
+            f"forget: a half-life of {half_life} cuts {longest} rounds into more than {MOST_FADING} blocks: "
+            "take a longer one, or name a horizon"
+        )
+    return (*ends[:short], *range(begun + most, longest + 1, most))
+
+
+def kept_after(rounds: FloatArray | float, half_life: int | None) -> Any:
+    """What counts of a release so many rounds after its block: 1 at once, a half after a half-life."""
+    ages = np.asarray(rounds, dtype=np.float64)
+    return np.ones_like(ages) if half_life is None else np.exp2(-ages / half_life)
+
+
+def check_half_life(half_life: int | None) -> int | None:
+    """Rounds, at least `BLOCKS_A_HALF_LIFE`, or None.
+
+    Raises:
+        InvalidParameter: neither.
+    """
+    return (
+        None if half_life is None else _checks.integer(half_life, name="forget", minimum=BLOCKS_A_HALF_LIFE)
+    )
 
 
 def check_boundaries(boundaries: Sequence[int], horizon: int, *, name: str = "blocks") -> tuple[int, ...]:

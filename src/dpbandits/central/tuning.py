@@ -13,7 +13,13 @@ from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.central.regression import Regression
-from dpbandits.central.schedule import check_boundaries, default_blocks, open_ended_blocks
+from dpbandits.central.schedule import (
+    check_boundaries,
+    check_half_life,
+    default_blocks,
+    fading_blocks,
+    open_ended_blocks,
+)
 from dpbandits.errors import InvalidParameter
 from dpbandits.policy.deadlines import check_delay, delay_from_config
 from dpbandits.privacy.prefix_sums import Factor, factor_for
@@ -65,6 +71,10 @@ class GPTuning(Configured):
             privacy.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range; a weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
+        forget: half-life in rounds, where people change: a release counts for half as much so many rounds
+            after its block, and public data after so many rounds. Blocks are then short, and each has fresh
+            noise that is mixed with no other's. What was released stays released; that it counts for less is
+            computed from releases and costs no privacy. None where the past stays true.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Default .25, in cells
             .2.
 
@@ -89,6 +99,7 @@ class GPTuning(Configured):
     public_law_spread: float | Literal["likely"] = "likely"
     prior_variance: float | None = None
     thompson_scale: float | None = None
+    forget: int | None = None
 
     def __post_init__(self) -> None:
         limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
@@ -103,6 +114,11 @@ class GPTuning(Configured):
             limited(self.thompson_scale, name="thompson_scale")
         if self.n_features is not None:
             _checks.integer(self.n_features, name="n_features")
+        check_half_life(self.forget)
+        if self.forget is not None and self.regression != "blocks":
+            raise InvalidParameter(
+                "forget: only blocks that are held apart fade: regression must be 'blocks'"
+            )
         check_delay(self.reporting_delay)
         if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):
             raise InvalidParameter("lag: is counted in rounds, and needs a reporting_delay in rounds")
@@ -118,7 +134,9 @@ class GPTuning(Configured):
         blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
         if blocks is None:
             blocks = open_ended_blocks(rounds) if horizon is None else default_blocks(rounds)
-        factor = factor_for(blocks, horizon=horizon) if self.factor is None else self.factor
+            blocks = fading_blocks(blocks, self.forget, longest=rounds)
+        mixed_for = None if self.forget is not None else horizon
+        factor = factor_for(blocks, horizon=mixed_for) if self.factor is None else self.factor
         if factor.n_blocks != len(blocks):
             raise InvalidParameter(
                 f"factor mixes {factor.n_blocks} blocks and the schedule has {len(blocks)}"

@@ -72,7 +72,8 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, BasePolicy) else None
-        return FeatureGPUCB(**(_asked(policy) | {"features": learns_on} | changes))
+        forget = policy.tuning.forget if isinstance(policy, GPBandit) else None
+        return FeatureGPUCB(**(_asked(policy) | {"features": learns_on, "forget": forget} | changes))
     if room == "central" and isinstance(policy, GPBandit):
         return GPBandit(**(policy.arguments(policy.to_config()) | changes))
     if "domain" in (asked := _asked(policy)):

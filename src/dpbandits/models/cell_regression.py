@@ -7,8 +7,9 @@ there is predicted by public draws: n_c people whose mean feature vector is phi_
     z_c = n_c phi_c . w + e_c,    Var e_c = n_c / 4 + s^2 + (a n_c)^2 E (phi_c . w)^2,
 
 where the last term is what a count does that is off by the share a of it; the expectation is over what
-earlier blocks say. Cells and blocks are independent given w. Inputs are plain numbers; if they are a release,
-so is everything computed here (post-processing).
+earlier blocks say. Cells and blocks are independent given w. Where the past fades, what earlier blocks add to
+the prior's precision shrinks with every block. Inputs are plain numbers; if they are a release, so is
+everything computed here (post-processing).
 """
 
 import numpy as np
@@ -33,6 +34,7 @@ def posterior_from_cells(
     noise_sd: float,
     prior: WeightPosterior,
     count_error: float = 0.0,
+    kept: FloatArray | None = None,
 ) -> WeightPosterior:
     """The law of the weights after K blocks of C cells.
 
@@ -43,6 +45,7 @@ def posterior_from_cells(
         noise_sd: of every sum.
         prior: before any block.
         count_error: a, relative deviation of true counts from the predicted ones.
+        kept: (K,) what counts of everything before it when a block comes, in [0, 1]; all of it where None.
 
     Raises:
         InvalidData: shapes that do not fit, entries that are not finite, or negative counts.
@@ -58,14 +61,15 @@ def posterior_from_cells(
     inverse = np.linalg.inv(prior.factor)
     precision = inverse.T @ inverse
     law, pull = prior, precision @ prior.mean
+    bare, shares = (precision, pull), np.ones(len(sums)) if kept is None else kept
     for block, people in enumerate(counts):
         mean, sd = law.predict(features[block])
         variance = REWARD_VARIANCE * people + noise**2 + (error * people) ** 2 * (mean**2 + sd**2)
         seen = variance > 0.0  # without noise, a cell without people says nothing
         rows, variance = (people[:, None] * features[block])[seen], variance[seen]
         weighed = rows / variance[:, None]
-        precision = precision + weighed.T @ rows
-        pull = pull + weighed.T @ sums[block, seen]
+        precision = bare[0] + shares[block] * (precision - bare[0]) + weighed.T @ rows
+        pull = bare[1] + shares[block] * (pull - bare[1]) + weighed.T @ sums[block, seen]
         lower = cholesky(precision, lower=True)
         law = WeightPosterior(
             mean=cho_solve((lower, True), pull),

@@ -323,6 +323,19 @@ class FeatureGP:
         self.log_marginal_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
         self.n_observations += len(values)
 
+    def fade(self, kept: float) -> None:
+        """Let all that was observed count for the share `kept`, in [0, 1]: the law nears the prior."""
+        share = number(kept, name="kept", exclusive=False, maximum=1.0)
+        if share == 1.0:
+            return
+        inverse = np.linalg.inv(self._factor)
+        own = share * inverse.T @ inverse
+        pull = own @ self._mean
+        own[np.diag_indices(self.n_features)] += (1.0 - share) / self.prior_variance
+        lower = cholesky(own, lower=True, overwrite_a=True, check_finite=False)
+        root = solve_triangular(lower, np.eye(self.n_features), lower=True, check_finite=False)
+        self._factor, self._mean = np.asfortranarray(root.T), root.T @ (root @ pull)
+
     @property
     def mean_weights(self) -> FloatArray:
         """(m,) posterior mean of the weights."""

@@ -206,6 +206,7 @@ def posterior_from_block_statistics(
     prior_grams: FloatArray | None = None,
     prior_gram_sd: FloatArray | None = None,
     together: Sequence[int] | None = None,
+    kept: FloatArray | None = None,
     effective_dim: float | None = None,
     supports: Supports | None = None,
 ) -> WeightPosterior:
@@ -214,6 +215,9 @@ def posterior_from_block_statistics(
     1. Shrink: V = diag(`prior_gram_sd`^2), W = V (V + s_A^2 N)^-1, G^ = M + W (grams - M), with error
        covariance Q = V - W V between blocks. Without a prior W = I and Q = s_A^2 N. A deviation of 0
        trusts the prior and ignores the released Gram.
+       Where the past fades every block then counts as the share `kept` of itself: G^, u, N and Q are those of
+       so many fewer people, G^_k and u_k times c_k and variances times c_k, so that its information
+       G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
     2. Sum what is taken `together`: G^, u, N and Q of sums of blocks follow from those of the blocks; K is
        their number from here on. Each G^_k is clipped to positive semi-definite.
     3. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
@@ -232,6 +236,7 @@ def posterior_from_block_statistics(
         prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
         prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
         together: how many consecutive blocks each sum takes in; by default every block stands alone.
+        kept: (K,) in (0, 1], c; all of every block where None.
         prior_variance, reward_variance, effective_dim, supports: see `posterior_from_noisy_statistics`.
 
     Raises:
@@ -244,6 +249,11 @@ def posterior_from_block_statistics(
     _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
     covariance = _as_covariance(noise_covariance, len(grams))
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
+    if kept is not None:
+        shares = _as_shares(kept, len(grams))
+        grams, vectors = shares[:, None, None] * grams, shares[:, None] * vectors
+        between = np.sqrt(shares[:, None] * shares)
+        covariance, uncertainty = between * covariance, between * uncertainty
     if together is not None:
         starts = _starts(together, len(grams))
         grams, vectors = np.add.reduceat(grams, starts), np.add.reduceat(vectors, starts)
@@ -387,6 +397,13 @@ def _check_symmetric(matrices: FloatArray, name: str) -> None:
     asymmetry = max(float(np.abs(matrix - matrix.T).max()) for matrix in stack)
     if asymmetry > SYMMETRY_TOLERANCE * max(matrices.max(), -matrices.min()):
         raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")
+
+
+def _as_shares(kept: FloatArray, n_blocks: int) -> FloatArray:
+    shares = np.asarray(kept, dtype=np.float64)
+    if shares.shape != (n_blocks,) or not ((shares > 0.0) & (shares <= 1.0)).all():
+        raise InvalidParameter(f"kept: expected {n_blocks} shares in (0, 1]")
+    return shares
 
 
 def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:

@@ -73,7 +73,7 @@ class Belief:
     Attributes:
         counts: noisy counts of contexts in all blocks.
         count_variance: of their noise.
-        people: rounds in all blocks.
+        people: rounds in all blocks; what fades counts for less.
         evidence: of all tables.
         weights: law of every arm's weights.
         draws: (S, K, m) weights by which people are answered now; None at random.
@@ -81,7 +81,7 @@ class Belief:
 
     counts: FloatArray
     count_variance: float
-    people: int
+    people: float
     evidence: Evidence
     weights: ArmWeights
     draws: FloatArray | None = None
@@ -132,7 +132,13 @@ class BlockReader:
         return replace(belief, evidence=evidence, weights=weights)
 
     def after(
-        self, belief: Belief, told: Heard, *, answered: Sequence[tuple[float, Belief]], uniforms: FloatArray
+        self,
+        belief: Belief,
+        told: Heard,
+        *,
+        answered: Sequence[tuple[float, Belief]],
+        uniforms: FloatArray,
+        kept: float = 1.0,
     ) -> Belief:
         """With one more block and no draws yet: how people are answered next is the caller's.
 
@@ -141,12 +147,13 @@ class BlockReader:
             told: the block's release.
             answered: shares of the block's rounds, and the belief by which they were answered.
             uniforms: (SAMPLE, 2 d) public.
+            kept: what counts of all that was known before.
         """
         first = belief.people == 0
-        counts, people = belief.counts + told.counts, belief.people + told.people
-        variance = belief.count_variance + told.count_sd**2
+        counts, people = kept * belief.counts + told.counts, kept * belief.people + told.people
+        variance = kept**2 * belief.count_variance + told.count_sd**2
         sample = self.law.people(counts, total=people, sd=float(np.sqrt(variance)), uniforms=uniforms)
-        evidence = belief.evidence.given(
+        evidence = belief.evidence.faded(kept).given(
             *self._read(belief, told, answered, sample, np.sqrt(variance) / people)
         )
         steps = FIRST_STEPS if first else STEPS

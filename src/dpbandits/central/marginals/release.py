@@ -54,7 +54,7 @@ from dpbandits.central.marginals.learning import (
 )
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
-from dpbandits.central.schedule import check_boundaries, growing_blocks
+from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks, kept_after
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -177,11 +177,13 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _own_blocks(self) -> tuple[int, ...]:
         rounds, privacy = self._setup.longest, self._setup.privacy
         if self._setup.horizon is None:
-            return growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
+            ends = growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
+            return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
         least, most, cap = (share * rounds for share in FIRST_SHARES)
         wanted = PEOPLE_AN_ARM * self.arms / min(1.0, privacy.epsilon) ** 0.5
         first = max(1, int(min(max(least, min(most, wanted)), cap)))
-        return growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
+        ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
+        return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
 
     # -- noise ----------------------------------------------------------------------------------
 
@@ -332,7 +334,13 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             (float(share), belief) for share, belief in zip(shares, beliefs, strict=True) if share > 0.0
         ]
         uniforms = self._coins.uniform("marginals/people", 0, SAMPLE, 2 * len(tables.sizes))
-        return self.reader.after(beliefs[-1], told, answered=answered, uniforms=uniforms)
+        return self.reader.after(
+            beliefs[-1],
+            told,
+            answered=answered,
+            uniforms=uniforms,
+            kept=float(kept_after(end - start, self.tuning.forget)),
+        )
 
     def _as_posterior(self, belief: Belief) -> WeightPosterior:
         law = belief.weights

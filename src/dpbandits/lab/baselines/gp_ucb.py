@@ -16,6 +16,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
 from dpbandits.central.beginning import Beginning, observations_of
+from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life, kept_after
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
@@ -108,6 +109,7 @@ class FeatureGPUCB(_Optimist):
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range.
         noise_variance: of a reward given its mean, in the same units.
+        forget: half-life in rounds: what was learned counts for half as much so many rewards later.
         update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
             after t rounds; 0 for one at a time. Asking in other batches is always allowed.
 
@@ -128,6 +130,7 @@ class FeatureGPUCB(_Optimist):
         ucb_weight: float = UCB_WEIGHT,
         prior_variance: float = 1.0,
         noise_variance: float = REWARD_VARIANCE,
+        forget: int | None = None,
         update_growth: float = 0.0,
         **shared: Unpack[Shared],
     ) -> None:
@@ -142,6 +145,7 @@ class FeatureGPUCB(_Optimist):
         )
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
+        self.forget = check_half_life(forget)
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
@@ -157,7 +161,8 @@ class FeatureGPUCB(_Optimist):
         edges, edge = [], 1
         while edge < self.horizon:
             edges.append(edge)
-            edge += max(1, int(edge * self.update_growth))
+            step = max(1, int(edge * self.update_growth))
+            edge += step if self.forget is None else min(step, max(1, self.forget // BLOCKS_A_HALF_LIFE))
         return tuple(edges)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -196,6 +201,10 @@ class FeatureGPUCB(_Optimist):
             weight_variance=self._weight_variance,
             guarantee=self.guarantee,
         )
+
+    def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
+        self._model.fade(float(kept_after(len(rewards), self.forget)))
+        super()._learn(rounds, actions, rewards)
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._add(self.features(points), self.reward_range.to_centred(rewards))

@@ -15,6 +15,7 @@ Known functions, new candidates every round:
 - `dubey2021_printed(seed=)`, `dubey2021_figure1(seed=)`: one good candidate among 24 bad ones, on the disc.
 - `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
 - `FunctionBandit`: any function with any law of candidates.
+- `Changing`: a world that becomes another, at once or bit by bit.
 
 Public cells of actions and contexts, for `central.ExploreThenCommit`:
 
@@ -30,6 +31,7 @@ True
 """
 
 from dpbandits._lazy import lazy
+from dpbandits.lab.worlds.changing import Changing
 from dpbandits.lab.worlds.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
@@ -53,6 +55,7 @@ from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, t
 __all__ = [
     "CLASSIFICATION_TABLES",
     "BestArm",
+    "Changing",
     "ClassificationTable",
     "DoseFinding",
     "Environment",

@@ -63,6 +63,10 @@ class Evidence:
         """Before any release."""
         return cls(np.zeros((arms, weights, weights)), np.zeros((arms, weights)))
 
+    def faded(self, kept: float) -> "Evidence":
+        """The share of it that still counts."""
+        return self if kept == 1.0 else Evidence(kept * self.precision, kept * self.shift)
+
     def given(self, maps: FloatArray, sums: FloatArray, covariances: FloatArray) -> "Evidence":
         """With tables s_a = A_a w_a + noise of these covariances beside them.
 
