@@ -5,6 +5,8 @@ import html
 import io
 import json
 import re
+import time
+import zipfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import resources
@@ -17,6 +19,8 @@ import pytest
 import dpbandits as dpb
 from dpbandits.service.backups import back_up
 from dpbandits.service.core import Service
+from dpbandits.service.desk.areas import drawn_map, shares
+from dpbandits.service.desk.auditing import Audits
 from dpbandits.service.desk.drawing import line
 from dpbandits.service.desk.learned import learned
 from dpbandits.service.tokens import SCOPES
@@ -25,11 +29,23 @@ from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 SECRET = "s3cret"
 PERSON, REWARD = {**AGNES, "age": 61.8033989}, 0.618034
 """No number of a page has their digits by chance."""
+SPEC = dpb.local.Spec(
+    contexts=dpb.Schema(
+        age=dpb.Range(18, 90),
+        region=dpb.Categories(["north", "<i>south</i>", "west"]),
+        visits=dpb.Range(0, 9),
+    ),
+    arms=["mail", "<b>call</b>"],
+    privacy=dpb.LocalDP(epsilon=0.5),
+)
+DEVICES = {"name": "devices", "privacy": {"kind": "LocalDP", "epsilon": 2}, "currency": "bare"}
+APP = {"name": "app", "population": "devices", "spec": json.loads(SPEC.to_json())}
 PAGES = (
     "/",
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
+    "/desk/policies/offers/audit",
     "/desk/ledger",
     "/desk/ledger.csv",
     "/desk/ledger.json",
@@ -45,6 +61,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
         for number in range(60):
             reply = caller.decide(f"{SECRET}-id-{number}", user=f"{SECRET}-{number}", context=PERSON).json()
             caller.reward(reply["id"], REWARD)
+        assert caller.post("/v1/populations", DEVICES).status_code == 201
+        assert caller.post("/v1/local", APP).status_code == 201
         yield caller
 
 
@@ -219,12 +237,6 @@ def test_points_of_a_domain_have_a_page_too_and_so_has_a_promise_without_delta(d
 
 
 def test_a_local_policy_is_in_the_ledger_and_has_a_statement(desk: Caller) -> None:
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=0.5))
-    people = {"name": "devices", "privacy": {"kind": "LocalDP", "epsilon": 2}, "currency": "bare"}
-    assert desk.post("/v1/populations", people).status_code == 201
-    body = {"name": "app", "population": "devices", "spec": json.loads(spec.to_json())}
-    begun = desk.post("/v1/local", body)
-    assert begun.status_code == 201, begun.text
     cookie = cookie_of(desk)
     rows = page(desk, "/desk/ledger.json", cookie).json()["charges"]
     [row] = [one for one in rows if one["population"] == "devices"]
@@ -232,10 +244,120 @@ def test_a_local_policy_is_in_the_ledger_and_has_a_statement(desk: Caller) -> No
     parts = desk.get("/v1/populations/devices").json()["parts"]
     spent = {one["name"]: float(one["spent"]) for one in parts}
     assert spent["epsilon"] == float(row["epsilon"]) == 0.5
-    printed = page(desk, "/desk/local/app", cookie).text
+    printed = page(desk, "/desk/local/app/statement", cookie).text
     assert "local differential privacy at epsilon = 0.5" in " ".join(printed.split())
-    assert 'href="/desk/local/app"' in page(desk, "/", cookie).text
+    assert 'href="/desk/local/app/statement"' in page(desk, "/", cookie).text
     assert 'href="/desk/local/app"' in page(desk, "/desk/populations/devices", cookie).text
+    assert page(desk, "/desk/local/none", cookie).status_code == 404
+
+
+# -- the map of a local policy ----------------------------------------------------------------------------
+
+
+BINS = dpb.local.Spec(
+    domain=dpb.Box([0, 0], [4, 8]), n_arms=3, learner="tree", privacy=dpb.LocalDP(epsilon=1)
+)
+
+
+def test_a_map_shows_the_arm_that_a_device_is_given() -> None:
+    published = dpb.local.PublishedArms(version=3, splits=(0, 1), arms=np.array([0, 1, 2]))
+    drawn = drawn_map(BINS, published, 0, 1)
+    wide, high = drawn.width - drawn.left - 12, drawn.bottom - 12
+    covered = sum(one.width * one.height for one in drawn.areas)
+    assert covered == pytest.approx(wide * high, rel=1e-3)
+    for context in np.random.default_rng(3).uniform([0, 0], [4, 8], (200, 2)):
+        x, y = drawn.left + context[0] / 4 * wide, drawn.bottom - context[1] / 8 * high
+        [arm] = {
+            one.arm
+            for one in drawn.areas
+            if one.left <= x < one.left + one.width and one.top < y <= one.top + one.height
+        }
+        assert arm == published.recommend(BINS, context)
+    assert set(drawn.named) == {0, 1, 2}
+    shown = [sum(one.width * one.height for one in drawn.areas if one.arm == arm) for arm in range(3)]
+    assert sorted(shown) == pytest.approx(
+        [0.25 * wide * high, 0.25 * wide * high, 0.5 * wide * high], rel=0.01
+    )
+    assert shares(BINS, published) == pytest.approx(np.array(shown) / (wide * high), abs=0.04)
+    assert [tick.says for tick in drawn.up] == ["0", "2", "4", "6", "8"]
+
+
+def test_a_map_over_columns_of_people_names_their_categories() -> None:
+    published = dpb.local.Server(SPEC).publish()
+    drawn = drawn_map(SPEC, published, 0, 1)
+    assert [tick.says for tick in drawn.up] == ["north", "<i>south</i>", "west"]
+    assert drawn.across[0].says == "18"
+    one_column = dpb.local.Spec(domain=dpb.Box([0], [1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+    assert drawn_map(one_column, dpb.local.Server(one_column).publish(), 0, None).up == ()
+
+
+def test_a_local_policys_page_has_a_map_over_any_two_columns(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    text = page(desk, "/desk/local/app", cookie).text
+    assert "Arms by age and region" in text
+    assert "&lt;b&gt;call&lt;/b&gt;" in text
+    assert "<b>call" not in text
+    assert "<i>south" not in text
+    assert "Arms by region and visits" in page(desk, "/desk/local/app/by/1/2", cookie).text
+    for wrong in ("9/1", "1/1", "x/y", "1/0", "-1/2"):
+        assert "Arms by age and region" in page(desk, f"/desk/local/app/by/{wrong}", cookie).text
+
+
+# -- audits -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/desk/policies/offers", "/desk/local/app"])
+def test_an_audit_of_the_live_configuration_is_taken_along(
+    desk: Caller, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("dpbandits.service.desk.auditing.SAMPLES", 100)
+    cookie = cookie_of(desk)
+    assert page(desk, f"{path}/audit.zip", cookie).status_code == 404
+    reply = page(desk, f"{path}/audit", cookie, method="POST")
+    assert (reply.status_code, reply.headers["location"]) == (303, f"{path}/audit")
+    assert page(desk, f"{path}/audit", cookie, method="POST").status_code == 409  # one at a time
+    for _ in range(1000):
+        text = page(desk, f"{path}/audit", cookie).text
+        if "Under way" not in text:
+            break
+        time.sleep(0.1)
+    assert '<th scope="row">configuration</th>' in text
+    reply = page(desk, f"{path}/audit.zip", cookie)
+    assert reply.headers["content-type"] == "application/zip"
+    bundle = zipfile.ZipFile(io.BytesIO(reply.content))
+    files = {name: bundle.read(name).decode() for name in bundle.namelist()}
+    rows = {row["name"]: row for row in json.loads(files["audit.json"])["rows"]}
+    assert rows["configuration"]["verdict"] == "holds"
+    assert rows["configuration"]["tightness"] > 0.9
+    assert len(rows) > 1
+    config, name = json.loads(files["configuration.json"]), path.rpartition("/")[2]
+    if name == "offers":
+        live = dpb.central.GPBandit.from_config(config)
+        assert (live.horizon, live.menu.arms.labels) == (400, ("mail", "<b>call</b>"))
+        assert len(json.loads(files["releases.json"])) >= 1
+    else:
+        assert dpb.local.Spec.from_config(config) == SPEC
+    assert json.loads(files["charge.json"])[0]["policy"] == name
+    assert json.loads(files["guarantee.json"])["status"] == "enforced"
+    assert SECRET not in "".join(files.values())
+
+
+def test_another_sites_form_begins_no_audit(desk: Caller) -> None:
+    cookie = cookie_of(desk)
+    for path in ("/desk/policies/offers/audit", "/desk/local/app/audit"):
+        reply = page(desk, path, cookie, method="POST", headers={"Sec-Fetch-Site": "cross-site"})
+        assert reply.status_code == 403
+        assert page(desk, path, "guess", method="POST").status_code == 401
+
+
+def test_an_audit_ends_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbandits.service.desk.auditing.LONGEST", 0.01)
+    audits = Audits()
+    assert audits.begin("one", SPEC.to_config(), 0.0)
+    while audits.of("one").under_way:
+        time.sleep(0.01)
+    assert audits.of("one").failed == "It did not end in its time."
+    assert audits.begin("two", {}, 0.0)
 
 
 def test_a_population_whose_spending_is_not_known_says_so(service: Service) -> None:
@@ -329,7 +451,7 @@ class Outline(HTMLParser):
                 self.title = text
 
 
-@pytest.mark.parametrize("path", ["/login-form", *PAGES[:5], "/desk/policies/none"])
+@pytest.mark.parametrize("path", ["/login-form", *PAGES[:6], "/desk/local/app", "/desk/policies/none"])
 def test_everything_has_a_name_and_headings_go_down_by_one(desk: Caller, path: str) -> None:
     cookie = "" if path == "/login-form" else cookie_of(desk)
     outline = Outline()

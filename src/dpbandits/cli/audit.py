@@ -142,8 +142,11 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
             style="" if row.as_expected else "bold red",
         )
     out.print(table)
-    if any(row.conditional_on for row in rows):
-        out.print("* on condition that the noise is Gaussian; for any law, less can be proved from samples.")
+    conditions = sorted({row.conditional_on for row in rows if row.conditional_on})
+    if conditions:
+        out.print(
+            f"* on condition of {' or '.join(conditions)}; for any law, less can be proved from samples."
+        )
     out.print(f"[bold]{summary(rows)}[/]")
     if page is not None:
         out.print(f"Report: [bold]{page}[/] (audit.json beside it)", soft_wrap=True)

@@ -4,7 +4,8 @@ Plain pages, written on the server, without a script: nothing on them needs one.
 part of a configuration, or traffic; no page holds a context, a reward, a user or a candidate.
 
 - `pages`: the routes. `sessions`: who is logged in. `learned`: what released functions say, as numbers.
-- `drawing`: numbers as the points of a picture.
+- `drawing`: numbers as the points of a picture. `areas`: a local policy's arms as a map.
+- `auditing`: attacks on a configuration, in a process of their own.
 """
 
 __all__: list[str] = []

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import resources
+from itertools import combinations
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -24,6 +25,8 @@ from dpbandits.local import Spec
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json
 from dpbandits.service.core import Service
+from dpbandits.service.desk.areas import columns_of, drawn_map, shares
+from dpbandits.service.desk.auditing import Audits, bundled
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
 from dpbandits.service.desk.sessions import COOKIE, SECONDS, Sessions
@@ -38,6 +41,9 @@ SCOPES = frozenset({"read", "admin"})
 
 MOST_SHOWN = 60
 """Releases in a picture; of more, so many spread evenly, with the last."""
+
+MOST_MAPPED = 6
+"""Columns of a local policy that maps are drawn of, the first ones."""
 
 REMEMBERED = 2000
 """Releases whose few numbers are remembered."""
@@ -88,12 +94,25 @@ def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token
         token_of: the token that a request's `Authorization` names; Problem where it is none that counts.
     """
     desk = _Desk(service, token_of)
+    for path, begin in (
+        ("/desk/policies/{name}/audit", desk.begin_audit),
+        ("/desk/local/{name}/audit", desk.begin_local_audit),
+    ):
+        app.add_api_route(
+            path, desk.behind_login(begin, form=True), methods=["POST"], include_in_schema=False
+        )
     for path, show in (
         ("/", desk.overview),
         ("/desk/populations/{name}", desk.population),
         ("/desk/policies/{name}", desk.policy),
         ("/desk/policies/{name}/statement", desk.statement),
-        ("/desk/local/{name}", desk.local_statement),
+        ("/desk/policies/{name}/audit", desk.audit),
+        ("/desk/policies/{name}/audit.zip", desk.audit_zip),
+        ("/desk/local/{name}", desk.local),
+        ("/desk/local/{name}/by/{across}/{up}", desk.local),
+        ("/desk/local/{name}/statement", desk.local_statement),
+        ("/desk/local/{name}/audit", desk.local_audit),
+        ("/desk/local/{name}/audit.zip", desk.local_audit_zip),
         ("/desk/ledger", desk.ledger),
         ("/desk/ledger.csv", desk.ledger_csv),
         ("/desk/ledger.json", desk.ledger_json),
@@ -111,6 +130,7 @@ class _Desk:
         self._service, self._token_of = service, token_of
         self._sessions = Sessions()
         self._learned = lru_cache(REMEMBERED)(self._look)
+        self._audits = Audits()
         self._templates = Environment(
             loader=PackageLoader("dpbandits.service.desk"),
             autoescape=True,
@@ -122,10 +142,17 @@ class _Desk:
 
     # -- who may -----------------------------------------------------------------------------------
 
-    def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """A route that shows a page to whoever is logged in, and else the form."""
+    def behind_login(self, show: Callable[..., Response], *, form: bool = False) -> Callable[..., Response]:
+        """A route that shows a page to whoever is logged in, and else the form.
+
+        Args:
+            show: makes the page.
+            form: it does something: no other site's page may send it.
+        """
 
         def shown(request: Request) -> Response:
+            if form:
+                _refuse_other_sites(request)
             text = self._sessions.token(request.cookies.get(COOKIE))
             if text is None:
                 return self._form(401, "")
@@ -244,13 +271,42 @@ class _Desk:
         found = self._service.guarantee(name)
         return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
 
+    def local(self, name: str, across: str = "0", up: str = "1") -> Response:
+        """One local policy: what devices are given, as a map over two columns."""
+        _, _, population, text, made_at = self._survey(name)
+        spec = Spec.from_json(text)
+        columns = columns_of(spec)
+        pairs = [*combinations(range(min(len(columns), MOST_MAPPED)), 2)]
+        pair: tuple[int, int | None] = (0, None)
+        if pairs:
+            pair = next((one for one in pairs if one == (_place(across), _place(up))), pairs[0])
+        told: dict[str, Any] = {"published": None}
+        if not self._service.read_only:
+            server = self._service.surveys.server(name).server
+            published = server.current
+            told = {
+                "published": published,
+                "accepted": server.totals.accepted,
+                "map": drawn_map(spec, published, *pair),
+                "shares": shares(spec, published).tolist(),
+                "columns": columns,
+                "pairs": pairs,
+                "across": pair[0],
+                "up": pair[1],
+            }
+        return self._page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
+
     def local_statement(self, name: str) -> Response:
         """What a local policy promises, to be printed and signed."""
+        _, _, population, text, made_at = self._survey(name)
+        promised = Spec.from_json(text).statement()
+        return self._stated(name, population, made_at, promised.explain(), promised.to_json())
+
+    def _survey(self, name: str) -> tuple[Any, ...]:
         row = next((row for row in self._service.read(_local) if row[1] == name), None)
         if row is None:
             raise Problem("not-found", "There is no local policy of this name.")
-        promised = Spec.from_json(row[3]).statement()
-        return self._stated(name, row[2], row[4], promised.explain(), promised.to_json())
+        return row
 
     def _stated(self, name: str, population: str, made_at: float, statement: str, promised: str) -> Response:
         return self._page(
@@ -261,6 +317,81 @@ class _Desk:
             blocks=_blocks(statement),
             digest=hashlib.sha256(promised.encode()).hexdigest(),
             now=self._service.now(),
+        )
+
+    # -- audits ------------------------------------------------------------------------------------
+
+    def audit(self, name: str, *, busy: bool = False) -> Response:
+        """What attacks on a policy's configuration proved, and a form that begins them."""
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        return self._audited(kept.id, name, f"/desk/policies/{name}", busy=busy)
+
+    def local_audit(self, name: str, *, busy: bool = False) -> Response:
+        """The same of a local policy."""
+        return self._audited(self._survey(name)[0], name, f"/desk/local/{name}", busy=busy)
+
+    def _audited(self, subject: str, name: str, page: str, *, busy: bool) -> Response:
+        return self._page(
+            "audit.html",
+            409 if busy else 200,
+            name=name,
+            subject=page,
+            path=f"{page}/audit",
+            audited=self._audits.of(subject),
+            busy=busy,
+        )
+
+    def begin_audit(self, name: str) -> Response:
+        """Begin attacks on a policy's configuration, unless others are under way."""
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        config = policies.configuration(self._service.ledger, kept)
+        if not self._audits.begin(kept.id, config, self._service.now()):
+            return self.audit(name, busy=True)
+        return Response(status_code=303, headers={"Location": f"/desk/policies/{name}/audit"})
+
+    def begin_local_audit(self, name: str) -> Response:
+        """The same of a local policy."""
+        row = self._survey(name)
+        if not self._audits.begin(row[0], json.loads(row[3]), self._service.now()):
+            return self.local_audit(name, busy=True)
+        return Response(status_code=303, headers={"Location": f"/desk/local/{name}/audit"})
+
+    def audit_zip(self, name: str) -> Response:
+        """The last audit of a policy, with what it is about."""
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        found = self._service.guarantee(name)
+        releases = self._service.read(
+            lambda reads: reads.rows(
+                "SELECT version, rounds, made_at FROM releases WHERE policy = ? ORDER BY version", kept.id
+            )
+        )
+        listed = [{"version": one[0], "rounds": one[1], "made_at": _time(one[2])} for one in releases]
+        return self._bundle(
+            kept.id, name, found["statement"], found["guarantee"], {"releases.json": listed}, kept.population
+        )
+
+    def local_audit_zip(self, name: str) -> Response:
+        """The same of a local policy."""
+        identity, _, population, text, _ = self._survey(name)
+        promised = Spec.from_json(text).statement()
+        return self._bundle(identity, name, promised.explain(), promised.to_json(), {}, population)
+
+    def _bundle(
+        self, subject: str, name: str, statement: str, guarantee: str, more: dict[str, Any], population: str
+    ) -> Response:
+        audited = self._audits.of(subject)
+        if audited is None or audited.rows is None:
+            raise Problem("not-found", "No audit of this policy was made since the service was started.")
+        rows = [
+            row._asdict() for row in self._charged() if (row.policy, row.population) == (name, population)
+        ]
+        packed = bundled(
+            audited, statement=statement, guarantee=guarantee, more={**more, "charge.json": rows}
+        )
+        return Response(
+            packed,
+            media_type="application/zip",
+            headers={"Content-Disposition": f'attachment; filename="audit-{name}.zip"'},
         )
 
     def ledger(self) -> Response:
@@ -394,6 +525,11 @@ def _refuse_other_sites(request: Request) -> None:
     """A browser says where a form came from; what is no browser has no cookie to misuse."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise Problem("out-of-scope", "Another site's page sent this form.")
+
+
+def _place(text: str) -> int:
+    """A column's number in a path; -1 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
 
 
 def _field(body: bytes, name: str) -> str:
