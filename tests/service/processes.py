@@ -55,10 +55,14 @@ class ServerProcess:
         self.kill()
 
     def post(self, path: str, body: Any) -> Any:
+        return self.send("POST", path, body)
+
+    def send(self, method: str, path: str, body: Any) -> Any:
         request = urllib.request.Request(  # noqa: S310 - loopback
             f"{self.url}{path}",
             json.dumps(body).encode(),
             {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
+            method=method,
         )
         with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
             return json.load(reply)

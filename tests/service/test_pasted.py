@@ -1,6 +1,7 @@
 """The lines that the README and the guide of the service show run as pasted, against a service that was
 started."""
 
+import json
 import os
 import re
 import shutil
@@ -53,6 +54,20 @@ def test_lines_as_pasted(started: tuple[str, str], page: str) -> None:
     assert '"status":"active"' in done.stdout
     assert '{"outcome":"counted"}' in done.stdout
     assert '"fallback":false' in done.stderr
+
+
+def test_the_curator_and_the_modeler_of_the_example(started: tuple[str, str]) -> None:
+    address, token = started
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "service" / "outsourced.py"), f"http://{address}"],
+        env={**os.environ, "TOKEN": token},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["asked"] == 30
 
 
 def test_a_second_service_on_the_folder_says_so_in_one_line(started: tuple[str, str], tmp_path: Path) -> None:

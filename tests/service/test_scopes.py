@@ -1,5 +1,6 @@
 """Who may do what: every route with every scope's token, and without one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
 from dpbandits.service.tokens import SCOPES, withdraw
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+from service.test_local import ASKED as TIPS
+from service.test_local import PEOPLE as PEOPLE_OF_DEVICES
+from service.test_outsourced import AT, DOSES, PATIENTS, curator_of, release_of
 
 DECISION = {"id": "x", "user": "x", "context": AGNES}
 ONE = "/v1/policies/offers/decisions/d1-0"
@@ -70,6 +74,21 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
     ("post", "/v1/local"): ({"admin"}, "/v1/local", {"name": "x", "population": "customers", "spec": {}}),
     ("get", "/v1/local/{survey}/policy"): ({"report"}, "/v1/local/x/policy", None),
     ("post", "/v1/local/{survey}/reports"): ({"report"}, "/v1/local/x/reports", None),
+    ("post", "/v1/outsourced:preview"): ({"admin"}, "/v1/outsourced:preview", DOSES),
+    ("post", "/v1/outsourced"): ({"admin"}, "/v1/outsourced", DOSES),
+    ("get", "/v1/outsourced"): ({"admin", "read"}, "/v1/outsourced", None),
+    ("get", "/v1/outsourced/{exchange}"): ({"admin", "read", "curate", "model"}, AT, None),
+    ("delete", "/v1/outsourced/{exchange}"): ({"admin"}, AT, None),
+    ("put", "/v1/outsourced/{exchange}/release"): ({"curate"}, f"{AT}/release", {"description": {}}),
+    ("get", "/v1/outsourced/{exchange}/release"): ({"curate", "model"}, f"{AT}/release", None),
+    ("post", "/v1/outsourced/{exchange}/questions"): ({"model"}, f"{AT}/questions", {"rows": [0]}),
+    ("get", "/v1/outsourced/{exchange}/questions"): ({"model"}, f"{AT}/questions", None),
+    ("post", "/v1/outsourced/{exchange}/work"): ({"curate"}, f"{AT}/work", {"worker": "w"}),
+    ("put", "/v1/outsourced/{exchange}/questions/{row}/answer"): (
+        {"curate"},
+        f"{AT}/questions/0/answer",
+        {"answer": 0.5},
+    ),
 }
 """Route -> the scopes that may use it, a path of it, and a body."""
 
@@ -90,6 +109,80 @@ def test_each_scope_opens_its_own_routes_and_no_other(shop: Caller) -> None:
             assert reply.status_code < 500
         if scopes != set(SCOPES):
             assert nobody(method.upper(), path, body).status_code == 401, route
+
+
+def tables(service: Service) -> dict[str, list[Any]]:
+    """Everything that the store holds."""
+    with service.store.reading() as reads:
+        names = [row[0] for row in reads.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: reads.rows(f"SELECT * FROM {name}") for name in names}  # noqa: S608
+
+
+def test_an_attacker_with_any_scope_reads_and_writes_nothing_outside_it(
+    service: Service, shop: Caller, tmp_path: Path
+) -> None:
+    """With names, ids and bodies that are all right, so that nothing but the scope stands in the way."""
+    decision = shop.decide("v1").json()["id"]
+    for body in (PATIENTS, PEOPLE_OF_DEVICES):
+        assert shop.post("/v1/populations", body).status_code == 201
+    assert shop.post("/v1/outsourced", DOSES).status_code == 201
+    assert shop("PUT", f"{AT}/release", release_of(curator_of(), tmp_path / "release")).status_code == 200
+    assert shop.post(f"{AT}/questions", {"rows": [0]}).status_code == 200
+    assert shop.post("/v1/local", {**TIPS, "name": "x"}).status_code == 201
+    callers = {scope: shop.with_scopes(scope) for scope in SCOPES}
+    other = shop.post("/v1/tokens", {"label": "another's", "scopes": ["admin"]}).json()["id"]
+    before, said = tables(service), set()
+    for scope, caller in callers.items():
+        for (method, route), (scopes, path, body) in ROUTES.items():
+            if scope in scopes:
+                continue
+            reply = caller(method.upper(), path.replace("d1-0", decision).replace("/none", f"/{other}"), body)
+            assert reply.status_code == 403, (scope, method, route)
+            said.add(reply.json()["detail"])
+    assert tables(service) == before
+    assert all(one.startswith("This needs a token with the scope ") for one in said)
+
+
+def test_ids_that_are_guessed_or_belong_elsewhere_are_none(
+    service: Service, shop: Caller, tmp_path: Path
+) -> None:
+    decision = shop.decide("v1").json()["id"]
+    assert shop.post("/v1/policies", {**OFFERS, "name": "more"}).status_code == 201
+    with served(Service(tmp_path / "elsewhere")) as theirs:
+        for body, at in ((CUSTOMERS, "populations"), (OFFERS, "policies")):
+            assert theirs.post(f"/v1/{at}", body).status_code == 201
+        foreign = theirs.decide("v1").json()["id"]
+    number, _, secret = decision.partition("-")
+    guesses = [foreign, number, f"{number}-", f"d2-{secret}", decision.upper(), f"{decision}0", decision[:-1]]
+    guesses += [
+        f"{number}-{secret[:place]}{'1' if secret[place] == '0' else '0'}{secret[place + 1 :]}"
+        for place in (0, 7, 31)
+    ]
+    before, said = tables(service), set()
+    for policy, guess in [("offers", guess) for guess in guesses] + [("more", decision)]:
+        at = f"/v1/policies/{policy}/decisions/{guess}"
+        for reply in (
+            shop.reward(guess, 1, policy=policy),
+            shop.get(at),
+            shop.post(f"{at}:activate"),
+            shop.post(f"{at}:abandon"),
+        ):
+            assert reply.status_code == 404, (guess, reply.text)
+            said.add(reply.text)
+    assert len(said) == 1
+    assert tables(service) == before
+    assert shop.reward(decision, 1).json() == {"outcome": "counted"}
+
+
+def test_a_replay_by_another_token_is_another_request_and_confirms_nothing(shop: Caller) -> None:
+    """Whoever has another token, and guesses ids and contexts, is answered as for ids that nobody used."""
+    thief, body = shop.with_scopes("decide"), {"user": "agnes", "context": AGNES}
+    first = shop.decide("v1", **body).json()
+    used, unused = thief.decide("v1", **body), thief.decide("v2", **body)
+    assert (used.status_code, used.json()) == (unused.status_code, unused.json())  # agnes has had her round
+    assert used.json()["type"] == "urn:dpbandits:user-has-had-all"
+    assert thief.post("/v1/policies/offers/events/v1/activate").status_code == 404
+    assert shop.decide("v1", **body).json() == first
 
 
 def test_a_refused_token_changes_nothing(shop: Caller) -> None:

@@ -42,7 +42,7 @@ from dpbandits.state.files import found, write_folder
 from dpbandits.state.npy import from_npy, to_npy
 from dpbandits.tables.files import LARGEST_BYTES, check_size
 
-__all__ = ["PublishedRows", "as_path", "check_target"]
+__all__ = ["PublishedRows", "as_path", "check_target", "read_description"]
 
 KIND = "dpbandits.row-release"
 SCHEMA_VERSION = 1
@@ -245,28 +245,58 @@ class PublishedRows(Seen):
         if size > _LARGEST_JSON:
             raise CorruptState("release.json is too large to be one")
         with reading("a release.json", CorruptState):
-            body = json_object(path.read_text("utf-8"), "a release.json", CorruptState)
-        if body.get("kind") != KIND:
-            raise IncompatibleState("release.json does not describe a row release")
-        if body.get("schema_version") != SCHEMA_VERSION:
-            raise IncompatibleState(
-                f"the release has another schema version, this library reads {SCHEMA_VERSION}"
-            )
-        if body.get("sha256") != _digest({key: value for key, value in body.items() if key != "sha256"}):
-            raise CorruptState("release.json does not match its SHA-256: fetch the release again")
+            text = path.read_text("utf-8")
+        body = read_description(text)
         with reading("a release", CorruptState):
-            name = body["inputs"]["file"]
-            if name not in ("inputs.npy", "inputs.parquet"):
-                raise CorruptState("release.json names an unexpected file")
-            data = (folder / name).read_bytes()
-            if hashlib.sha256(data).hexdigest() != body["inputs"]["sha256"]:
+            return cls.from_files(body, (folder / _file_of(body)).read_bytes())
+
+    @classmethod
+    def from_files(cls, description: Mapping[str, Any], data: bytes) -> "PublishedRows":
+        """From what `read_description` gave, and the bytes of the file that it names.
+
+        Raises:
+            CorruptState: they are other bytes, or a field is missing or malformed.
+        """
+        with reading("a release", CorruptState):
+            stated = description["inputs"]
+            if hashlib.sha256(data).hexdigest() != stated["sha256"]:
                 raise CorruptState("the inputs do not match their SHA-256: fetch the release again")
-            inputs = from_npy(data, name="inputs") if name == "inputs.npy" else _from_parquet(data)
-            if list(inputs.shape) != body["inputs"]["shape"] or len(inputs) != body["rows"]:
+            is_npy = _file_of(description) == "inputs.npy"
+            inputs = from_npy(data, name="inputs") if is_npy else _from_parquet(data)
+            if list(inputs.shape) != stated["shape"] or len(inputs) != description["rows"]:
                 raise CorruptState("the inputs do not have the shape that release.json states")
             return cls.described(
-                body, release_id=str(body["release"]), inputs=np.asarray(inputs, dtype=np.float64)
+                description,
+                release_id=str(description["release"]),
+                inputs=np.asarray(inputs, dtype=np.float64),
             )
+
+
+def read_description(text: str) -> dict[str, Any]:
+    """What a release.json says, held against its own SHA-256.
+
+    Raises:
+        IncompatibleState: another schema version, or not a release.
+        CorruptState: no JSON, or its hash does not match.
+    """
+    with reading("a release.json", CorruptState):
+        body = json_object(text, "a release.json", CorruptState)
+    if body.get("kind") != KIND:
+        raise IncompatibleState("release.json does not describe a row release")
+    if body.get("schema_version") != SCHEMA_VERSION:
+        raise IncompatibleState(
+            f"the release has another schema version, this library reads {SCHEMA_VERSION}"
+        )
+    if body.get("sha256") != _digest({key: value for key, value in body.items() if key != "sha256"}):
+        raise CorruptState("release.json does not match its SHA-256: fetch the release again")
+    return body
+
+
+def _file_of(description: Mapping[str, Any]) -> str:
+    name = description["inputs"]["file"]
+    if name not in ("inputs.npy", "inputs.parquet"):
+        raise CorruptState("release.json names an unexpected file")
+    return str(name)
 
 
 def as_path(path: object, *, name: str = "the release directory") -> Path:

@@ -5,20 +5,15 @@ problems.
 """
 
 import asyncio
-import math
-import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Depends, FastAPI, Header, Path, Request, Response
+from fastapi import FastAPI, Header, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
-from fastapi.openapi.models import SecurityBase as SecurityModel
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
-from fastapi.security.base import SecurityBase
 from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -30,6 +25,9 @@ from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.budgets import balance_to_json, open_population
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
+from dpbandits.service.documented import Documented, responses
+from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Reader, Rewarder
+from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
@@ -58,9 +56,6 @@ _T = TypeVar("_T")
 
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
-
-TOKENS_KEPT = 1000
-"""Tokens that are remembered between requests, so that not each asks the store."""
 
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
@@ -96,89 +91,75 @@ class Lines(StreamingResponse):
     media_type = "application/x-ndjson"
 
 
-class Doorkeeper:
-    """Who sends a request, and how often they may.
-
-    Args:
-        service: whose tokens they are.
-    """
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._known: dict[str, Token] = {}
-        self._forgotten = 0
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def __repr__(self) -> str:
-        return "Doorkeeper()"
-
-    def token(self, request: Request) -> Token:
-        """The token of a request; Problem where it has none that counts, or comes too often."""
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
-        found = self._known.get(text)
-        if found is None and kind.lower() == "bearer" and text:
-            forgotten = self._forgotten
-            found = self._service.read(lambda reads: tokens.token_of(reads, self._service.keys, text))
-            if found is not None:
-                if len(self._known) >= TOKENS_KEPT:
-                    self._known = {}
-                known = self._known
-                if forgotten == self._forgotten:  # else it may have been withdrawn while it was read
-                    known[text] = found
-        if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
-            raise Problem(
-                "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
-            )
-        self._slow_down(found.id)
-        return found
-
-    def _slow_down(self, token: str) -> None:
-        rate, now = self._service.settings.requests_per_second, time.monotonic()
-        most = max(rate, 1.0)
-        left, then = self._left.get(token, (most, now))
-        left = min(most, left + (now - then) * rate)
-        if left < 1.0:
-            wait = math.ceil((1.0 - left) / rate)
-            raise Problem(
-                "too-many-requests", "This token comes too often.", headers={"Retry-After": str(max(wait, 1))}
-            )
-        self._left[token] = (left - 1.0, now)
-
-    def forget(self) -> None:
-        """Ask the store again who may; called once a token is known to be withdrawn."""
-        self._forgotten += 1
-        self._known = {}
-
-
-class Needs(SecurityBase):
-    """Dependency of a route: a token with one of these scopes.
-
-    Args:
-        scopes: any one of them is enough.
-    """
-
-    def __init__(self, *scopes: str) -> None:
-        self.scopes = scopes
-        self.model: SecurityModel = HTTPBearerModel()
-        self.scheme_name = "token"
-
-    async def __call__(self, request: Request) -> Token:
-        """The token; Problem where it lacks the scope."""
-        token: Token = request.app.state.door.token(request)
-        if token.scopes.isdisjoint(self.scopes):
-            raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(self.scopes)}.")
-        return token
-
-
 PolicyName = Annotated[str, Path(max_length=64, examples=["offers"])]
-EventId = Annotated[str, Path(max_length=200)]
-DecisionId = Annotated[str, Path(max_length=100)]
+SurveyName = Annotated[str, Path(max_length=64, examples=["tips"])]
+EventId = Annotated[str, Path(max_length=200, examples=["e-1"])]
+DecisionId = Annotated[str, Path(max_length=100, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])]
 
-Admin = Annotated[Token, Depends(Needs("admin"))]
-Reader = Annotated[Token, Depends(Needs("read", "admin"))]
-Decider = Annotated[Token, Depends(Needs("decide"))]
-Device = Annotated[Token, Depends(Needs("report"))]
-Rewarder = Annotated[Token, Depends(Needs("reward"))]
+
+_TOKEN = {
+    "id": "5f0c2a9d6b7e",
+    "token": "dpb_5f0c2a9d6b7e_shown-here-and-nowhere-else",
+    "scopes": ["decide", "reward"],
+}
+_BALANCE = {
+    "currency": "zcdp",
+    "promised": {"epsilon": "2", "delta": "0.000001"},
+    "unit": "one user: everything the user contributes to what is charged here",
+    "simulated": False,
+    "parts": [{"name": "rho", "spent": "0.017", "left": "0.052", "limit": "0.069"}],
+}
+_POPULATION = {"name": "customers", **_BALANCE}
+_PREVIEW = {
+    "fits": True,
+    "why_not": "",
+    "cost": {"epsilon": "1.0", "delta": "0.000001", "rho": "0.017", "mu": "0.18"},
+    "population": {"name": "customers", "before": _BALANCE, "after": _BALANCE},
+    "releases_after_rounds": [1250, 3000, 6500],
+    "statement": "Promise: joint differential privacy, epsilon = 1, ...",
+    "warnings": [],
+}
+_POLICY = PolicyRequest.model_config["json_schema_extra"]["examples"][0] | {  # type: ignore[index,operator]
+    "status": "active",
+    "release": 3,
+    "rounds_released": 6250,
+    "made_at": 1767225600.0,
+}
+_FUNCTION = {"format": 1, "kind": "PublishedPosterior", "guarantee": {"epsilon": 1.0}}
+_GUARANTEE = {
+    "statement": "Promise: joint differential privacy, epsilon = 1, ...",
+    "guarantee": {"epsilon": 1.0, "delta": 1e-6},
+}
+_RELEASES = {"releases": [{"version": 1, "rounds": 1000, "made_at": 1767225600.0}]}
+_DECISION = {
+    "id": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192",
+    "release": 3,
+    "fallback": False,
+    "propensity": None,
+    "arm": "call",
+    "expires_at": 1767312000.0,
+}
+_REFUSED_DECISION = (
+    "not-found",
+    "conflict",
+    "other-body",
+    "no-rounds-left",
+    "user-has-had-all",
+    "erased",
+)
+_RANKED = {
+    "eventId": "e-1",
+    "rewardActionId": "call",
+    "ranking": [{"id": "call", "probability": 0.5}, {"id": "mail", "probability": None}],
+}
+_LOCAL = {"spec": {"kind": "PartitionBanditSpec", "epsilon": 1.0}, "published": {"version": 0}}
+_EVENT = {
+    "number": 1,
+    "at": 1767225600.0,
+    "what": "token-made",
+    "subject": "token 5f0c2a9d6b7e",
+    "told": "decide reward",
+}
 
 
 def application(service: Service) -> Application:
@@ -193,7 +174,7 @@ def application(service: Service) -> Application:
             await ticking
         await asyncio.to_thread(service.close)
 
-    app = FastAPI(
+    app = Documented(
         title="dpbandits",
         version=__version__,
         summary="Private decisions over HTTP.",
@@ -201,13 +182,6 @@ def application(service: Service) -> Application:
         docs_url=None,
         redoc_url=None,
         default_response_class=Json,
-        responses={
-            "4XX": {
-                "description": "A refusal: nothing was done",
-                "content": {"application/problem+json": {}},
-            },
-            "5XX": {"description": "Nothing was recorded", "content": {"application/problem+json": {}}},
-        },
     )
     app.state.service, app.state.door = service, Doorkeeper(service)
     app.add_exception_handler(Problem, _of_problem)
@@ -221,15 +195,21 @@ def application(service: Service) -> Application:
     _routes_of_decisions(app, service)
     _routes_of_personalizer(app, service)
     _routes_of_devices(app, service)
+    add_exchanges(app, service)
     _routes_of_operators(app, service, metrics)
     add_desk(app, service, app.state.door.token)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)
-        told = status if status in _JUDGED_UNREAD or status >= 500 or "{policy}/" not in route else "answered"
+        told = status if status in _JUDGED_UNREAD or status >= 500 or not _of_people(route) else "answered"
         log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
 
     return Gate(app, service.settings, saw)
+
+
+def _of_people(route: str) -> bool:
+    """Whether the status of an answer may depend on a person."""
+    return "{policy}/" in route or "{row}/" in route
 
 
 async def _tick(service: Service) -> None:
@@ -308,7 +288,13 @@ async def _each(futures: list[Future[Any]], told: Callable[[Any], dict[str, Any]
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["populations"]
 
-    @app.post("/v1/tokens", status_code=201, tags=["tokens"], summary="Make a token")
+    @app.post(
+        "/v1/tokens",
+        status_code=201,
+        tags=["tokens"],
+        summary="Make a token",
+        responses=responses(_TOKEN, status=201),
+    )
     async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
         identity, text = await _done(
@@ -325,8 +311,16 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         )
         return {"id": identity, "token": text, "scopes": message.scopes}
 
-    @app.delete("/v1/tokens/{identity}", status_code=204, tags=["tokens"], summary="Withdraw a token")
-    async def withdraw_token(identity: Annotated[str, Path(max_length=40)], token: Admin) -> Response:
+    @app.delete(
+        "/v1/tokens/{identity}",
+        status_code=204,
+        tags=["tokens"],
+        summary="Withdraw a token",
+        responses=responses(None, "not-found", status=204),
+    )
+    async def withdraw_token(
+        identity: Annotated[str, Path(max_length=40, examples=["5f0c2a9d6b7e"])], token: Admin
+    ) -> Response:
         def withdrawing(writes: Any) -> None:
             tokens.withdraw(writes, identity, service.now())
             writes.when(kept=app.state.door.forget)
@@ -334,7 +328,13 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         await _done(service.write(withdrawing))
         return Response(status_code=204)
 
-    @app.post("/v1/populations", status_code=201, tags=tag, summary="Open a population")
+    @app.post(
+        "/v1/populations",
+        status_code=201,
+        tags=tag,
+        summary="Open a population",
+        responses=responses(_POPULATION, status=201),
+    )
     async def open_one(message: PopulationRequest, token: Admin) -> dict[str, Any]:
         """An account for people who are protected together; the same request again changes nothing."""
         privacy = _given(message.privacy)
@@ -351,7 +351,12 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         return await _done(service.write(opening))
 
-    @app.get("/v1/populations", tags=tag, summary="All populations, with what is spent and left")
+    @app.get(
+        "/v1/populations",
+        tags=tag,
+        summary="All populations, with what is spent and left",
+        responses=responses({"populations": [_POPULATION]}),
+    )
     def populations(token: Reader) -> dict[str, Any]:
         names = [
             row[0]
@@ -361,8 +366,15 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @app.get("/v1/populations/{name}", tags=tag, summary="What a population has spent and has left")
-    def population(name: Annotated[str, Path(max_length=64)], token: Reader) -> dict[str, Any]:
+    @app.get(
+        "/v1/populations/{name}",
+        tags=tag,
+        summary="What a population has spent and has left",
+        responses=responses(_POPULATION, "not-found"),
+    )
+    def population(
+        name: Annotated[str, Path(max_length=64, examples=["customers"])], token: Reader
+    ) -> dict[str, Any]:
         if service.read(lambda reads: reads.one("SELECT name FROM populations WHERE name = ?", name)) is None:
             raise Problem("not-found", "There is no population of this name.")
         return {"name": name, **balance_to_json(service.ledger.balance(name))}
@@ -371,19 +383,30 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 def _routes_of_policies(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["policies"]
 
-    @app.post("/v1/policies:preview", tags=tag, summary="What a policy would promise and cost")
+    @app.post(
+        "/v1/policies:preview",
+        tags=tag,
+        summary="What a policy would promise and cost",
+        responses=responses(_PREVIEW, "not-found"),
+    )
     def preview(message: PolicyRequest, token: Admin) -> dict[str, Any]:
         """Nothing is kept, charged or drawn."""
         return policies.preview(service.ledger, _asked(message))
 
-    @app.post("/v1/policies", status_code=201, tags=tag, summary="Begin a policy")
+    @app.post(
+        "/v1/policies",
+        status_code=201,
+        tags=tag,
+        summary="Begin a policy",
+        responses=responses(_POLICY, "not-found", "conflict", "budget-exceeded", status=201),
+    )
     async def begin(message: PolicyRequest, token: Admin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
         kept = await asyncio.to_thread(service.begin_policy, _asked(message))
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
-    @app.get("/v1/policies", tags=tag, summary="All policies")
+    @app.get("/v1/policies", tags=tag, summary="All policies", responses=responses({"policies": [_POLICY]}))
     def every(token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             names = [
@@ -394,14 +417,23 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
                 "policies": [policies.described(reads, policies.kept_policy(reads, name)) for name in names]
             }
 
-    @app.get("/v1/policies/{policy}", tags=tag, summary="One policy")
+    @app.get(
+        "/v1/policies/{policy}", tags=tag, summary="One policy", responses=responses(_POLICY, "not-found")
+    )
     def one(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
             response.headers["ETag"] = kept.etag
             return policies.described(reads, kept)
 
-    @app.patch("/v1/policies/{policy}", tags=tag, summary="Change how a policy is used")
+    @app.patch(
+        "/v1/policies/{policy}",
+        tags=tag,
+        summary="Change how a policy is used",
+        responses=responses(
+            _POLICY | {"status": "paused"}, "not-found", "conflict", "changed-meanwhile", "needs-if-match"
+        ),
+    )
     async def change(
         policy: PolicyName,
         message: ChangeRequest,
@@ -425,6 +457,9 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         "/v1/policies/{policy}/policy",
         tags=tag,
         summary="The published function: decides for anyone, anywhere",
+        responses=responses(
+            _FUNCTION, "not-found", "conflict", s304="It is the version that If-None-Match names"
+        ),
     )
     def published(
         policy: PolicyName, token: Reader, if_none_match: Annotated[str | None, Header()] = None
@@ -435,14 +470,24 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers={"ETag": etag})
         return Response(text, media_type="application/json", headers={"ETag": etag})
 
-    @app.get("/v1/policies/{policy}/guarantee", tags=tag, summary="What is promised, to be signed")
+    @app.get(
+        "/v1/policies/{policy}/guarantee",
+        tags=tag,
+        summary="What is promised, to be signed",
+        responses=responses(_GUARANTEE, "not-found", "conflict"),
+    )
     def guarantee(policy: PolicyName, token: Reader) -> Response:
         """`statement` is prose, `guarantee` the same as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
-    @app.get("/v1/policies/{policy}/releases", tags=tag, summary="What was released, and when")
+    @app.get(
+        "/v1/policies/{policy}/releases",
+        tags=tag,
+        summary="What was released, and when",
+        responses=responses(_RELEASES, "not-found"),
+    )
     def releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -467,31 +512,56 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
 def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["decisions"]
 
-    @app.post("/v1/policies/{policy}/decisions", tags=tag, summary="Decide for one person")
+    @app.post(
+        "/v1/policies/{policy}/decisions",
+        tags=tag,
+        summary="Decide for one person",
+        responses=responses(_DECISION, *_REFUSED_DECISION),
+    )
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
         return Json(await _done(service.decide(policy, token.id, _given(message))))
 
-    @app.post("/v1/policies/{policy}/decisions:batch", tags=tag, summary="Decide for several people")
+    @app.post(
+        "/v1/policies/{policy}/decisions:batch",
+        tags=tag,
+        summary="Decide for several people",
+        responses=responses({"results": [{"decision": _DECISION}]}),
+    )
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
         """Each is answered, or refused, by itself."""
         futures = [service.decide(policy, token.id, _given(one)) for one in message.decisions]
         return await _each(futures, lambda answer: {"decision": answer})
 
-    @app.get("/v1/policies/{policy}/decisions/{decision:word}", tags=tag, summary="What became of a decision")
+    @app.get(
+        "/v1/policies/{policy}/decisions/{decision:word}",
+        tags=tag,
+        summary="What became of a decision",
+        responses=responses({"status": "pending"}, "not-found"),
+    )
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = decisions.decision_status(reads, service.keys, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @app.put("/v1/policies/{policy}/decisions/{decision:word}/reward", tags=tag, summary="Tell a reward")
+    @app.put(
+        "/v1/policies/{policy}/decisions/{decision:word}/reward",
+        tags=tag,
+        summary="Tell a reward",
+        responses=responses({"outcome": "counted"}, "not-found", "conflict"),
+    )
     async def reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
         return Json({"outcome": await _done(service.reward(policy, decision, float(message.reward)))})
 
-    @app.post("/v1/policies/{policy}/rewards:batch", tags=tag, summary="Tell several rewards")
+    @app.post(
+        "/v1/policies/{policy}/rewards:batch",
+        tags=tag,
+        summary="Tell several rewards",
+        responses=responses({"results": [{"outcome": "counted"}]}),
+    )
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
         futures = [service.reward(policy, one.decision, float(one.reward)) for one in message.rewards]
         return await _each(futures, lambda outcome: {"outcome": outcome})
@@ -500,12 +570,16 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         "/v1/policies/{policy}/decisions/{decision:word}:activate",
         tags=tag,
         summary="A deferred decision was shown",
+        responses=responses({"status": "pending"}, "not-found"),
     )
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.activate(policy, decision))}
 
     @app.post(
-        "/v1/policies/{policy}/decisions/{decision:word}:abandon", tags=tag, summary="A decision was not used"
+        "/v1/policies/{policy}/decisions/{decision:word}:abandon",
+        tags=tag,
+        summary="A decision was not used",
+        responses=responses({"status": "abandoned"}, "not-found", "conflict"),
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.abandon(policy, decision))}
@@ -514,7 +588,13 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
 def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["for those who come from Personalizer"]
 
-    @app.post("/v1/policies/{policy}/rank", status_code=201, tags=tag, summary="Rank actions for one person")
+    @app.post(
+        "/v1/policies/{policy}/rank",
+        status_code=201,
+        tags=tag,
+        summary="Rank actions for one person",
+        responses=responses(_RANKED, *_REFUSED_DECISION, status=201),
+    )
     async def rank(policy: PolicyName, message: RankRequest, token: Decider) -> dict[str, Any]:
         """The policy's arms are the actions; their features are not looked at. `user` is ours, and needed."""
         excluded, event = set(message.excludedActions), message.eventId or uuid.uuid4().hex
@@ -543,7 +623,11 @@ def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
         )
 
     @app.post(
-        "/v1/policies/{policy}/events/{event}/reward", status_code=204, tags=tag, summary="Reward an event"
+        "/v1/policies/{policy}/events/{event}/reward",
+        status_code=204,
+        tags=tag,
+        summary="Reward an event",
+        responses=responses(None, "not-found", "conflict", status=204),
     )
     async def reward(policy: PolicyName, event: EventId, message: ValueRequest, token: Rewarder) -> Response:
         """By the token that asked; late and repeated rewards count nothing, and are no error."""
@@ -555,6 +639,7 @@ def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
         status_code=204,
         tags=tag,
         summary="An event was shown",
+        responses=responses(None, "not-found", status=204),
     )
     async def activate(policy: PolicyName, event: EventId, token: Decider) -> Response:
         """Of a rank with `deferActivation`."""
@@ -565,16 +650,29 @@ def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
 def _routes_of_devices(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["local"]
 
-    @app.post("/v1/local", status_code=201, tags=tag, summary="Begin a local policy")
+    @app.post(
+        "/v1/local",
+        status_code=201,
+        tags=tag,
+        summary="Begin a local policy",
+        responses=responses(
+            {"name": "tips", "population": "people"}, "not-found", "conflict", "budget-exceeded", status=201
+        ),
+    )
     async def begin(message: SurveyRequest, token: Admin) -> dict[str, Any]:
         """Its population is charged once, for one report of one person."""
         asked = message.model_dump()
         await _done(service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now())))
         return {"name": message.name, "population": message.population}
 
-    @app.get("/v1/local/{survey}/policy", tags=tag, summary="What devices decide by: public")
+    @app.get(
+        "/v1/local/{survey}/policy",
+        tags=tag,
+        summary="What devices decide by: public",
+        responses=responses(_LOCAL, "not-found", s304="It is the version that If-None-Match names"),
+    )
     def policy(
-        survey: PolicyName, token: Device, if_none_match: Annotated[str | None, Header()] = None
+        survey: SurveyName, token: Device, if_none_match: Annotated[str | None, Header()] = None
     ) -> Response:
         """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
         service.refuse_in_a_copy()  # a device's answer to it would be lost
@@ -587,14 +685,20 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         "/v1/local/{survey}/reports",
         tags=tag,
         summary="Send reports",
+        responses=responses({"accepted": 2, "not_counted": 0}, "not-found"),
         openapi_extra={
             "requestBody": {
                 "required": True,
-                "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+                "content": {
+                    "application/octet-stream": {
+                        "schema": {"type": "string", "format": "binary"},
+                        "example": "\u0003\u0000abc",
+                    }
+                },
             }
         },
     )
-    async def reports(survey: PolicyName, request: Request, token: Device) -> dict[str, Any]:
+    async def reports(survey: SurveyName, request: Request, token: Device) -> dict[str, Any]:
         """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
         service.refuse_in_a_copy()
         body = await request.body()
@@ -609,12 +713,18 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         tags=tag,
         summary="Traffic, releases and budgets, for Prometheus",
         response_class=PlainTextResponse,
+        responses=responses('dpbandits_releases{policy="offers"} 3.0\n', media="text/plain"),
     )
     def measured(token: Reader) -> Response:
         """From an allow-list: nothing by arm, by reward or by status."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get("/v1/events", tags=tag, summary="What an operator should know, the latest first")
+    @app.get(
+        "/v1/events",
+        tags=tag,
+        summary="What an operator should know, the latest first",
+        responses=responses({"events": [_EVENT]}),
+    )
     def events(token: Admin) -> dict[str, Any]:
         rows = service.read(
             lambda reads: reads.rows(
@@ -628,6 +738,7 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         "/v1/policies/{policy}/raw",
         tags=tag,
         summary="Raw decisions and rewards: not a private release",
+        responses=responses(f'{{"warning": "{WARNING}"}}\n', "not-found", media="application/x-ndjson"),
         response_class=Lines,
     )
     def raw(policy: PolicyName, token: Admin) -> Response:
@@ -640,7 +751,12 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
 
         return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
 
-    @app.get("/v1/health", tags=tag, summary="Whether it answers")
+    @app.get(
+        "/v1/health",
+        tags=tag,
+        summary="Whether it answers",
+        responses=responses({"status": "up"}, needs_token=False),
+    )
     def health() -> dict[str, Any]:
         """Needs no token, and says nothing else."""
         return {"status": "up"}

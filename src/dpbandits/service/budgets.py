@@ -8,12 +8,22 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpbandits.errors import ProtocolError
+from dpbandits.errors import DPBanditsError, InvalidParameter, ProtocolError
 from dpbandits.policy.accounts import open_account
 from dpbandits.privacy import definitions
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Writes
 from dpbandits.state.ledger import Balance, Cost, Entries, Ledger, Terms, Witness
 
-__all__ = ["OwnLedger", "balance_to_json", "open_population", "promise_of"]
+__all__ = [
+    "OwnLedger",
+    "balance_to_json",
+    "charge_for",
+    "open_population",
+    "previewed",
+    "promise_of",
+    "standing",
+]
 
 
 class OwnLedger(Ledger):
@@ -74,6 +84,53 @@ def open_population(ledger: Ledger, name: str, *, privacy: Mapping[str, Any], cu
         InvalidParameter: no such account can be, or it exists with other terms.
     """
     open_account(ledger, name, privacy=promise_of(privacy), currency=currency)
+
+
+def charge_for(
+    writes: Writes, ledger: Ledger, population: str, *, table: str, identity: str, charge_id: str, cost: Cost
+) -> None:
+    """Let a population pay for a row of a table that is committed; it is removed where the account cannot.
+
+    Under the row's own id: whatever interrupts, the same request again pays once.
+
+    Raises:
+        BudgetExceeded, InvalidParameter, StateError: it has not paid.
+    """
+    try:
+        ledger.charge(population, charge_id=charge_id, cost=cost)
+    except DPBanditsError:
+        if ledger.charged(population, charge_id) is None:
+            writes.run(f"DELETE FROM {table} WHERE id = ?", identity)  # noqa: S608 - a name of ours
+            writes.keep()
+        raise
+
+
+def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
+    """What a charge would leave of an account, as JSON; nothing is charged.
+
+    Raises:
+        Problem: there is no such population.
+    """
+    before = standing(ledger, population)
+    try:
+        after, why = balance_to_json(ledger.after(population, cost=cost)), ""
+    except DPBanditsError as error:
+        after, why = None, str(error)
+    parts = {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho, "mu": cost.mu}
+    return {
+        "fits": after is not None,
+        "why_not": why,
+        "cost": {name: None if value is None else str(value) for name, value in parts.items()},
+        "population": {"name": population, "before": before, "after": after},
+    }
+
+
+def standing(ledger: Ledger, population: str) -> dict[str, Any]:
+    """What a population has spent and has left, as JSON; Problem where there is none of this name."""
+    try:
+        return balance_to_json(ledger.balance(population))
+    except InvalidParameter:
+        raise Problem("not-found", "There is no population of this name: open it first.") from None
 
 
 def balance_to_json(balance: Balance) -> dict[str, Any]:

@@ -6,19 +6,26 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "MEMBERS",
+    "AnswerRequest",
+    "AnswersRequest",
     "ChangeRequest",
     "DecisionRequest",
     "DecisionsRequest",
+    "ExchangeRequest",
     "PolicyRequest",
     "PopulationRequest",
     "PromiseRequest",
+    "QuestionsRequest",
     "RankRequest",
+    "ReleaseRequest",
     "RewardRequest",
     "RewardsRequest",
+    "RowPromiseRequest",
     "SettingsRequest",
     "SurveyRequest",
     "TokenRequest",
     "ValueRequest",
+    "WorkRequest",
 ]
 
 Name = Annotated[
@@ -27,6 +34,35 @@ Name = Annotated[
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
+
+
+_SURVEY: dict[str, Any] = {
+    "name": "tips",
+    "population": "people",
+    "spec": {
+        "kind": "PartitionBanditSpec",
+        "format": 1,
+        "epsilon": 1.0,
+        "mechanism": "auto",
+        "policy": "questions",
+        "domain": {"type": "Box", "low": [0.0], "high": [1.0]},
+        "contexts": {
+            "type": "Schema",
+            "columns": [{"name": "age", "type": "Range", "low": 18.0, "high": 90.0, "clip": False}],
+        },
+        "arms": "server",
+        "labels": ["mail", "call"],
+        "n_arms": 2,
+        "n_users": None,
+        "max_leaves": 1024,
+        "reports_per_version": 100,
+        "reward_range": [0.0, 1.0],
+        "window": 8,
+        "tie": "first",
+        "seed": 0,
+        "constants": {},
+    },
+}
 
 
 class _Strict(BaseModel):
@@ -41,6 +77,7 @@ class PromiseRequest(_Strict):
     delta: Number | None = None
     rounds_per_user: Whole | None = None
     distance: Number | None = None
+    rows_per_user: Whole | None = None
 
 
 class PopulationRequest(_Strict):
@@ -125,12 +162,104 @@ class SurveyRequest(_Strict):
     population: Name
     spec: dict[str, Any]
 
+    model_config = ConfigDict(json_schema_extra={"examples": [_SURVEY]})
+
+
+class RowPromiseRequest(_Strict):
+    """A promise for where one row lies, as `RowDP(epsilon=1, distance=1)`."""
+
+    epsilon: Number
+    delta: Number | None = None
+    distance: Number
+    rows_per_user: Whole | None = None
+
+
+class AnswersRequest(_Strict):
+    """Noise on answers, as `AnswerLaplace(epsilon=1, distance=0.5, low=0, high=1)`."""
+
+    epsilon: Number
+    distance: Number
+    low: Number
+    high: Number
+
+
+class ExchangeRequest(_Strict):
+    """An outsourced table: what its release and all answers will promise; without `answers` these are exact,
+    and no promise covers them. `cap`: rows that are answered at most.
+    """
+
+    name: Name
+    population: Name
+    privacy: RowPromiseRequest
+    answers: AnswersRequest | None = None
+    cap: Whole
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "doses",
+                    "population": "patients",
+                    "privacy": {"epsilon": 1, "distance": 1},
+                    "answers": {"epsilon": 1, "distance": 0.5, "low": 0, "high": 1},
+                    "cap": 4,
+                }
+            ]
+        },
+    )
+
+
+class ReleaseRequest(_Strict):
+    """What `PublishedRows.save` wrote: release.json, and inputs.npy in Base64 or its address."""
+
+    description: dict[str, Any]
+    inputs: str | None = None
+    at: Annotated[str, Field(max_length=500, pattern="^https://[!-~]+$")] | None = None
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "description": {"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4},
+                    "inputs": "k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u",
+                }
+            ]
+        },
+    )
+
+
+class QuestionsRequest(_Strict):
+    """Numbers of rows of the release."""
+
+    rows: Annotated[list[Annotated[int, Field(ge=0, le=1 << 48)]], Field(min_length=1, max_length=1000)]
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rows": [2, 0]}]})
+
+
+class WorkRequest(_Strict):
+    """Which of the curator's workers asks, and for how many rows at most."""
+
+    worker: Annotated[str, Field(min_length=1, max_length=200)]
+    most: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"worker": "ward-1", "most": 10}]})
+
+
+class AnswerRequest(_Strict):
+    """A row's answer; null where there is none, which only exact answers may be."""
+
+    answer: Number | None
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"answer": 0.75}]})
+
 
 class ChangeRequest(_Strict):
     """What of a policy can be changed."""
 
     status: Literal["active", "paused", "retired"] | None = None
     settings: SettingsRequest | None = None
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}]})
 
 
 class DecisionRequest(_Strict):
@@ -156,6 +285,14 @@ class DecisionsRequest(_Strict):
 
     decisions: Annotated[list[DecisionRequest], Field(min_length=1, max_length=1000)]
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"decisions": [{"id": "visit-2", "user": "u-18", "context": {"age": 61, "region": "south"}}]}
+            ]
+        },
+    )
+
 
 class _Action(BaseModel):
     id: Annotated[str, Field(max_length=500)]
@@ -164,7 +301,19 @@ class _Action(BaseModel):
 class RankRequest(BaseModel):
     """In the shape of Personalizer's rank, and the user whose round it is."""
 
-    model_config = ConfigDict(hide_input_in_errors=True)
+    model_config = ConfigDict(
+        hide_input_in_errors=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "contextFeatures": [{"age": 44}, {"region": "west"}],
+                    "actions": [{"id": "mail"}, {"id": "call"}],
+                    "eventId": "e-1",
+                    "user": "u-19",
+                }
+            ]
+        },
+    )
 
     contextFeatures: Annotated[list[dict[str, Any]], Field(max_length=100)] = []  # noqa: N815
     actions: Annotated[list[_Action], Field(min_length=1, max_length=10_000)]
@@ -178,6 +327,8 @@ class ValueRequest(_Strict):
     """In the shape of Personalizer's reward."""
 
     value: Number
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"value": 1}]})
 
 
 class RewardRequest(_Strict):
@@ -198,14 +349,20 @@ class RewardsRequest(_Strict):
 
     rewards: Annotated[list[_Told], Field(min_length=1, max_length=1000)]
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"rewards": [{"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "reward": 1}]}]
+        },
+    )
+
 
 class TokenRequest(_Strict):
     """A token with these scopes."""
 
     label: Annotated[str, Field(max_length=100)]
     scopes: Annotated[
-        list[Literal["admin", "decide", "reward", "report", "read"]],
-        Field(min_length=1, max_length=5),
+        list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
+        Field(min_length=1, max_length=7),
     ]
     seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
 

@@ -20,7 +20,7 @@ from dpbandits.errors import DPBanditsError, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy.definitions import JointDP
-from dpbandits.service.budgets import balance_to_json, promise_of
+from dpbandits.service.budgets import previewed, promise_of, standing
 from dpbandits.service.engines import Engines
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
@@ -147,40 +147,12 @@ def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
     _checked_settings(asked.get("settings") or {}, body)
     policy, said = _built(body, None, population)
     guarantee = policy.guarantee
-    cost = cost_of_guarantee(guarantee)
-    before = _balance(ledger, population)
-    try:
-        after, fits, why = ledger.after(population, cost=cost), True, ""
-    except DPBanditsError as error:
-        after, fits, why = None, False, str(error)
     return {
-        "fits": fits,
-        "why_not": why,
-        "cost": {
-            name: None if value is None else str(value)
-            for name, value in (
-                ("epsilon", cost.epsilon),
-                ("delta", cost.delta),
-                ("rho", cost.rho),
-                ("mu", cost.mu),
-            )
-        },
-        "population": {
-            "name": population,
-            "before": before,
-            "after": None if after is None else balance_to_json(after),
-        },
+        **previewed(ledger, population, cost_of_guarantee(guarantee)),
         "releases_after_rounds": list(policy.batch_boundaries),
         "statement": guarantee.explain(),
         "warnings": said,
     }
-
-
-def _balance(ledger: Ledger, population: str) -> dict[str, Any]:
-    try:
-        return balance_to_json(ledger.balance(population))
-    except InvalidParameter:
-        raise Problem("not-found", "There is no population of this name: open it first.") from None
 
 
 def check_open(reads: Reads, population: str) -> None:
@@ -198,7 +170,7 @@ def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
     Raises:
         InvalidParameter, Problem: it cannot be, or there is no such population.
     """
-    _balance(ledger, asked["population"])
+    standing(ledger, asked["population"])
     return _built(asked, ledger, asked["population"])[0]
 
 

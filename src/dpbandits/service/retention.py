@@ -3,7 +3,7 @@
 Contexts are kept nowhere but in a policy's log of rounds, encoded, until the release of their block; a
 block's rounds are forgotten with it. A decision keeps its arm, its propensity and its reward, as the answer
 to a repeated id and for whoever evaluates elsewhere, and no longer than the retention time. What stays of it
-is that its id was used.
+is that its id was used. So it is with a curator's answers.
 """
 
 import json
@@ -24,7 +24,11 @@ ERASED_TOGETHER = 500
 
 
 def erase(writes: Writes, *, before: float) -> int:
-    """Erase decisions that were asked before a time, some at a time; how many there were."""
+    """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions."""
+    writes.run(
+        "UPDATE questions SET status = 'erased', answer = NULL WHERE answer IS NOT NULL AND answered_at < ?",
+        before,
+    )
     row = writes.one("SELECT value FROM facts WHERE name = 'erased'")
     done = 0 if row is None else int(row[0])
     rows = writes.rows(

@@ -16,6 +16,8 @@ both pass `tests/service/test_stores.py`.
 | `decisions` | an answer: keyed digests of who asked what, the arm, what became of it | arms, rewards |
 | `releases` | a release of a policy, and the function that was published then | - |
 | `surveys` | a local policy: its population and its spec | - |
+| `exchanges` | an outsourced table: its population, its promise, what the curator published | - |
+| `questions` | a row that the modeler asked for, and the curator's answer | answers |
 | `events` | what an operator should know: alarms, tokens made, policies begun | - |
 
 A store that several processes share keeps what lies in a folder's files otherwise, too; elsewhere these are
@@ -107,6 +109,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (account, charge_id))""",
         """CREATE TABLE lineages (
             lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)""",
+    ),
+    (
+        """CREATE TABLE exchanges (
+            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
+            NULL, status TEXT NOT NULL, description TEXT, inputs BLOB, at TEXT, made_at REAL NOT NULL)""",
+        """CREATE TABLE questions (
+            exchange TEXT NOT NULL, number INTEGER NOT NULL, place INTEGER NOT NULL, worker BLOB,
+            status TEXT NOT NULL, answer REAL, answered_at REAL, PRIMARY KEY (exchange, number))""",
+        "CREATE INDEX questions_answered ON questions (answered_at) WHERE answer IS NOT NULL",
     ),
 )
 """Statements that bring a store from each version to the next; the first makes an empty one version 1."""

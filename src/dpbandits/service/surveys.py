@@ -12,9 +12,10 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from dpbandits.errors import DPBanditsError, StateError
+from dpbandits.errors import StateError
 from dpbandits.local import DurableServer, Spec
 from dpbandits.policy.accounts import cost_of_guarantee
+from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Store, Writes
@@ -80,15 +81,16 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         check_open(writes, population)
         ledger.after(population, cost=cost)
         writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
-        writes.keep()  # the charge is under its id: whatever interrupts, the same request pays once
-    try:
-        ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
-    except DPBanditsError:
-        if ledger.charged(population, f"local:{identity}") is not None:
-            raise  # it was paid for: it stays
-        writes.run("DELETE FROM surveys WHERE id = ?", identity)
         writes.keep()
-        raise
+    charge_for(
+        writes,
+        ledger,
+        population,
+        table="surveys",
+        identity=identity,
+        charge_id=f"local:{identity}",
+        cost=cost,
+    )
 
 
 class Surveys:

@@ -6,6 +6,8 @@
 | `decide` | ask for decisions, activate and abandon them |
 | `reward` | tell rewards of decisions whose ids it was given |
 | `report` | fetch a local policy and send reports |
+| `curate` | upload a release of an outsourced table, fetch what was asked, answer it |
+| `model` | fetch a release, ask for rows, read their answers |
 | `read` | read what is public or released: policies, guarantees, releases, budgets |
 
 No scope holds another: a token has those that it was made with.
@@ -21,7 +23,7 @@ from dpbandits.service.store import Reads, Writes, note_event
 
 __all__ = ["SCOPES", "Token", "make_token", "token_of", "withdraw"]
 
-SCOPES = ("admin", "decide", "reward", "report", "read")
+SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
 
 _SECRET_BYTES = 32
 _LONGEST = 200

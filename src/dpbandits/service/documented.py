@@ -1,0 +1,74 @@
+"""What the OpenAPI document says of answers: an example of each, and every status that a route may give."""
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from dpbandits.service.problems import PROBLEM_TYPES, Problem
+
+__all__ = ["Documented", "responses"]
+
+_READ_WHOLE = ("malformed", "slow", "too-large")
+"""What may come of any request, before it is looked at."""
+
+_KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "not-recorded", "read-only")
+"""What may come of any request that needs a token."""
+
+_PROBLEM = {
+    "type": "object",
+    "title": "Problem",
+    "description": "RFC 9457: fixed words and public numbers; nothing of what was sent.",
+    "required": ["type", "title", "status"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"urn:dpbandits:{slug}" for slug in PROBLEM_TYPES]},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "id": {"type": "string"},
+    },
+}
+
+
+class Documented(FastAPI):
+    """The application, whose document says what a problem is."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document."""
+        found = super().openapi()
+        found.setdefault("components", {}).setdefault("schemas", {})["Problem"] = _PROBLEM
+        return found
+
+
+def responses(
+    example: Any,
+    *problems: str,
+    status: int = 200,
+    media: str = "application/json",
+    needs_token: bool = True,
+    **others: str,
+) -> dict[int | str, dict[str, Any]]:
+    """What a route answers, for its `responses`.
+
+    Args:
+        example: of its answer; None where that has no body.
+        problems: slugs of what else may come of it, beside what may come of any request.
+        status: of its answer.
+        media: of its answer.
+        needs_token: whether it does.
+        others: further statuses, as `s304`, and what they say.
+    """
+    said: dict[str, Any] = {"description": "Done"}
+    if example is not None:
+        said["content"] = {media: {"example": example}}
+    found: dict[int | str, dict[str, Any]] = {status: said}
+    found |= {int(name[1:]): {"description": text} for name, text in others.items()}
+    slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
+    for code in sorted({PROBLEM_TYPES[slug][0] for slug in slugs}):
+        ours = [slug for slug in slugs if PROBLEM_TYPES[slug][0] == code]
+        shown = {slug: {"value": Problem(slug).to_json()} for slug in ours}
+        content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": shown}
+        found[code] = {
+            "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[slug][1] for slug in ours)),
+            "content": {"application/problem+json": content},
+        }
+    return found

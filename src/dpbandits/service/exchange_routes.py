@@ -1,0 +1,216 @@
+"""Routes of outsourced tables: what a curator and a modeler say to each other; see `exchanges`."""
+
+import asyncio
+from concurrent.futures import Future
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, FastAPI, Path, Response
+
+from dpbandits.service import exchanges
+from dpbandits.service.core import Service
+from dpbandits.service.documented import responses
+from dpbandits.service.door import Admin, Curator, Modeler, Needs, Reader
+from dpbandits.service.messages import (
+    AnswerRequest,
+    ExchangeRequest,
+    QuestionsRequest,
+    ReleaseRequest,
+    WorkRequest,
+)
+from dpbandits.service.tokens import Token
+
+__all__ = ["add_exchanges"]
+
+_T = TypeVar("_T")
+
+_Name = Annotated[str, Path(max_length=64, examples=["doses"])]
+_Row = Annotated[int, Path(ge=0, le=1 << 48, examples=[2])]
+_Party = Annotated[Token, Depends(Needs("curate", "model"))]
+_Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
+
+_BALANCE = {
+    "currency": "bare",
+    "promised": {"epsilon": "3", "delta": "0"},
+    "unit": "one row of the table, up to a move of 1 after public scaling",
+    "simulated": False,
+    "parts": [
+        {"name": "epsilon", "spent": "0", "left": "3", "limit": "3"},
+        {"name": "delta", "spent": "0", "left": "0", "limit": "0"},
+    ],
+}
+_PREVIEW = {
+    "fits": True,
+    "why_not": "",
+    "cost": {"epsilon": "2.0", "delta": "0", "rho": None, "mu": None},
+    "population": {"name": "patients", "before": _BALANCE, "after": _BALANCE},
+}
+_EXCHANGE = {
+    "name": "doses",
+    "population": "patients",
+    "status": "open",
+    "privacy": {"epsilon": 1.0, "distance": 1.0},
+    "answers": {"epsilon": 1.0, "distance": 0.5, "low": 0.0, "high": 1.0},
+    "cap": 4,
+    "made_at": 1767225600.0,
+    "rows": 4,
+    "release": "2b9d9856013147ecbd34d8bfdc16d3af",
+    "statement": "Promise: row-level differential privacy, epsilon = 2, ...",
+}
+_RELEASE = {
+    "description": {"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4},
+    "inputs": "k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u",
+    "at": None,
+}
+_QUESTIONS = {
+    "questions": [
+        {"row": 2, "status": "answered", "answer": 0.75},
+        {"row": 0, "status": "open", "answer": None},
+    ]
+}
+
+
+async def _done(future: Future[_T]) -> _T:
+    return await asyncio.wrap_future(future)
+
+
+def add_exchanges(app: FastAPI, service: Service) -> None:
+    """The routes."""
+    tag: list[Any] = ["outsourced"]
+
+    @app.post(
+        "/v1/outsourced:preview",
+        tags=tag,
+        summary="What an exchange would cost",
+        responses=responses(_PREVIEW, "not-found"),
+    )
+    def preview(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
+        """Nothing is kept or charged."""
+        return exchanges.preview_exchange(service.ledger, _asked(message))
+
+    @app.post(
+        "/v1/outsourced",
+        status_code=201,
+        tags=tag,
+        summary="Begin an exchange",
+        responses=responses(
+            _EXCHANGE | {"status": "awaited", "rows": None, "release": None, "statement": None},
+            "not-found",
+            "conflict",
+            "budget-exceeded",
+            status=201,
+        ),
+    )
+    async def begin(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
+        """Its population pays for the release and all answers, before the curator draws anything."""
+        asked = _asked(message)
+        return await _done(
+            service.write(
+                lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
+            )
+        )
+
+    @app.get(
+        "/v1/outsourced",
+        tags=tag,
+        summary="All exchanges",
+        responses=responses({"exchanges": [_EXCHANGE]}),
+    )
+    def every(token: Reader) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            names = exchanges.exchange_names(reads)
+            return {"exchanges": [exchanges.described_exchange(reads, name) for name in names]}
+
+    @app.get(
+        "/v1/outsourced/{exchange}",
+        tags=tag,
+        summary="One exchange, and the statement of its release",
+        responses=responses(_EXCHANGE, "not-found"),
+    )
+    def one(exchange: _Name, token: _Anybody) -> dict[str, Any]:
+        return service.read(partial(exchanges.described_exchange, name=exchange))
+
+    @app.delete(
+        "/v1/outsourced/{exchange}",
+        status_code=204,
+        tags=tag,
+        summary="Erase an exchange's release and answers",
+        responses=responses(None, "not-found", status=204),
+    )
+    async def end(exchange: _Name, token: Admin) -> Response:
+        """For good; what was paid stays paid, and whoever has fetched it has it."""
+        await _done(service.write(partial(exchanges.end_exchange, name=exchange)))
+        return Response(status_code=204)
+
+    @app.put(
+        "/v1/outsourced/{exchange}/release",
+        tags=tag,
+        summary="Upload the curator's release, or say where it lies",
+        responses=responses(_EXCHANGE, "not-found", "conflict"),
+    )
+    async def upload(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
+        """Refused where it promises anything else than was paid for; the same again changes nothing."""
+        given = message.model_dump()
+        return await _done(service.write(lambda writes: exchanges.upload(writes, exchange, **given)))
+
+    @app.get(
+        "/v1/outsourced/{exchange}/release",
+        tags=tag,
+        summary="The release",
+        responses=responses(_RELEASE, "not-found", "conflict"),
+    )
+    def release(exchange: _Name, token: _Party) -> dict[str, Any]:
+        """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
+        return service.read(partial(exchanges.fetched, name=exchange))
+
+    @app.post(
+        "/v1/outsourced/{exchange}/questions",
+        tags=tag,
+        summary="Ask for rows",
+        responses=responses(_QUESTIONS, "not-found", "conflict", "no-rounds-left"),
+    )
+    async def ask(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
+        """All of them or none; a row that was asked for before is the same question, with its answer."""
+        return await _done(service.write(lambda writes: exchanges.ask(writes, exchange, message.rows)))
+
+    @app.get(
+        "/v1/outsourced/{exchange}/questions",
+        tags=tag,
+        summary="What was asked, in that order, and answered",
+        responses=responses(_QUESTIONS, "not-found", "conflict"),
+    )
+    def asked(exchange: _Name, token: Modeler) -> dict[str, Any]:
+        """A modeler that starts again takes up its work from this."""
+        return service.read(partial(exchanges.questions, name=exchange))
+
+    @app.post(
+        "/v1/outsourced/{exchange}/work",
+        tags=tag,
+        summary="Rows for one of the curator's workers to answer",
+        responses=responses({"rows": [2, 0]}, "not-found", "conflict"),
+    )
+    async def work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
+        """A worker that comes back gets its own open rows first, then those that no worker has."""
+        given = message.model_dump()
+        return await _done(
+            service.write(lambda writes: exchanges.open_work(writes, service.keys, exchange, **given))
+        )
+
+    @app.put(
+        "/v1/outsourced/{exchange}/questions/{row}/answer",
+        tags=tag,
+        summary="Answer a row",
+        responses=responses({"row": 2, "status": "answered"}, "not-found", "conflict", "erased"),
+    )
+    async def tell(exchange: _Name, row: _Row, message: AnswerRequest, token: Curator) -> dict[str, Any]:
+        """Once; the same answer again changes nothing."""
+        value = None if message.answer is None else float(message.answer)
+        return await _done(
+            service.write(lambda writes: exchanges.answer(writes, exchange, row, value, service.now()))
+        )
+
+
+def _asked(message: ExchangeRequest) -> dict[str, Any]:
+    """The request as it is kept: what was left out is left out of the promise."""
+    found = message.model_dump(exclude_none=True)
+    return {"answers": None, **found}

@@ -1,0 +1,398 @@
+"""Exchanges: what a curator and a modeler, who are strangers, say to each other about one released table.
+
+The table never comes here. Its curator draws the release where the table is, with `outsourced.Curator`, and
+uploads it, or says where it lies; the modeler fetches it and asks for rows; the curator's workers fetch what
+was asked and bring answers. Who asks again gets what is open already, in Vizier's manner: a row is one
+question however often it is asked, and a worker that comes back gets its own open rows first.
+
+| status | of an exchange |
+|---|---|
+| `beginning` | its population has not paid yet: it is shown to nobody, and the same request goes on |
+| `awaited` | paid for; the curator may draw and upload |
+| `open` | the release is here; rows are asked for and answered |
+| `ended` | release and answers were erased; its name stays taken, and what was paid stays paid |
+
+| status | of a question |
+|---|---|
+| `open` | asked; the curator has yet to answer |
+| `answered` | each row once, and never otherwise |
+| `none` | no answer was given; only where answers are exact, and for whatever reason |
+| `erased` | it was answered, and the answer erased after the retention time |
+
+*Budget.* The population pays for the positions and for all answers before the curator draws: the promise is
+named at the beginning. A release that says that it promises anything else, or less, is refused. What a
+release says of itself is the curator's word: nothing here can see what noise was drawn.
+
+*What the modeler learns.* What it is told rests on public numbers (the release's rows, the cap), on what it
+asked itself, and on the answers. Where answers are noised, a failed evaluation must be answered as
+`outsourced.Curator` does, as the middle of the bounds with noise; that there was none is refused here.
+"""
+
+import base64
+import json
+import math
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
+from dpbandits.outsourced import AnswerLaplace, PublishedRows
+from dpbandits.outsourced.publish import read_description
+from dpbandits.policy.accounts import cost_of
+from dpbandits.privacy.definitions import RowDP
+from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.service.budgets import charge_for, previewed, promise_of
+from dpbandits.service.keys import Keys, canonical
+from dpbandits.service.policies import check_open
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads, Writes
+from dpbandits.state.ledger import Cost, Ledger
+
+__all__ = [
+    "answer",
+    "ask",
+    "begin_exchange",
+    "described_exchange",
+    "end_exchange",
+    "exchange_names",
+    "fetched",
+    "open_work",
+    "preview_exchange",
+    "questions",
+    "upload",
+]
+
+
+class _Exchange(NamedTuple):
+    """A row of the table."""
+
+    id: str
+    name: str
+    population: str
+    asked: dict[str, Any]
+    status: str
+    description: dict[str, Any]
+    inputs: bytes | None
+    at: str | None
+    made_at: float
+
+    @property
+    def noised(self) -> bool:
+        """Whether answers are noised, and so covered by the promise."""
+        return self.asked["answers"] is not None
+
+    @property
+    def rows(self) -> int:
+        """Of the release: public."""
+        return int(self.description["rows"])
+
+
+def _exchange(reads: Reads, name: str) -> _Exchange:
+    row = reads.one(
+        "SELECT id, name, population, asked, status, description, inputs, at, made_at FROM exchanges "
+        "WHERE name = ? AND status <> 'beginning'",
+        name,
+    )
+    if row is None:
+        raise Problem("not-found", "There is no exchange of this name.")
+    described = {} if row[5] is None else json.loads(row[5])
+    inputs = None if row[6] is None else bytes(row[6])
+    return _Exchange(row[0], row[1], row[2], json.loads(row[3]), row[4], described, inputs, row[7], row[8])
+
+
+def _opened(reads: Reads, name: str) -> _Exchange:
+    """An exchange whose release is here."""
+    found = _exchange(reads, name)
+    if found.status != "open":
+        said = "awaits its release" if found.status == "awaited" else "has ended, and was erased"
+        raise Problem("conflict", f"The exchange {said}.")
+    return found
+
+
+# -- what it costs --------------------------------------------------------------------------------------
+
+
+def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
+    """What is promised, the noise on answers, and what both cost: they add up, as the curator's own do.
+
+    Raises:
+        InvalidParameter: it is none.
+    """
+    privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
+    if not isinstance(privacy, RowDP):
+        raise InvalidParameter("privacy: an outsourced table promises RowDP")
+    noise = None if asked["answers"] is None else AnswerLaplace(**asked["answers"])
+    cost = cost_of(None, privacy=privacy)
+    if noise is not None:
+        epsilon = Decimal(repr(privacy.epsilon)) + privacy.rows_per_user * Decimal(repr(noise.epsilon))
+        cost = replace(cost, epsilon=epsilon)
+    return privacy, noise, cost
+
+
+def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
+    """What an exchange would cost its population, and leave it; nothing is kept.
+
+    Raises:
+        InvalidParameter, Problem: it cannot be, or there is no such population.
+    """
+    return previewed(ledger, asked["population"], _terms(asked)[2])
+
+
+def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> dict[str, Any]:
+    """Begin an exchange, whose population pays for all of it now; the same request changes nothing.
+
+    Raises:
+        BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
+    """
+    _, _, cost = _terms(asked)
+    name, population = asked["name"], asked["population"]
+    text = canonical({key: asked[key] for key in ("privacy", "answers", "cap")})
+    row = writes.one("SELECT id, population, asked, status FROM exchanges WHERE name = ?", name)
+    if row is not None and (row[1], row[2]) != (population, text):
+        raise Problem("conflict", "There is another exchange of this name: choose another name.")
+    if row is None or row[3] == "beginning":
+        check_open(writes, population)
+        identity = uuid.uuid4().hex if row is None else str(row[0])
+        if row is None:
+            ledger.after(population, cost=cost)
+            writes.run(
+                "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'beginning', NULL, NULL, NULL, ?)",
+                identity,
+                name,
+                population,
+                text,
+                now,
+            )
+            writes.keep()
+        charge_id = f"outsourced:{identity}"
+        charge_for(
+            writes, ledger, population, table="exchanges", identity=identity, charge_id=charge_id, cost=cost
+        )
+        writes.run("UPDATE exchanges SET status = 'awaited' WHERE id = ?", identity)
+    return described_exchange(writes, name)
+
+
+# -- the release ----------------------------------------------------------------------------------------
+
+
+def upload(
+    writes: Writes, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
+) -> dict[str, Any]:
+    """Take a curator's release, or where it lies; the same one again changes nothing.
+
+    Args:
+        writes: the transaction.
+        name: of the exchange.
+        description: what its release.json holds.
+        inputs: its inputs.npy, in Base64; None where they lie elsewhere.
+        at: the address where they lie then; nothing is fetched from there.
+
+    Raises:
+        Problem: it is no release, or promises something else than was paid for, or there is another.
+    """
+    found = _exchange(writes, name)
+    check_open(writes, found.population)
+    text = canonical(description)
+    if found.status == "ended":
+        raise Problem("conflict", "The exchange has ended, and was erased.")
+    if (inputs is None) == (at is None):
+        raise Problem("invalid", "Send the inputs, or the address where they lie: one of the two.")
+    data = None if inputs is None else _decoded(inputs)
+    _check_release(found, description, data)
+    if found.status == "open":
+        if (canonical(found.description), found.inputs, found.at) != (text, data, at):
+            raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
+        return described_exchange(writes, name)
+    writes.run(
+        "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?",
+        text,
+        data,
+        at,
+        found.id,
+    )
+    return described_exchange(writes, name)
+
+
+def _decoded(inputs: str) -> bytes:
+    try:
+        return base64.b64decode(inputs, validate=True)
+    except ValueError:
+        raise Problem("invalid", "inputs: expected Base64 of inputs.npy.") from None
+
+
+def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes | None) -> None:
+    """Problem unless it is a release on the terms that were paid for."""
+    try:
+        with reading("a release", CorruptState):
+            body = read_description(json.dumps(description))
+            if data is not None:
+                PublishedRows.from_files(body, data)
+            guarantee = Guarantee.from_json(json.dumps(body["guarantee"]))
+            rows, cap, answers = body["rows"], body["cap"], body["answers"]
+            noise = None if answers == {"type": "public"} else AnswerLaplace.from_config(answers)
+    except (CorruptState, IncompatibleState, InvalidParameter) as error:
+        raise Problem("invalid", f"The release cannot be taken: {error}") from None
+    privacy, promised, _ = _terms(exchange.asked)
+    if guarantee.status != "enforced" or guarantee.definition != privacy or noise != promised:
+        raise Problem(
+            "conflict",
+            "The release promises something else than its population has paid for: nothing was kept.",
+        )
+    if not (type(rows) is int and type(cap) is int and 1 <= cap <= min(rows, exchange.asked["cap"])):
+        raise Problem("conflict", "The release answers more rows than its population has paid for.")
+
+
+def fetched(reads: Reads, name: str) -> dict[str, Any]:
+    """The release: what the curator published, and the modeler may see."""
+    found = _opened(reads, name)
+    inputs = None if found.inputs is None else base64.b64encode(found.inputs).decode("ascii")
+    return {"description": found.description, "inputs": inputs, "at": found.at}
+
+
+def end_exchange(writes: Writes, name: str) -> None:
+    """Erase release and answers; again, it changes nothing."""
+    found = _exchange(writes, name)
+    writes.run(
+        "UPDATE exchanges SET status = 'ended', description = NULL, inputs = NULL, at = NULL WHERE id = ?",
+        found.id,
+    )
+    writes.run("UPDATE questions SET status = 'erased', answer = NULL WHERE exchange = ?", found.id)
+
+
+# -- questions and answers ------------------------------------------------------------------------------
+
+
+def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
+    """Ask for rows, all of them or none; those that were asked before are the same questions still.
+
+    Raises:
+        Problem: a number that is no row, or more rows than the curator answers: public numbers both.
+    """
+    found = _opened(writes, name)
+    check_open(writes, found.population)
+    if not all(0 <= row < found.rows for row in rows):
+        raise Problem("invalid", f"The release has rows 0 to {found.rows - 1}: nothing was asked.")
+    known = writes.rows("SELECT number FROM questions WHERE exchange = ?", found.id)
+    have, cap = {int(row[0]) for row in known}, int(found.description["cap"])
+    new = [row for row in dict.fromkeys(rows) if row not in have]
+    if len(have) + len(new) > cap:
+        raise Problem(
+            "no-rounds-left",
+            f"{len(have)} of {cap} rows were asked for, {len(new)} more do not fit: nothing was asked.",
+        )
+    for place, row in enumerate(new, start=len(have)):
+        writes.run("INSERT INTO questions VALUES (?, ?, ?, NULL, 'open', NULL, NULL)", found.id, row, place)
+    told = {one["row"]: one for one in _told(writes, found)}
+    return {"questions": [told[row] for row in rows]}
+
+
+def questions(reads: Reads, name: str) -> dict[str, Any]:
+    """All that was asked, in that order, with the answers that there are."""
+    return {"questions": _told(reads, _opened(reads, name))}
+
+
+def _told(reads: Reads, exchange: _Exchange) -> list[dict[str, Any]]:
+    rows = reads.rows(
+        "SELECT number, status, answer FROM questions WHERE exchange = ? ORDER BY place", exchange.id
+    )
+    return [{"row": int(row[0]), "status": row[1], "answer": row[2]} for row in rows]
+
+
+def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) -> dict[str, Any]:
+    """Rows for a worker to answer: its own open ones first, then those that nobody has, the oldest first.
+
+    Args:
+        writes, keys: the service's.
+        name: of the exchange.
+        worker: its name among the curator's workers, kept as a digest; one that died begins again under it.
+        most: rows at most.
+    """
+    found = _opened(writes, name)
+    check_open(writes, found.population)
+    own = keys.digest("worker", found.id, worker)
+    mine = writes.rows(
+        "SELECT number FROM questions WHERE exchange = ? AND status = 'open' AND worker = ? "
+        "ORDER BY place LIMIT ?",
+        found.id,
+        own,
+        most,
+    )
+    free = writes.rows(
+        "SELECT number FROM questions WHERE exchange = ? AND status = 'open' AND worker IS NULL "
+        "ORDER BY place LIMIT ?",
+        found.id,
+        most - len(mine),
+    )
+    for (number,) in free:
+        writes.run("UPDATE questions SET worker = ? WHERE exchange = ? AND number = ?", own, found.id, number)
+    return {"rows": [int(row[0]) for row in (*mine, *free)]}
+
+
+def answer(writes: Writes, name: str, row: int, value: float | None, now: float) -> dict[str, Any]:
+    """Answer a row that was asked for, once; None says that there is no answer.
+
+    Raises:
+        Problem: nobody asked for it, it has another answer, or there must be one.
+    """
+    found = _opened(writes, name)
+    check_open(writes, found.population)
+    asked = writes.one(
+        "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?", found.id, row
+    )
+    if asked is None:
+        raise Problem("not-found", "Nobody has asked for this row: it is not answered.")
+    if value is None and found.noised:
+        raise Problem(
+            "invalid",
+            "Answers are noised here, so that none must be missing: answer as outsourced.Curator does, with "
+            "the middle of the bounds and noise.",
+        )
+    status = "none" if value is None else "answered"
+    if asked[0] == "erased":
+        raise Problem("erased", "The answer was erased after the retention time; the row stays answered.")
+    if asked[0] != "open":
+        if (asked[0], asked[1]) != (status, value):
+            raise Problem("conflict", "The row was answered otherwise: each row is answered once.")
+    else:
+        if value is not None and not math.isfinite(value):
+            raise Problem("invalid", "answer: expected a finite number.")
+        writes.run(
+            "UPDATE questions SET status = ?, answer = ?, answered_at = ? WHERE exchange = ? AND number = ?",
+            status,
+            value,
+            now,
+            found.id,
+            row,
+        )
+    return {"row": row, "status": status}
+
+
+# -- what is shown --------------------------------------------------------------------------------------
+
+
+def exchange_names(reads: Reads) -> list[str]:
+    """Of all exchanges."""
+    rows = reads.rows("SELECT name FROM exchanges WHERE status <> 'beginning' ORDER BY name")
+    return [str(row[0]) for row in rows]
+
+
+def described_exchange(reads: Reads, name: str) -> dict[str, Any]:
+    """An exchange as JSON: public; with the statement of its release, once it is here."""
+    found = _exchange(reads, name)
+    shown = {
+        "name": found.name,
+        "population": found.population,
+        "status": found.status,
+        **found.asked,
+        "made_at": found.made_at,
+        "rows": found.description.get("rows"),
+        "release": found.description.get("release"),
+        "statement": None,
+    }
+    if found.description:
+        stated = Guarantee.from_json(json.dumps(found.description["guarantee"]))
+        shown["statement"] = stated.explain()
+    return shown
