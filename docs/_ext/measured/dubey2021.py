@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from IPython.display import HTML, Markdown
-from pages import Row, draw, load, shown, table
+from pages import Row, draw, load, pm, shown, table
 
 from dpbandits.lab import plot
 
@@ -85,3 +85,24 @@ def dubey_targets() -> Markdown:
             for row in load("dubey2021-targets")
         ],
     )
+
+
+def dubey_crude() -> Markdown:
+    """The crude yardsticks in these worlds, from the runs of the page of releases."""
+    crude = [
+        row for row in load("cells") if row["group"] == "figures" and row["kind"] in ("ridge", "histogram")
+    ]
+    found = {(row["world"], row["kind"]): row for row in crude}
+    lines = [
+        [
+            world,
+            *(
+                pm(found[world, kind]["regret"], found[world, kind]["standard_error"], digits=0)
+                for kind in ("ridge", "histogram")
+            ),
+            f"{found[world, 'ridge']['random']:,.0f}",
+            found[world, "ridge"]["seeds"],
+        ]
+        for world in dict.fromkeys(row["world"] for row in crude)
+    ]
+    return table(["world", "private ridge", "private histogram", "random", "seeds"], lines)
