@@ -1,9 +1,9 @@
 """Draws the pictures of the desk's tour: begins a service, sends it simulated shoppers, looks at every page.
 
-    PYTHON docs/_ext/desk_pictures.py docs/_static/desk [--all FOLDER] [--server PYTHON]
+    python docs/_ext/desk_pictures.py docs/_static/desk [--all FOLDER]
 
-Needs playwright and a Chromium (`CHROMIUM`, by default /usr/bin/chromium); `--server` is a Python that has
-dpbandits, where this one has not. `--all` also keeps every page at both widths and in both themes.
+Needs dpbandits, playwright and a Chromium (`CHROMIUM`, by default /usr/bin/chromium). `--all` also keeps
+every page at both widths and in both themes.
 """
 
 import argparse
@@ -18,6 +18,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROUNDS = 900
+DEVICES = 2000
+REGIONS = ("north", "south", "west")
 POLICY = {
     "name": "offers",
     "population": "customers",
@@ -38,19 +40,26 @@ PAGES = {
     "population": "/desk/populations/customers",
     "policy": "/desk/policies/offers",
     "new": "/desk/policies/winter",
+    "audit": "/desk/policies/offers/audit",
+    "local": "/desk/local/tips",
+    "local-statement": "/desk/local/tips/statement",
     "statement": "/desk/policies/offers/statement",
     "ledger": "/desk/ledger",
     "problem": "/desk/policies/none",
 }
-SHOWN = {"overview": 560, "policy": 900, "statement": 520, "ledger": 320}
+SHOWN = {"overview": 620, "policy": 900, "statement": 520, "ledger": 360, "audit": 560, "local": 860}
 """Pages of the tour, and how high their pictures are; they are as wide as the docs' column."""
 
 
 def post(url: str, token: str, body: object) -> dict:
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - loopback
+    return json.loads(fetch(url, token, json.dumps(body).encode(), "application/json"))
+
+
+def fetch(url: str, token: str, body: bytes | None = None, media: str = "application/octet-stream") -> bytes:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": media}
+    request = urllib.request.Request(url, body, headers)  # noqa: S310 - loopback
     with urllib.request.urlopen(request) as reply:  # noqa: S310
-        return json.load(reply)
+        return reply.read()
 
 
 def seed(url: str, token: str) -> None:
@@ -73,6 +82,32 @@ def seed(url: str, token: str) -> None:
         post(f"{path}/rewards:batch", token, {"rewards": rewards})
 
 
+def seed_devices(url: str, token: str) -> None:
+    """A local policy, and devices of whom the old like calls, by their own clients."""
+    import dpbandits as dpb
+    from dpbandits.service.surveys import packed_reports
+
+    people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
+    spec = dpb.local.Spec(contexts=people, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=2), seed=7)
+    body = {"name": "readers", "privacy": {"kind": "LocalDP", "epsilon": 4}, "currency": "bare"}
+    post(f"{url}/v1/populations", token, body)
+    post(
+        f"{url}/v1/local",
+        token,
+        {"name": "tips", "population": "readers", "spec": json.loads(spec.to_json())},
+    )
+    for batch in range(DEVICES // 100):
+        found = json.loads(fetch(f"{url}/v1/local/tips/policy", token))
+        published, made = dpb.local.PublishedQuestions.from_json(json.dumps(found["published"]), spec), []
+        for number in range(100 * batch, 100 * batch + 100):
+            client, person = (
+                dpb.local.Client(spec),
+                {"age": 18 + 37 * number % 72, "region": REGIONS[number % 3]},
+            )
+            made.append(client.report(liked(person, client.choose(published, person))))
+        fetch(f"{url}/v1/local/tips/reports", token, packed_reports(made))
+
+
 def liked(person: dict, arm: str) -> float:
     old = (person["age"] - 18) / 72
     return {"mail": 0.85 - 0.6 * old, "call": 0.2 + 0.7 * old, "nothing": 0.35}[arm]
@@ -93,6 +128,11 @@ def draw(url: str, token: str, out: Path, every: Path | None) -> None:
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
         )
         page = logged_in(browser, url, token, 1300, "light")
+        page.goto(f"{url}{PAGES['audit']}")
+        page.get_by_role("button", name="Make an audit now").click()
+        while page.get_by_text("Under way since").count():
+            page.wait_for_timeout(1000)
+            page.reload()
         out.mkdir(parents=True, exist_ok=True)
         for name, height in SHOWN.items():
             page.set_viewport_size({"width": 1000, "height": height})
@@ -114,17 +154,17 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("out", type=Path)
     arguments.add_argument("--all", type=Path)
-    arguments.add_argument("--server", default=sys.executable)
     asked = arguments.parse_args()
     if asked.all:
         asked.all.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        command = [asked.server, "-m", "dpbandits", "serve", "--data", f"{folder}/data", "--port", "0"]
+        command = [sys.executable, "-m", "dpbandits", "serve", "--data", f"{folder}/data", "--port", "0"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603
         try:
             url = server.stdout.readline().strip()
             token = server.stdout.readline().rpartition(" ")[2].strip()
             seed(url, token)
+            seed_devices(url, token)
             draw(url, token, asked.out, asked.all)
         finally:
             server.terminate()

@@ -25,7 +25,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import Receipt
-from dpbandits.service.client import AsyncRemotePolicy, RemotePolicy
+from dpbandits.service.client import AsyncRemotePolicy, RemoteDecision, RemotePolicy, RemoteServer
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.processes import BadNetwork, ServerProcess, free_port, serving
 
@@ -90,6 +90,92 @@ def test_candidates_are_asked_as_a_matrix(server: ServerProcess) -> None:
     decision = policy.ask(rows, "a")
     assert decision.action.tolist() == rows[decision.index].tolist()
     assert policy.ask(None, np.int64(7)).action.shape == (1,)
+
+
+def test_a_batch_is_answered_as_its_parts_are(server: ServerProcess) -> None:
+    policy, mine = remote(server, begun(server, "batches")), own()
+    people = [{"age": 20 + number, "region": "west"} for number in range(7)]
+    users = [f"u{number}" for number in range(7)]
+    found = policy.ask_batch(people, users, ids=[f"v{number}" for number in range(7)])
+    same = [mine.ask(person, user=user) for person, user in zip(people, users, strict=True)]
+    assert [(one.arm, one.propensity) for one in found] == [(one.arm, one.propensity) for one in same]
+    again = policy.ask_batch(people[:2], users[:2], ids=["v0", "v1"])
+    assert [one.id for one in again] == [one.id for one in found[:2]]
+    told = policy.tell_batch([one.id for one in found], [1, 0.5, 0, True, 0, 1, 1])
+    assert told == [Receipt.COUNTED] * 7
+    assert policy.status(found[0].id) == "counted"
+    assert policy.releases() == []
+    assert policy.ask_batch([]) == policy.tell_batch([], []) == []
+
+
+def test_who_is_refused_in_a_batch_changes_nobody_elses_answer(server: ServerProcess) -> None:
+    policy = remote(server, begun(server, "some"))
+    people: list[Any] = [AGNES, {"age": SECRET}, AGNES, AGNES]
+    found = policy.ask_batch(people, ["a", "b", "c", "a"])
+    kinds = [type(one) for one in found]
+    assert kinds == [RemoteDecision, InvalidData, RemoteDecision, ContributionExceeded]
+    told = policy.tell_batch([found[0].id, "none", found[2].id], [1, 1, 7])
+    assert [one if isinstance(one, Receipt) else type(one) for one in told] == [
+        Receipt.COUNTED,
+        UnknownDecision,
+        InvalidData,
+    ]
+    assert SECRET not in repr([str(one) for one in [*found, *told]])
+    for wrong in (
+        lambda: policy.ask_batch(people, ["a"]),
+        lambda: policy.ask_batch([SECRET], ["a"]),
+        lambda: policy.tell_batch(["d"], [None]),
+        lambda: policy.tell_batch(["d"], [1, 2]),
+    ):
+        with pytest.raises(InvalidData) as refused:
+            wrong()
+        assert SECRET not in str(refused.value)
+    assert [type(one) for one in remote(server, "nobody").ask_batch([AGNES], ["a"])] == [InvalidParameter]
+    with pytest.raises(InvalidParameter):
+        remote(server, "some", token=token_of(server, "read")).ask_batch([AGNES], ["a"])
+
+
+def test_a_batch_over_a_bad_network_takes_one_round_each(server: ServerProcess) -> None:
+    name = begun(server, "batch-losses")
+    faults = ["deaf", "fine", "dumb", "torn", "babble", "busy"]
+    port = int(server.url.rpartition(":")[2])
+    policy = remote(server, name, url=BadNetwork(port, faults).url, timeout=2.0)
+    found = policy.ask_batch([AGNES] * 5, list(range(5)))
+    told = policy.tell_batch([one.id for one in found], [1] * 5)
+    assert {*told} <= {Receipt.COUNTED, Receipt.REFUSED}
+    assert len({one.id for one in found}) == 5
+    with pytest.raises(ContributionExceeded):
+        remote(server, name).ask(AGNES, 0)
+    away = remote(server, name, url=f"http://127.0.0.1:{free_port()}", patience=0.01)
+    assert [type(one) for one in away.ask_batch([AGNES] * 2, [8, 9])] == [ServiceUnavailable] * 2
+
+
+def test_devices_fetch_what_is_published_and_send_reports(server: ServerProcess) -> None:
+    spec = dpb.local.Spec(
+        contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["a", "b"], privacy=dpb.LocalDP(epsilon=1)
+    )
+    promise = {"kind": "LocalDP", "epsilon": 2}
+    server.post("/v1/populations", {"name": "devices", "privacy": promise, "currency": "bare"})
+    asked = {"name": "tips", "population": "devices", "spec": spec.to_config()}
+    server.post("/v1/local", asked)
+    tips = RemoteServer(server.url, "tips", token=token_of(server, "report"))
+    assert repr(tips) == "RemoteServer('tips')"
+    contract, published = tips.publish()
+    assert contract == spec
+    reports = []
+    for number in range(7):
+        device = dpb.local.Client(contract)
+        device.choose(published, {"age": 20 + number})
+        reports.append(device.report(1.0))
+    assert tips.absorb(reports) == 7
+    assert tips.absorb([*reports[:2], b"none"]) == 0
+    assert tips.absorb([]) == 0
+    for wrong in (["text"], [b"x" * 70_000]):
+        with pytest.raises(InvalidData):
+            tips.absorb(wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter):
+        RemoteServer(server.url, "none", token=str(server.token)).publish()
+    tips.close()
 
 
 def test_problems_are_the_librarys_errors_and_hold_nothing_of_the_request(server: ServerProcess) -> None:

@@ -17,6 +17,7 @@ from dpbandits.service.application import application
 from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS
+from service.test_desk import APP, DEVICES
 
 playwright = pytest.importorskip("playwright.sync_api")
 CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
@@ -28,6 +29,11 @@ PAGES = (
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
+    "/desk/policies/offers/audit",
+    "/desk/local/app",
+    "/desk/local/app/by/1/2",
+    "/desk/local/app/statement",
+    "/desk/local/app/audit",
     "/desk/ledger",
     "/desk/policies/none",
 )
@@ -57,6 +63,50 @@ CONTRAST = """() => {
   return low;
 }"""
 
+RULES = """() => {
+  const wrong = [];
+  const all = query => [...document.querySelectorAll(query)];
+  const text = one => (one.getAttribute('aria-label') || one.textContent).trim();
+  for (const one of all('a[href], button, summary')) if (!text(one)) wrong.push(['no name', one.outerHTML]);
+  for (const one of all('input, select'))
+    if (!one.labels.length || !one.labels[0].textContent.trim()) wrong.push(['no label', one.id]);
+  for (const one of all('svg:not([aria-hidden=true])')) {
+    const names = (one.getAttribute('aria-labelledby') || '').split(' ');
+    const found = names.map(id => document.getElementById(id));
+    if (one.getAttribute('role') !== 'img' || found.some(name => !name || !name.textContent.trim()))
+      wrong.push(['picture without a name', one.outerHTML.slice(0, 80)]);
+  }
+  for (const one of all('[role=region], nav, [tabindex="0"]'))
+    if (!one.getAttribute('aria-label')) wrong.push(['landmark without a name', one.outerHTML.slice(0, 80)]);
+  const named = all('nav, [role=region]').map(one => one.getAttribute('aria-label'));
+  if (new Set(named).size < named.length) wrong.push(['landmarks of one name', named]);
+  const ids = all('[id]').map(one => one.id);
+  if (new Set(ids).size < ids.length) wrong.push(['ids twice', ids]);
+  const levels = all('h1, h2, h3, h4').map(one => +one.tagName[1]);
+  if (levels[0] !== 1 || levels.filter(one => one === 1).length !== 1) wrong.push(['headings', levels]);
+  levels.reduce((above, below) => (below > above + 1 && wrong.push(['headings', levels]), below), 0);
+  for (const query of ['main', 'header', 'footer'])
+    if (all(query).length !== 1) wrong.push(['landmarks', query]);
+  for (const table of all('table')) {
+    if ([...table.querySelectorAll('th')].some(one => !one.scope)) wrong.push(['heading of no row']);
+    const widths = new Set([...table.rows].map(row => row.cells.length));
+    if (widths.size > 1) wrong.push(['rows of several widths', [...widths]]);
+  }
+  for (const one of all('ul, ol, dl')) {
+    const inside = one.tagName === 'DL' ? ['DT', 'DD', 'DIV'] : ['LI'];
+    if ([...one.children].some(child => !inside.includes(child.tagName))) wrong.push(['list', one.outerHTML]);
+  }
+  for (const one of all('button, nav a, .actions a')) {
+    const box = one.getBoundingClientRect();
+    if (box.height < 24) wrong.push(['smaller than 24 pixels', text(one), box.height]);
+  }
+  if (!document.documentElement.lang || !document.title) wrong.push(['language or title']);
+  const viewport = document.querySelector('meta[name=viewport]').content;
+  if (/user-scalable|maximum-scale/.test(viewport)) wrong.push(['zoom', viewport]);
+  if (all('[tabindex]').some(one => one.tabIndex > 0)) wrong.push(['order of tabs']);
+  return wrong;
+}"""
+
 REACHED = "() => [...document.querySelectorAll('a[href], button, input, [tabindex=\"0\"]')].length"
 
 FOCUSED = """() => {
@@ -78,7 +128,8 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     while not server.started:
         time.sleep(0.01)
     url, token = f"http://127.0.0.1:{listening.getsockname()[1]}", str(service.first_token)
-    for path, body in (("populations", CUSTOMERS), ("policies", OFFERS)):
+    begun = (("populations", CUSTOMERS), ("policies", OFFERS), ("populations", DEVICES), ("local", APP))
+    for path, body in begun:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         with urlopen(Request(f"{url}/v1/{path}", json.dumps(body).encode(), headers)):  # noqa: S310
             pass
@@ -120,9 +171,33 @@ def test_pages_fit_have_contrast_and_break_no_rule(browser: Any, shop: Any, widt
         page.goto(f"{shop[0]}{path}")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, path
         assert page.evaluate(CONTRAST) == [], path
+        assert page.evaluate(RULES) == [], path
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         assert dark == (theme == "dark")
     assert not [text for text in said if "Content Security Policy" in text]
+
+
+def test_the_rules_find_what_breaks_them(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<main><h1>x</h1><h3 id=a>y</h3><p id=a style='color:#999'>pale</p><a href=x></a><input id=b>"
+        "<svg><text>z</text></svg><nav></nav><nav></nav><table><tr><th>q</th></tr><tr></tr></table>"
+        "<ul><p>no item</p></ul><button style='height:9px'>b</button><p tabindex=3>c</p></main>"
+        "<meta name=viewport content='user-scalable=no'>"
+    )
+    found = {one[0] for one in page.evaluate(RULES)}
+    assert found == {
+        *(
+            "no name",
+            "no label",
+            "picture without a name",
+            "landmark without a name",
+            "landmarks of one name",
+        ),
+        *("ids twice", "headings", "landmarks", "heading of no row", "rows of several widths", "list"),
+        *("smaller than 24 pixels", "language or title", "zoom", "order of tabs"),
+    }
+    assert [text for text, _ in page.evaluate(CONTRAST)] == ["pale"]
 
 
 def test_keys_reach_everything_and_show_where_they_are(browser: Any, shop: Any) -> None:
@@ -137,6 +212,35 @@ def test_keys_reach_everything_and_show_where_they_are(browser: Any, shop: Any) 
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"  # skipped to
+
+
+def test_an_audit_is_begun_and_taken_along_by_keys(browser: Any, shop: Any) -> None:
+    page = logged_in(browser, shop, 390, "dark")
+    page.goto(f"{shop[0]}/desk/local/app/audit")
+    page.locator("main button").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("text=Under way since")
+    for _ in range(200):
+        if not page.locator("text=Under way since").count():
+            break
+        page.wait_for_timeout(250)
+        page.get_by_role("link", name="Look again").press("Enter")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(CONTRAST) == page.evaluate(RULES) == []
+    with page.expect_download() as taken:
+        page.get_by_role("link", name="The audit to take along").press("Enter")
+    assert taken.value.suggested_filename == "audit-app.zip"
+
+
+def test_a_statement_is_printed_in_black_without_what_is_for_the_screen(browser: Any, shop: Any) -> None:
+    page = logged_in(browser, shop, 1300, "dark")
+    page.goto(f"{shop[0]}/desk/policies/offers/statement")
+    page.emulate_media(media="print")
+    seen = "query => [...document.querySelectorAll(query)].map(one => getComputedStyle(one).display)"
+    assert set(page.evaluate(seen, "header, footer, .no-print, .skip")) == {"none"}
+    assert "none" not in page.evaluate(seen, ".statement, .sign, .sign p")
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    assert page.evaluate(CONTRAST) == []
 
 
 def test_a_script_does_not_see_the_cookie(browser: Any, shop: Any) -> None:

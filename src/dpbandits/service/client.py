@@ -1,4 +1,5 @@
 """`RemotePolicy`: a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
+`RemoteServer` is a local one, for people's own devices.
 
 It needs nothing but what `pip install dpbandits` brings, and imports no server. HTTP is the standard
 library's: a decision is one short request, so the calls of `AsyncRemotePolicy` run in threads, and no second
@@ -28,7 +29,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -60,8 +61,10 @@ from dpbandits.policy.decision import Decision, Receipt
 
 if TYPE_CHECKING:
     from dpbandits.central.published_function import PublishedFunction
+    from dpbandits.local.contract.reports import PublishedArms
+    from dpbandits.local.contract.spec import Spec
 
-__all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy"]
+__all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy", "RemoteServer"]
 
 _T = TypeVar("_T")
 
@@ -77,12 +80,14 @@ SENT_TOGETHER = 500
 MOST_AWAITED = 32
 """Calls of an `AsyncRemotePolicy` that are on their way at once; more of them wait."""
 
+_LONGEST_REPORT = 0xFFFF
+
 LARGEST_ANSWER = 256 << 20
 """Bytes: far more than a published function of 2,000 features has."""
 
 _HERE = ("127.0.0.1", "localhost", "::1")
 _NAME, _TOKEN, _URL = (re.compile(one) for one in (r"[a-z0-9][a-z0-9._-]{0,63}", r"[!-~]{1,200}", "[!-~]*"))
-_JSON, _PROBLEM = "application/json", "application/problem+json"
+_JSON, _PROBLEM, _BYTES = "application/json", "application/problem+json", "application/octet-stream"
 
 _ERRORS: dict[str, type[DPBanditsError]] = {
     "budget-exceeded": BudgetExceeded,
@@ -137,8 +142,128 @@ def _strange() -> ServiceUnavailable:
     return ServiceUnavailable("what answered is not the service: check its address and what is before it")
 
 
+class _Remote(Seen):
+    """A named thing of a service, and the one connection of each thread to it.
+
+    Args:
+        kind: `policies` or `local`: where it stands.
+        url, name, token, timeout, patience, plain_http: see `RemotePolicy`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        url: str,
+        name: str,
+        *,
+        token: str,
+        timeout: float = 5.0,
+        patience: float = 30.0,
+        plain_http: bool = False,
+    ) -> None:
+        self._secure, self._host, self._port, self._path = _address(url, plain_http=plain_http)
+        if not _fits(name, _NAME):
+            raise InvalidParameter("name: expected a policy's name, of small letters, digits and . _ -")
+        if not _fits(token, _TOKEN):
+            raise InvalidParameter("token: expected the text that the service showed once")
+        self._timeout = _checks.number(timeout, name="timeout")
+        self._patience = _checks.number(patience, name="patience", minimum=0.0)
+        self._name, self._token, self._local = name, token, threading.local()
+        self._kind = kind
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def __reduce__(self) -> Any:
+        raise ProtocolError(f"a {type(self).__name__} holds a token: build another one where it is needed")
+
+    def close(self) -> None:
+        """Close this thread's connection; the next call opens another."""
+        vars(self._local).pop("held", None)
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _made(
+        self,
+        method: str,
+        path: str,
+        body: Any,
+        *,
+        missing: type[DPBanditsError],
+        patience: float | None = None,
+    ) -> dict[str, Any]:
+        """A request until it is answered; what the answer holds, or what it refuses with."""
+        data, media = None if body is None else json.dumps(_plain(body), allow_nan=False).encode(), _JSON
+        if isinstance(body, bytes):
+            data, media = body, _BYTES
+        until = time.monotonic() + (self._patience if patience is None else patience)
+        wait = FIRST_WAIT
+        while True:
+            asked_for = 0.0
+            try:
+                answer = self._once(method, f"{self._path}/v1/{self._kind}/{self._name}{path}", data, media)
+                if answer.status == 200:
+                    found = answer.json()
+                    if not isinstance(found, dict):
+                        raise _strange()
+                    return found
+                error, asked_for = _refusal(answer, missing), answer.retry_after
+            except ServiceUnavailable as unreached:
+                error = unreached
+            if not isinstance(error, ServiceUnavailable):
+                raise error
+            pause = max(asked_for, wait * (0.5 + secrets.randbelow(501) / 1000.0))
+            if time.monotonic() + pause > until:
+                raise error from None
+            time.sleep(pause)
+            wait = min(2.0 * wait, LONGEST_WAIT)
+
+    def _once(self, method: str, path: str, data: bytes | None, media: str) -> _Answer:
+        """One attempt; where a connection that lay open was closed meanwhile, on a new one."""
+        connection = self._connection()
+        if connection.sock is not None:
+            with suppress(OSError, http.client.HTTPException):
+                return self._on(connection, method, path, data, media)
+        try:
+            return self._on(connection, method, path, data, media)
+        except (OSError, http.client.HTTPException) as error:
+            kind = type(error).__name__
+            raise ServiceUnavailable(f"the service did not answer ({kind}): repeat the request") from None
+
+    def _on(
+        self, connection: http.client.HTTPConnection, method: str, path: str, data: bytes | None, sent: str
+    ) -> _Answer:
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": _JSON}
+        if data is not None:
+            headers["Content-Type"] = sent
+        whole = False
+        try:
+            connection.request(method, path, data, headers)
+            reply = connection.getresponse()
+            text = reply.read(LARGEST_ANSWER + 1)
+            whole = len(text) <= LARGEST_ANSWER
+        finally:
+            if not whole:  # whatever comes of this connection now would be another request's answer
+                connection.close()
+        if not whole or (reply.length or 0) > 0:
+            connection.close()
+            raise http.client.IncompleteRead(b"")
+        media = (reply.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+        asked_for = reply.headers.get("Retry-After") or ""
+        seconds = float(asked_for) if asked_for.isascii() and asked_for.isdigit() else 0.0
+        return _Answer(reply.status, media, text, seconds)
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """This thread's, and this process's: two that share one would get each other's answers."""
+        held: _Held | None = getattr(self._local, "held", None)
+        if held is None or held.process != os.getpid():
+            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            held = self._local.held = _Held(kind(self._host, self._port, timeout=self._timeout))
+        return held.connection
+
+
 @worded
-class RemotePolicy(Seen):
+class RemotePolicy(_Remote):
     """A policy of a service.
 
     Safe to share between threads and after a fork: each has its own connection.
@@ -173,24 +298,12 @@ class RemotePolicy(Seen):
         patience: float = 30.0,
         plain_http: bool = False,
     ) -> None:
-        self._secure, self._host, self._port, self._path = _address(url, plain_http=plain_http)
-        if not _fits(name, _NAME):
-            raise InvalidParameter("name: expected a policy's name, of small letters, digits and . _ -")
-        if not _fits(token, _TOKEN):
-            raise InvalidParameter("token: expected the text that the service showed once")
-        self._timeout = _checks.number(timeout, name="timeout")
-        self._patience = _checks.number(patience, name="patience", minimum=0.0)
-        self._name, self._token, self._local = name, token, threading.local()
+        more: dict[str, Any] = {"timeout": timeout, "patience": patience, "plain_http": plain_http}
+        super().__init__("policies", url, name, token=token, **more)
         self._queue: FileOutbox | None = None
         if queue is not None:
             whose = f"{self._secure} {self._host} {self._port} {self._path} {name}"
             self._queue = FileOutbox(Path(queue) / hashlib.sha256(whose.encode()).hexdigest()[:16])
-
-    def __repr__(self) -> str:
-        return f"RemotePolicy({self._name!r})"
-
-    def __reduce__(self) -> Any:
-        raise ProtocolError("a RemotePolicy holds a token: build another one where it is needed")
 
     def ask(
         self,
@@ -221,32 +334,48 @@ class RemotePolicy(Seen):
             ProtocolError: the id was used for another request, or the policy decides for nobody now.
             InvalidParameter: there is no such policy, or the token may not ask.
         """
-        if available is not None and (isinstance(available, str) or not isinstance(available, Iterable)):
-            raise InvalidData(f"available: expected a list of labels, got {_checks.kind_of(available)}")
-        body = {
-            "id": secrets.token_hex(16) if id is None else id,
-            "user": user,
-            "available": None if available is None else list(available),
-            "arm": arm,
-            "deferred": deferred or None,
-            "context" if isinstance(brought, Mapping) else "candidates": _brought(brought),
-        }
-        sent = {key: value for key, value in body.items() if value is not None}
-        answer = self._made("POST", "/decisions", sent, missing=InvalidParameter)
-        try:
-            return RemoteDecision(
-                id=str(answer["id"]),
-                index=int(answer.get("index", -1)),
-                action=np.array(answer.get("action", []), dtype=np.float64),
-                propensity=answer["propensity"],
-                arm=answer.get("arm"),
-                release=int(answer["release"]),
-                fallback=bool(answer["fallback"]),
-                expires_at=answer.get("expires_at"),
-                would_choose=answer.get("would_choose"),
+        sent = _request(brought, user, available=available, name=id, arm=arm, deferred=deferred)
+        return _decision(self._made("POST", "/decisions", sent, missing=InvalidParameter))
+
+    def ask_batch(
+        self,
+        brought: Sequence[Any],
+        users: Sequence[object] | None = None,
+        *,
+        available: Any = None,
+        ids: Sequence[str] | None = None,
+        arms: Sequence[Label] | None = None,
+        deferred: bool = False,
+    ) -> list[RemoteDecision | DPBanditsError]:
+        """Choose for several people, each by themselves: who is refused changes nobody else's answer.
+
+        Args:
+            brought: of each what `ask` takes.
+            users: one each.
+            available: as of `ask`, for all of them.
+            ids: one each, as of `ask`; default random ones.
+            arms: of a policy that only watches, what was chosen, one each.
+            deferred: as of `ask`, for all of them.
+
+        Returns:
+            In this order decisions; where there is none, the error that `ask` would have raised.
+
+        Raises:
+            InvalidData: not one of everything each; nothing was sent.
+            InvalidParameter: the token may not ask.
+        """
+        count = len(brought)
+        lists: list[Any] = [users, ids, arms]
+        if any(one is not None and len(one) != count for one in lists):
+            raise InvalidData(
+                f"ask_batch: expected {count} users, ids and arms, one for each that was brought"
             )
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise _strange() from None
+        each = [[None] * count if one is None else one for one in lists]
+        body = [
+            _request(one, user, available=available, name=name, arm=arm, deferred=deferred)
+            for one, user, name, arm in zip(brought, *each, strict=True)
+        ]
+        return self._batched("/decisions:batch", "decisions", body, lambda one: _decision(one["decision"]))
 
     def tell(self, decision_id: str, reward: float | None) -> Receipt:
         """Give a decision its reward; None or NaN say that it will not come, and need the scope `decide`.
@@ -274,6 +403,25 @@ class RemotePolicy(Seen):
         with suppress(DPBanditsError):  # this one is told; `flush` by hand says what is wrong
             self.flush()
         return receipt
+
+    def tell_batch(
+        self, decision_ids: Sequence[str], rewards: Sequence[float]
+    ) -> list[Receipt | DPBanditsError]:
+        """Give decisions their rewards, each by itself; none of them is queued.
+
+        Returns:
+            In this order receipts as `tell` gives them; where there is none, the error that it would raise.
+
+        Raises:
+            InvalidData: not one reward a decision, or one that is no number; nothing was sent.
+            InvalidParameter: the token may not tell rewards.
+        """
+        values = [_number(one) for one in rewards]
+        if len(values) != len(decision_ids) or None in values:
+            raise InvalidData("tell_batch: expected one number for each decision; abandon those without")
+        pairs = zip(decision_ids, values, strict=True)
+        body = [{"decision": _text(one), "reward": value} for one, value in pairs]
+        return self._batched("/rewards:batch", "rewards", body, _receipt, missing=UnknownDecision)
 
     def abandon(self, decision_id: str) -> Receipt:
         """Say that a decision will never have a reward; as `tell` of None."""
@@ -311,6 +459,15 @@ class RemotePolicy(Seen):
         """A deferred decision was shown; see `ask`. Raises as `tell`."""
         self._made("POST", f"/decisions/{_quoted(decision_id)}:activate", {}, missing=UnknownDecision)
 
+    def status(self, decision_id: str) -> str:
+        """What has become of a decision, in one word. Needs the scope `decide`; raises as `tell`."""
+        path = f"/decisions/{_quoted(decision_id)}"
+        return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
+
+    def releases(self) -> list[dict[str, Any]]:
+        """What was released: version, rounds in it, and when. Needs the scope `read`."""
+        return list(self._made("GET", "/releases", None, missing=InvalidParameter)["releases"])
+
     def publish(self) -> "PublishedFunction":
         """What the policy decides by now, released: decides anywhere, for ever. Needs the scope `read`."""
         from dpbandits.central.published_function import PublishedFunction
@@ -321,10 +478,6 @@ class RemotePolicy(Seen):
     def statement(self) -> str:
         """The policy's statement, as prose. Needs the scope `read`."""
         return str(self._made("GET", "/guarantee", None, missing=InvalidParameter)["statement"])
-
-    def close(self) -> None:
-        """Close this thread's connection; the next call opens another."""
-        vars(self._local).pop("held", None)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -338,17 +491,46 @@ class RemotePolicy(Seen):
         answer = self._made("PUT", f"{path}/reward", body, missing=UnknownDecision, patience=patience)
         return _receipt(answer)
 
+    def _batched(
+        self,
+        path: str,
+        name: str,
+        body: list[dict[str, Any]],
+        read: Callable[[Any], _T],
+        *,
+        missing: type[DPBanditsError] = InvalidParameter,
+    ) -> list[_T | DPBanditsError]:
+        """Results of a batch in order; those for which the service asks for patience are sent again."""
+        found: dict[int, _T | DPBanditsError] = {}
+        until, wait = time.monotonic() + self._patience, FIRST_WAIT
+        left = list(range(len(body)))
+        while True:
+            for first in range(0, len(left), SENT_TOGETHER):
+                part = left[first : first + SENT_TOGETHER]
+                patience = max(0.0, until - time.monotonic())
+                sent = {name: [body[place] for place in part]}
+                try:
+                    answer = self._made("POST", path, sent, missing=InvalidParameter, patience=patience)
+                    results = _results(answer, len(part))
+                    made = [_of_batch(one, read, missing) for one in results]
+                except ServiceUnavailable as error:
+                    made = [error] * len(part)
+                found |= zip(part, made, strict=True)
+            left = [place for place in left if isinstance(found[place], ServiceUnavailable)]
+            if not left or time.monotonic() + wait > until:
+                break
+            time.sleep(wait)
+            wait = min(2.0 * wait, LONGEST_WAIT)
+        return [found[place] for place in range(len(body))]
+
     def _sent(self, part: list[tuple[str, str, float | None]]) -> list[tuple[str, Receipt]]:
         """Rewards in one request; of those that were answered for good, key and receipt."""
         if not part:
             return []
         body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in part]}
         answer = self._made("POST", "/rewards:batch", body, missing=InvalidParameter, patience=0.0)
-        results = answer.get("results")
-        if not isinstance(results, list) or len(results) != len(part):
-            raise _strange()
         made = []
-        for (key, _, _), one in zip(part, results, strict=True):
+        for (key, _, _), one in zip(part, _results(answer, len(part)), strict=True):
             problem = one.get("problem") if isinstance(one, dict) else None
             if problem is None:
                 made.append((key, _receipt(one)))
@@ -360,82 +542,6 @@ class RemotePolicy(Seen):
         if self._queue is not None:
             self._queue.remove(key)
         return 1
-
-    def _made(
-        self,
-        method: str,
-        path: str,
-        body: Any,
-        *,
-        missing: type[DPBanditsError],
-        patience: float | None = None,
-    ) -> dict[str, Any]:
-        """A request until it is answered; what the answer holds, or what it refuses with."""
-        data = None if body is None else json.dumps(_plain(body), allow_nan=False).encode()
-        until = time.monotonic() + (self._patience if patience is None else patience)
-        wait = FIRST_WAIT
-        while True:
-            asked_for = 0.0
-            try:
-                answer = self._once(method, f"{self._path}/v1/policies/{self._name}{path}", data)
-                if answer.status == 200:
-                    found = answer.json()
-                    if not isinstance(found, dict):
-                        raise _strange()
-                    return found
-                error, asked_for = _refusal(answer, missing), answer.retry_after
-            except ServiceUnavailable as unreached:
-                error = unreached
-            if not isinstance(error, ServiceUnavailable):
-                raise error
-            pause = max(asked_for, wait * (0.5 + secrets.randbelow(501) / 1000.0))
-            if time.monotonic() + pause > until:
-                raise error from None
-            time.sleep(pause)
-            wait = min(2.0 * wait, LONGEST_WAIT)
-
-    def _once(self, method: str, path: str, data: bytes | None) -> _Answer:
-        """One attempt; where a connection that lay open was closed meanwhile, on a new one."""
-        connection = self._connection()
-        if connection.sock is not None:
-            with suppress(OSError, http.client.HTTPException):
-                return self._on(connection, method, path, data)
-        try:
-            return self._on(connection, method, path, data)
-        except (OSError, http.client.HTTPException) as error:
-            kind = type(error).__name__
-            raise ServiceUnavailable(f"the service did not answer ({kind}): repeat the request") from None
-
-    def _on(
-        self, connection: http.client.HTTPConnection, method: str, path: str, data: bytes | None
-    ) -> _Answer:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": _JSON}
-        if data is not None:
-            headers["Content-Type"] = _JSON
-        whole = False
-        try:
-            connection.request(method, path, data, headers)
-            reply = connection.getresponse()
-            text = reply.read(LARGEST_ANSWER + 1)
-            whole = len(text) <= LARGEST_ANSWER
-        finally:
-            if not whole:  # whatever comes of this connection now would be another request's answer
-                connection.close()
-        if not whole or (reply.length or 0) > 0:
-            connection.close()
-            raise http.client.IncompleteRead(b"")
-        media = (reply.headers.get("Content-Type") or "").partition(";")[0].strip().lower()
-        asked_for = reply.headers.get("Retry-After") or ""
-        seconds = float(asked_for) if asked_for.isascii() and asked_for.isdigit() else 0.0
-        return _Answer(reply.status, media, text, seconds)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        """This thread's, and this process's: two that share one would get each other's answers."""
-        held: _Held | None = getattr(self._local, "held", None)
-        if held is None or held.process != os.getpid():
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            held = self._local.held = _Held(kind(self._host, self._port, timeout=self._timeout))
-        return held.connection
 
 
 class _Held:
@@ -472,6 +578,26 @@ class AsyncRemotePolicy(Seen):
         """See `RemotePolicy.ask`."""
         return await self._awaited(partial(self._policy.ask, brought, user, **more))
 
+    async def ask_batch(
+        self, brought: Sequence[Any], users: Sequence[object] | None = None, **more: Any
+    ) -> list[RemoteDecision | DPBanditsError]:
+        """See `RemotePolicy.ask_batch`."""
+        return await self._awaited(partial(self._policy.ask_batch, brought, users, **more))
+
+    async def tell_batch(
+        self, decision_ids: Sequence[str], rewards: Sequence[float]
+    ) -> list[Receipt | DPBanditsError]:
+        """See `RemotePolicy.tell_batch`."""
+        return await self._awaited(partial(self._policy.tell_batch, decision_ids, rewards))
+
+    async def status(self, decision_id: str) -> str:
+        """See `RemotePolicy.status`."""
+        return await self._awaited(partial(self._policy.status, decision_id))
+
+    async def releases(self) -> list[dict[str, Any]]:
+        """See `RemotePolicy.releases`."""
+        return await self._awaited(self._policy.releases)
+
     async def tell(self, decision_id: str, reward: float | None) -> Receipt:
         """See `RemotePolicy.tell`."""
         return await self._awaited(partial(self._policy.tell, decision_id, reward))
@@ -498,6 +624,122 @@ class AsyncRemotePolicy(Seen):
 
     async def _awaited(self, call: Callable[[], _T]) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+@worded
+class RemoteServer(_Remote):
+    """A local policy of a service, for people's own devices.
+
+    What is published comes from it, and reports go to it. Each report is private before it leaves the device:
+    `local.Client` makes it, and keeps it in its outbox until it was sent.
+
+    Args:
+        url, name, timeout, patience, plain_http: as of `RemotePolicy`.
+        token: with the scope `report`.
+
+    Raises:
+        InvalidParameter: as `RemotePolicy`.
+
+    Example:
+        >>> RemoteServer("http://127.0.0.1:8080", "tips", token="dpb_of_yours")
+        RemoteServer('tips')
+    """
+
+    def __init__(self, url: str, name: str, *, token: str, **options: Any) -> None:
+        super().__init__("local", url, name, token=token, **options)
+
+    def publish(self) -> "tuple[Spec, PublishedArms]":
+        """The contract, and the latest version of it that was published.
+
+        Pin the contract where devices are built: a service that sends another one is refused by whoever does.
+
+        Raises:
+            ServiceUnavailable: no answer came.
+            InvalidParameter: there is no such local policy, or the token may not ask.
+            IncompatibleState: what came is no contract, or does not fit it.
+        """
+        from dpbandits.local.contract.spec import Spec
+
+        answer = self._made("GET", "/policy", None, missing=InvalidParameter)
+        try:
+            spec = Spec.from_json(json.dumps(answer["spec"]))
+            return spec, spec.publishes.from_json(json.dumps(answer["published"]), spec)
+        except KeyError:
+            raise _strange() from None
+
+    def absorb(self, reports: Sequence[bytes]) -> int:
+        """Send reports; how many of them were accepted, when they are on the service's disk.
+
+        Those that were not came before, answer a version that is closed, or are no reports of this contract.
+        Whatever is raised, send them again: a report that comes twice counts once.
+
+        Raises:
+            InvalidData: no reports, or one longer than 65,535 bytes.
+            ServiceUnavailable, InvalidParameter: as `publish`.
+        """
+        accepted = 0
+        for first in range(0, len(reports), SENT_TOGETHER):
+            part = reports[first : first + SENT_TOGETHER]
+            if not {bytes} >= {*map(type, part)} or max(map(len, part)) > _LONGEST_REPORT:
+                raise InvalidData(f"absorb: expected reports as bytes, each of at most {_LONGEST_REPORT}")
+            body = b"".join(len(one).to_bytes(2, "little") + one for one in part)
+            accepted += int(self._made("POST", "/reports", body, missing=InvalidParameter)["accepted"])
+        return accepted
+
+
+def _request(
+    brought: Any, user: object, *, available: Any, name: Any, arm: Any, deferred: bool
+) -> dict[str, Any]:
+    """The body of an ask."""
+    if available is not None and (isinstance(available, str) or not isinstance(available, Iterable)):
+        raise InvalidData(f"available: expected a list of labels, got {_checks.kind_of(available)}")
+    body = {
+        "id": secrets.token_hex(16) if name is None else name,
+        "user": user,
+        "available": None if available is None else list(available),
+        "arm": arm,
+        "deferred": deferred or None,
+        "context" if isinstance(brought, Mapping) else "candidates": _brought(brought),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def _decision(answer: Any) -> RemoteDecision:
+    """What the service answered to an ask."""
+    try:
+        return RemoteDecision(
+            id=str(answer["id"]),
+            index=int(answer.get("index", -1)),
+            action=np.array(answer.get("action", []), dtype=np.float64),
+            propensity=answer["propensity"],
+            arm=answer.get("arm"),
+            release=int(answer["release"]),
+            fallback=bool(answer["fallback"]),
+            expires_at=answer.get("expires_at"),
+            would_choose=answer.get("would_choose"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise _strange() from None
+
+
+def _results(answer: dict[str, Any], count: int) -> list[Any]:
+    results = answer.get("results")
+    if not isinstance(results, list) or len(results) != count:
+        raise _strange()
+    return results
+
+
+def _of_batch(one: Any, read: Callable[[Any], _T], missing: type[DPBanditsError]) -> "_T | DPBanditsError":
+    """One result of a batch, or what it was refused with."""
+    problem = one.get("problem") if isinstance(one, dict) else None
+    if problem is None:
+        try:
+            return read(one)
+        except (KeyError, TypeError):
+            raise _strange() from None
+    if not isinstance(problem, dict):
+        raise _strange()
+    return _problem(problem, problem.get("status"), missing)
 
 
 def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
@@ -532,11 +774,14 @@ def _refusal(answer: _Answer, missing: type[DPBanditsError]) -> DPBanditsError:
     if answer.media == _PROBLEM:
         with suppress(ServiceUnavailable):
             problem = answer.json()
-    if not isinstance(problem, dict):
-        return _strange()
+    return _problem(problem, answer.status, missing) if isinstance(problem, dict) else _strange()
+
+
+def _problem(problem: dict[str, Any], status: object, missing: type[DPBanditsError]) -> DPBanditsError:
+    """What a problem of the service is raised as."""
     slug = str(problem.get("type")).removeprefix("urn:dpbandits:")
     said = str(problem.get("detail") or problem.get("title"))[:1000]
-    if answer.status in REPEATED:
+    if status in REPEATED:
         return ServiceUnavailable(said)
     return (missing if slug == "not-found" else _ERRORS.get(slug, ProtocolError))(said)
 
