@@ -26,7 +26,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run serve test coverage test-slow test-optimised fuzz lint format docs bench clean
+.PHONY: help run serve js test coverage test-slow test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,10 +38,21 @@ run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits
 serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
 	$(VENV)/bin/dpbandits serve $(ARGS)
 
-test: $(VENV)/.dev ## Run the tests and doctests
+js: ## Measure, check and test the device in JavaScript (needs node and npm)
+	npm ci --prefix js --no-audit --no-fund
+	npm run --prefix js build
+	npm run --prefix js types
+	FAST_CHECK_RUNS=100000 npm test --prefix js
+
+# What tests of the device in JavaScript need; without npm they say so and are skipped.
+js/node_modules: js/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix js --no-audit --no-fund --silent && touch $@; \
+	else echo 'There is no npm: tests that need it are skipped.' >&2; fi
+
+test: $(VENV)/.dev js/node_modules ## Run the tests and doctests
 	$(PY) -m pytest $(PARALLEL) $(ARGS)
 
-coverage: $(VENV)/.dev ## The same, and which lines no test runs (half as long again)
+coverage: $(VENV)/.dev js/node_modules ## The same, and which lines no test runs (half as long again)
 	$(PY) -m pytest $(PARALLEL) --cov --cov-report=term $(ARGS)
 
 test-slow: $(VENV)/.dev ## Run the long tests too

@@ -1,0 +1,19 @@
+/** A local policy's answer, as the service writes it: a question over ages and regions. */
+import { readFileSync } from "node:fs";
+import { digestOf, hex } from "../src/blake2b.js";
+
+const { vectors } = JSON.parse(
+  readFileSync(new URL("../../docs/_results/report-vectors.json", import.meta.url), "utf8"),
+);
+const { spec, published } = vectors.find(({ name }) => name === "one-bit");
+
+/** The same with another number of the version, or another contract. */
+export function version({ number = 4, epsilon = 1 } = {}) {
+  const contract = spec.replace('"epsilon": 1.0', `"epsilon": ${epsilon === 1 ? "1.0" : epsilon}`);
+  const told = published
+    .replace(/"version": \d+/, `"version": ${number}`)
+    .replace(/"spec": "\w+"/, `"spec": "${hex(digestOf(contract, 4))}"`);
+  return `{"spec":${contract},"published":${told}}`;
+}
+
+export const policyText = (number) => version({ number });

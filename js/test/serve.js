@@ -1,0 +1,76 @@
+/**
+ * The device, driven from outside: a line of JSON in, a line of JSON out. For tests that hold it against the
+ * device in Python: random bytes come with each question, in place of the operating system's.
+ */
+import { createInterface } from "node:readline";
+import { webcrypto } from "node:crypto";
+import "../src/mechanisms.js";
+import { blake2b, hex } from "../src/blake2b.js";
+import { decided, pointOf, readContract, readPublished, shareOf } from "../src/contract.js";
+import { drawReport } from "../src/device.js";
+import { law } from "../src/law.js";
+import { decide } from "../src/decide.js";
+
+globalThis.crypto ??= webcrypto; // Node 18 has it under another name
+
+const bytesOf = (text) => Uint8Array.from(text.match(/../g) ?? [], (byte) => parseInt(byte, 16));
+const plain = (_, value) => (typeof value === "bigint" ? String(value) : value instanceof Uint8Array ? hex(value) : value);
+
+/** Use these bytes for what is drawn by `work`, all of them. */
+function given(random, work) {
+  let left = bytesOf(random);
+  const own = crypto.getRandomValues;
+  crypto.getRandomValues = (array) => {
+    const bytes = new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+    if (left.length < bytes.length) throw new Error("more random bytes are drawn than were given");
+    bytes.set(left.subarray(0, bytes.length));
+    left = left.subarray(bytes.length);
+    return array;
+  };
+  try {
+    return { ...work(), left: left.length };
+  } finally {
+    crypto.getRandomValues = own;
+  }
+}
+
+const ANSWERS = {
+  /** Arm and report of a choice. */
+  report({ spec, published, context, reward, available, epsilon, random }) {
+    const contract = readContract(spec);
+    const version = readPublished(published, contract);
+    const kind = epsilon === undefined ? contract.classes.length - 1 : contract.classes.indexOf(epsilon);
+    return given(random, () => {
+      const choice = decided(contract, version, pointOf(contract, context), available);
+      return { arm: choice.label, report: drawReport(contract, kind, choice, shareOf(contract, reward)) };
+    });
+  },
+  /** Fingerprint of a contract, and how many parts and cells it has. */
+  contract({ spec }) {
+    const { fingerprint, digest, parts, sizes } = readContract(spec);
+    return { fingerprint, digest, parts, sizes };
+  },
+  /** Thresholds of a law. */
+  law({ name, cells, epsilon }) {
+    const { name: found, thresholds, entry } = law(name, cells, epsilon);
+    return { name: found, thresholds, entry };
+  },
+  /** One payload from these bytes. */
+  encode({ name, cells, epsilon, cell, positive, random }) {
+    return given(random, () => ({ payload: law(name, cells, epsilon).encode(cell, positive) }));
+  },
+  digest: ({ bytes, size }) => ({ digest: blake2b(bytesOf(bytes), size) }),
+  /** What an export decides for several people. */
+  decide: ({ policy, contexts, draw }) => ({ arms: contexts.map((context) => decide(policy, context, draw)) }),
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  let answer;
+  try {
+    const { what, ...asked } = JSON.parse(line);
+    answer = ANSWERS[what](asked);
+  } catch (error) {
+    answer = { refused: error.code ?? error.name, message: error.message };
+  }
+  console.log(JSON.stringify(answer, plain));
+}
