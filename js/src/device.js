@@ -217,7 +217,7 @@ export async function openDevice(options) {
     store: options.store ?? indexedStore(),
     locks: globalThis.navigator?.locks,
     fetch: (...all) => fetch(...all),
-    now: Date.now,
+    now: () => Date.now(),
     ...options,
   });
   await device.refresh();
