@@ -5,6 +5,8 @@
 - `evaluation`: what a policy earned, and what privacy cost.
 - `papers`: the figures and tables of the four papers, each a `study` of items and cells; `people`: the
   study of real people; `plot`, `page`: the one style of pictures and of pages.
+- `plan(...)`: what privacy will cost, before anybody is asked; `planning` has what it is made of.
+- `compare(worlds, policies, ...)`: any policies in any worlds, as one tidy table; see `comparing`.
 """
 
 from typing import TYPE_CHECKING
@@ -12,9 +14,35 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.lab import baselines, evaluation, papers, people, plot, study, worlds
+    from dpbandits.lab import (
+        baselines,
+        comparing,
+        evaluation,
+        papers,
+        people,
+        planning,
+        plot,
+        study,
+        worlds,
+    )
+    from dpbandits.lab.comparing import compare
+    from dpbandits.lab.planning import Facts, plan
     from dpbandits.lab.twins import twin
 
-__all__ = ["baselines", "evaluation", "papers", "people", "plot", "study", "twin", "worlds"]
+__all__ = [
+    "Facts",
+    "baselines",
+    "compare",
+    "comparing",
+    "evaluation",
+    "papers",
+    "people",
+    "plan",
+    "planning",
+    "plot",
+    "study",
+    "twin",
+    "worlds",
+]
 
 __getattr__, __dir__ = lazy(__name__)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LINES",
     "PALETTE",
+    "add_foot",
     "add_legend",
     "along_epsilons",
     "along_rounds",
@@ -190,7 +191,7 @@ def to_data_uri(png: bytes) -> str:
     return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
-def _foot(figure: "Figure", text: str) -> None:
+def add_foot(figure: "Figure", text: str) -> None:
     """What the picture is, under it."""
     figure.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="#606060")
 
@@ -252,7 +253,7 @@ def along_rounds(
             draw_band(ax, shown + 1, mean, np.nan_to_num(error), colour=colour, label=name, linestyle=dash)
         label_axes(ax, title=title, x="rounds", y=f"{_MEASURES[what]} so far")
     add_legend(axes[-1])
-    _foot(figure, BANNER)
+    add_foot(figure, BANNER)
     return figure
 
 
@@ -312,7 +313,7 @@ def along_epsilons(
         ax.minorticks_off()
         label_axes(ax, title=title, x="epsilon", y=_MEASURES[what])
     add_legend(axes[-1])
-    _foot(figure, BANNER)
+    add_foot(figure, BANNER)
     return figure
 
 
@@ -407,7 +408,7 @@ def released(
     mean, sd = (one.reshape(count, -1) for one in asked.predict(table))
     others = ", ".join(f"{_axis(name)} = {_short(fixed[name])}" for name in fixed if name not in chosen)
     figure = (_draw_lines if len(chosen) == 1 else _draw_maps)(asked, chosen, places, mean, sd)
-    _foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
+    add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
     return figure
 
 
@@ -567,5 +568,5 @@ def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
     ax.set_xticks([0, 0.5, 1], ["0%", "50%", "100%"])
     ax.grid(visible=False, axis="y")
     label_axes(ax, title="Spent of the budget", x="")
-    _foot(figure, "What releases have cost, as the ledger adds it up.")
+    add_foot(figure, "What releases have cost, as the ledger adds it up.")
     return figure

@@ -61,6 +61,8 @@ Of `outsourced curate`, which releases all columns that the file describes::
     column = "effect"            # column of answers
     ids = "id"                   # or column of the rows' own ids, for a command
 
+A section [plan] is of `dpbandits plan` alone, and not looked at here.
+
 CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. Which
 cells are missing says `dpbandits.tables.missing`. Columns that the file does not name are not read.
 """
@@ -211,7 +213,7 @@ class DescribedTable:
     def from_text(cls, text: str, *, name: str = "the file", folder: Path = Path()) -> Self:
         """Read the text of a file; `name` is for errors, and a table's path is relative to `folder`."""
         description = description_in(text, name)
-        optional = {"name", "path", "horizon", "user", "privacy", "answers", *_OUTCOMES}
+        optional = {"name", "path", "horizon", "user", "privacy", "answers", "plan", *_OUTCOMES}
         check_keys(description, "the file", required={"columns"}, optional=optional)
         if sum(one in description for one in _OUTCOMES) > 1:
             raise InvalidParameter(

@@ -70,15 +70,18 @@ def people_of(table: TableBandit) -> PeopleWorld:
     """A table's people as devices see them.
 
     Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)` and rewards are
-    scaled to [0, 1]. Of a person with several rows the first counts: a device reports once.
+    scaled to [0, 1]; where they were drawn their means stand for them, as a device's report is drawn from
+    either in the same law. Of a person with several rows the first counts: a device reports once.
     """
     contexts, bounds = table.contexts, table.reward_range
-    rewards = (table.reward_table - bounds.low) / bounds.width
+    paid = table.reward_table if table.expected is None else table.expected
+    rewards = (paid - bounds.low) / bounds.width
     if table.persons is not None:
         first = np.unique(table.persons, return_index=True)[1]
         contexts, rewards = contexts[first], rewards[first]
     menu = DeviceMenu(contexts=table.schema, arms=table.arms)
-    return PeopleWorld(name=table.name, columns=menu.in_cube(contexts), rewards=rewards)
+    columns = menu.in_cube(contexts)
+    return PeopleWorld(name=table.name, columns=columns, rewards=rewards, ordered=table.ordered)
 
 
 def _check_people(spec: Spec, world: TableBandit) -> None:

@@ -8,6 +8,8 @@ Tables, one row a person, classes or columns as arms:
 - `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
 - `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
 - `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`tables`).
+- `from_log(frame, ...)`: a randomised log, each person's other arms paid as a like person's was.
+- `hard(name, seed=)`: worlds that are hard on private policies (`HARD`).
 - `classification_table(name)`: real people, some of them auxiliary: `ClassificationTable`.
 
 Known functions, new candidates every round:
@@ -47,6 +49,8 @@ from dpbandits.lab.worlds.functions import (
     styblinski_tang_20,
 )
 from dpbandits.lab.worlds.gap_world import dubey2021_figure1, dubey2021_printed
+from dpbandits.lab.worlds.hard import HARD, hard
+from dpbandits.lab.worlds.matched import from_log
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
@@ -54,6 +58,7 @@ from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, t
 
 __all__ = [
     "CLASSIFICATION_TABLES",
+    "HARD",
     "BestArm",
     "Changing",
     "ClassificationTable",
@@ -71,6 +76,8 @@ __all__ = [
     "cps_income",
     "dubey2021_figure1",
     "dubey2021_printed",
+    "from_log",
+    "hard",
     "load",
     "michalewicz_10",
     "rand_hie",

@@ -62,10 +62,12 @@ class People:
     Attributes:
         columns: (N, dim) context columns in [0, 1].
         rewards: (N, n_arms) what every arm pays for each person.
+        ordered: they come in the order of the rows.
     """
 
     columns: FloatArray
     rewards: FloatArray
+    ordered: bool = False
 
     @property
     def dim(self) -> int:
@@ -78,10 +80,10 @@ class People:
         return int(self.rewards.shape[1])
 
     def rows(self, n: int, rng: np.random.Generator) -> IntArray:
-        """(n,) different people in random order."""
+        """(n,) different people, in random order unless they have one."""
         if n > len(self.columns):
             raise InvalidParameter(f"there are {len(self.columns)} people: ask for no more users")
-        return rng.permutation(len(self.columns))[:n]
+        return np.arange(n) if self.ordered else rng.permutation(len(self.columns))[:n]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -66,6 +66,9 @@ class TableBandit:
         horizon: rounds, at most N; all rows by default.
         persons: (N,) number of the person a row belongs to; None where each is another's.
         rounds_per_user: public; of a person with more rows, the first so many in the seed's order count.
+        expected: (N, K) what each arm pays on average where `reward_table` was drawn, as in made-up worlds;
+            None: the table's rewards are all that is known.
+        ordered: people come in the order of the rows, whatever the seed.
 
     Raises:
         InvalidParameter: a horizon above the number of rows, a negative seed.
@@ -90,6 +93,8 @@ class TableBandit:
     horizon: int
     persons: IntArray | None = field(default=None, repr=False)
     rounds_per_user: int = 1
+    expected: FloatArray | None = field(default=None, repr=False)
+    ordered: bool = False
     _order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -100,13 +105,18 @@ class TableBandit:
                 f"contexts of shape {contexts.shape} and rewards of shape {rewards.shape} do not fit: "
                 f"expected (N, {self.schema.dim}) and (N, {self.arms.n_arms}), N >= 1"
             )
+        if self.expected is not None:
+            means = self.reward_range.validate(self.expected, clip=False)
+            if means.shape != rewards.shape:
+                raise InvalidData(f"expected has shape {means.shape}, the rewards have {rewards.shape}")
+            object.__setattr__(self, "expected", means)
         _checks.integer(self.seed, name="seed", minimum=0)
         usable = _usable_rows(len(contexts), self.persons, self.rounds_per_user)
         if _checks.integer(self.horizon, name="horizon") > usable:
             raise InvalidParameter(f"horizon is {self.horizon}: each of {usable} rows is used once")
         # A sort of keyed uniforms is a uniform permutation that no version of numpy will change.
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
-        order = np.argsort(keys, kind="stable")
+        order = np.arange(len(contexts)) if self.ordered else np.argsort(keys, kind="stable")
         if self.persons is not None:
             order = order[_rank_within(np.asarray(self.persons)[order]) < self.rounds_per_user]
         order = order[: self.horizon]
@@ -210,8 +220,8 @@ class TableBandit:
         return np.asarray(self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)])
 
     def mean_rewards(self, start: int, stop: int) -> FloatArray:
-        """(B, K). A table's rewards are not random: these are the rewards of all arms themselves."""
-        return np.asarray(self.reward_table[self._rows(start, stop)])
+        """(B, K) as `expected` says. Without it a table's rewards are their own means."""
+        return np.asarray(self._means[self._rows(start, stop)])
 
     def users(self, start: int, stop: int) -> list[str]:
         """(B,) ids of the people of rounds start..stop-1."""
@@ -221,7 +231,7 @@ class TableBandit:
 
     def best_constant_arm(self) -> BestArm:
         """The best single arm in hindsight, over the rows of this seed and horizon."""
-        means = self.reward_table[self._order].mean(axis=0)
+        means = self._means[self._order].mean(axis=0)
         best = int(np.argmax(means))
         return BestArm(best, self.arms.names[best], float(means[best]))
 
@@ -257,6 +267,10 @@ class TableBandit:
             "seed": self.seed,
             "horizon": self.horizon,
         }
+
+    @property
+    def _means(self) -> FloatArray:
+        return self.reward_table if self.expected is None else self.expected
 
     def _rows(self, start: int, stop: int) -> IntArray:
         first, last = check_rounds(start, stop, self.horizon)

@@ -37,8 +37,8 @@ __all__ = [
     "PAIRS",
     "PRINTED",
     "PRINTED_PAIRS",
-    "compare",
     "compare_printed",
+    "compared",
     "printed_table2",
     "table2",
 ]
@@ -58,7 +58,7 @@ TABLE_USERS, TABLE_SOURCE = 10_000, 5_000
 """At most so many people of a table, and of its source, come in one run."""
 
 
-def compare(runs: Sequence[Runs]) -> dict[str, Any]:
+def compared(runs: Sequence[Runs]) -> dict[str, Any]:
     """The table with its cells, and what random and constant arms would have cost these people.
 
     Without runs of ABSE, which everything is a ratio to, the cells alone.
@@ -272,5 +272,5 @@ ITEMS = {
         compare=compare_printed,
         reps=50,
     ),
-    "table2": crowd_item("real people, and the paper's table", _cells(), picture=bars, compare=compare),
+    "table2": crowd_item("real people, and the paper's table", _cells(), picture=bars, compare=compared),
 }

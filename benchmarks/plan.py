@@ -1,0 +1,285 @@
+"""Do plans hold? Plans are made from the public facts of worlds, and the worlds themselves are then run.
+
+`python benchmarks/plan.py FOLDER --out plan-validation.json` plans on every world of a folder and compares
+with what really happens there: the coverage of planned shares, the width of their intervals, and whether the
+recommended epsilon reaches the target and is at most twice the smallest that does. What is done is kept
+beside the output, and a run that was broken off goes on. `--first-seed` is of the truth (from 1,000,000 on;
+worlds that nobody who wrote the code has seen take seeds from 9,000,000). The constants of
+`dpbandits.lab.planning.answers` were chosen on the worlds of `benchmarks/plan_tuning`, `--first-seed 1`.
+
+**A world** is one of:
+
+1. `NAME.toml` and `NAME.py`, a made-up world. The TOML file holds what its maker would tell a stranger, in
+   the format of `dpbandits.lab.planning.facts`: [columns.*], and [plan] with `arms`, `users` (people to come,
+   5,000 to 20,000 keep this fast), `base_rate`, `effect`, and, where known, `personal`, `smoothness`,
+   `relevant`, `low` and `high`. A number stands for a tenth more or less, two numbers for all between: say
+   what is believed, and let the truth lie within. The Python file has one function::
+
+       def draw(n, rng):
+           '''People and what they would be paid.
+
+           Args:
+               n: how many people.
+               rng: numpy.random.Generator, the only source of randomness.
+
+           Returns:
+               frame: dict column name -> n cells, within the bounds and categories of the TOML file.
+               means: (n, K) float, expected reward of every arm for every person, in [low, high].
+               rewards: (n, K) float, what every arm pays, of those means, in [low, high].
+           '''
+
+   Law and functions must not depend on `rng`: it draws people and rewards.
+2. `NAME.toml` alone, a real table: a description as `dpbandits.tables.described` has it, with [label] or
+   [rewards]. Half of its rows, by a public coin, are the public sample that is planned on; the other half are
+   the people to come.
+"""
+
+import argparse
+import importlib.util
+import json
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbandits.domains import Arms, RewardRange
+from dpbandits.lab.comparing import RIVALS, Trial
+from dpbandits.lab.evaluation import share_kept
+from dpbandits.lab.planning import Facts, plan
+from dpbandits.lab.study import run_cells
+from dpbandits.lab.worlds import TableBandit, table_from_toml
+
+TARGET = 0.9
+TRUSTS = ("central", "local")
+MOST_EPSILON = 10.0
+MOST_PEOPLE = 20_000
+DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class Held:
+    """A world of a folder."""
+
+    path: Path
+
+    @property
+    def is_table(self) -> bool:
+        return not self.path.with_suffix(".py").exists()
+
+    def half(self, *, public: bool) -> TableBandit:
+        """Half of the rows of a table."""
+        table = table_from_toml(self.path, seed=0)
+        mine = (np.random.default_rng(20_261_122).random(len(table.contexts)) < 0.5) == public
+        return TableBandit(
+            name=self.path.stem,
+            schema=table.schema,
+            contexts=table.contexts[mine],
+            arms=table.arms,
+            reward_table=table.reward_table[mine],
+            reward_range=table.reward_range,
+            seed=0,
+            horizon=int(mine.sum()),
+        )
+
+    @property
+    def facts(self) -> tuple[Facts, int]:
+        facts, rest = Facts.from_toml(self.path)
+        return facts, int(rest["users"])
+
+    @property
+    def users(self) -> int:
+        if self.is_table:
+            return min(MOST_PEOPLE, self.half(public=False).horizon)
+        return self.facts[1]
+
+    def __call__(self, seed: int, people: int) -> TableBandit:
+        """The world as it is, with the people of a seed."""
+        rng = np.random.default_rng(seed)
+        if self.is_table:
+            table = self.half(public=False)
+            rows = rng.permutation(len(table.contexts))[:people]
+            return TableBandit(
+                name=table.name,
+                schema=table.schema,
+                contexts=table.contexts[rows],
+                arms=table.arms,
+                reward_table=table.reward_table[rows],
+                reward_range=table.reward_range,
+                seed=seed,
+                horizon=people,
+            )
+        spec = importlib.util.spec_from_file_location(self.path.stem, self.path.with_suffix(".py"))
+        if spec is None or spec.loader is None:
+            raise SystemExit(f"{self.path.stem}.py cannot be loaded")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        frame, means, rewards = module.draw(people, rng)
+        facts = self.facts[0]
+        bounds = RewardRange.of(facts.reward_range)
+        return TableBandit(
+            name=self.path.stem,
+            schema=facts.contexts,
+            contexts=facts.contexts.encode(frame),
+            arms=Arms(list(facts.arms)),
+            reward_table=np.clip(rewards, bounds.low, bounds.high),
+            expected=np.clip(means, bounds.low, bounds.high),
+            reward_range=bounds,
+            seed=seed,
+            horizon=people,
+        )
+
+    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int) -> Any:
+        """The plan, from what is public alone."""
+        how: dict[str, Any] = {
+            "target": TARGET,
+            "epsilon": MOST_EPSILON,
+            "seconds": seconds or None,
+            "worlds": worlds,
+            "cache": cache,
+            "jobs": jobs,
+        }
+        if self.is_table:
+            return plan(users=self.users, table=self.half(public=True), public=True, **how)
+        return plan(users=self.users, facts=self.facts[0], **how)
+
+
+def trial(held: Held, policy: str, epsilon: float | None, people: int) -> Trial:
+    rival = RIVALS[policy]
+    promise = None if epsilon is None else rival.promise(epsilon, DELTA)
+    return Trial(
+        world=held.path.stem,
+        policy=policy,
+        trust=rival.trust,
+        epsilon=epsilon,
+        delta=None if promise is None else promise.delta,
+        people=people,
+        make_world=partial(_true, str(held.path)),
+        make_policy=rival.make,
+        promise=promise,
+    )
+
+
+def _true(path: str, seed: int, people: int) -> TableBandit:
+    return Held(Path(path))(seed, people)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--reps", type=int, default=5, help="of the truth")
+    parser.add_argument("--first-seed", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=0.0, help="of a plan; 0 for until it is known")
+    parser.add_argument("--worlds", type=int, default=12, help="simulated for a plan, at most")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", action="append", help="names of worlds")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    records = options.out.with_suffix(".jsonl")
+    seeds = range(options.first_seed, options.first_seed + options.reps)
+    shares, answers = [], []
+    for path in sorted(options.folder.glob("*.toml")):
+        held = Held(path)
+        if options.only and path.stem not in options.only:
+            continue
+        found = held.planned(options.seconds, options.worlds, records, options.jobs)
+        rows, said = truth(held, found, seeds, records, options.jobs)
+        shares += rows
+        answers += said
+        print(f"{path.stem}: {sum(row['covered'] for row in rows)} of {len(rows)} shares covered", flush=True)
+        for one in said:
+            print("  ", one, flush=True)
+        result = {"summary": summary(shares, answers), "shares": shares, "answers": answers}
+        options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(summary(shares, answers), indent=1))
+
+
+def truth(held: Held, found: Any, seeds: range, records: Path, jobs: int) -> tuple[list[Any], list[Any]]:
+    """Planned shares beside the true ones, and recommended epsilons beside the smallest that does."""
+    grid = [(row["trust"], row["policy"], row["epsilon"], row["people"]) for row in found.to_rows()]
+    places = list(dict.fromkeys(grid))
+    taken = {trust: answer.to_dict() for trust, answer in found.answers.items() if answer.epsilon is not None}
+    extra = [(trust, one["policy"], one["epsilon"], found.users) for trust, one in taken.items()]
+    cells = [
+        trial(held, policy, epsilon, int(people))
+        for _, policy, epsilon, people in dict.fromkeys([*places, *extra])
+    ]
+    whole = {int(people): trial(held, "non-private", None, int(people)) for *_, people in places}
+    runs = run_cells([*cells, *whole.values()], seeds=list(seeds), path=records, jobs=jobs)
+    by = {(one.cell.policy, one.cell.epsilon, one.cell.people): one for one in runs}
+
+    def true(policy: str, epsilon: float, people: int) -> Any:
+        mine, best = by[policy, epsilon, people], by["non-private", None, people]
+        return share_kept(mine.values("reward"), best.values("reward"), mine.values("uniform"))
+
+    rows = []
+    for row in found.to_rows():
+        share = true(row["policy"], row["epsilon"], int(row["people"]))
+        if not np.isfinite(share.share):
+            continue
+        covered = bool(row["low"] <= share.share <= row["high"])
+        label = {
+            "world": held.path.stem,
+            **{name: row[name] for name in ("trust", "policy", "epsilon", "people")},
+        }
+        planned = {name: row[name] for name in ("share", "low", "high")}
+        rows.append(
+            {**label, **planned, "true": share.share, "true_error": share.standard_error, "covered": covered}
+        )
+    answers = []
+    for trust in TRUSTS:
+        answer = found.answers[trust]
+        curve = sorted(
+            (epsilon, true(policy, epsilon, people).share)
+            for which, policy, epsilon, people in dict.fromkeys([*places, *extra])
+            if which == trust and people == found.users
+        )
+        smallest = smallest_epsilon(curve)
+        said = {"world": held.path.stem, "trust": trust, "recommended": None, "smallest": smallest}
+        if trust in taken:
+            reached = true(answer.policy, taken[trust]["epsilon"], found.users).share
+            said |= {"recommended": taken[trust]["epsilon"], "reached": reached}
+        answers.append(said)
+    return rows, answers
+
+
+def smallest_epsilon(curve: list[tuple[float, float]]) -> float | None:
+    """Where the true share, made increasing, first reaches the target, between epsilons by logarithms."""
+    from scipy.optimize import isotonic_regression
+
+    shares = isotonic_regression([share for _, share in curve]).x
+    logs = np.log([epsilon for epsilon, _ in curve])
+    above = np.flatnonzero(shares >= TARGET)
+    if not len(above):
+        return None
+    at = int(above[0])
+    if at == 0:
+        return float(np.exp(logs[0]))
+    step = (TARGET - shares[at - 1]) / (shares[at] - shares[at - 1])
+    return float(np.exp(logs[at - 1] + step * (logs[at] - logs[at - 1])))
+
+
+def summary(shares: list[Any], answers: list[Any]) -> dict[str, Any]:
+    """The figures that are asked for."""
+    taken = [one for one in answers if one["recommended"] is not None]
+    both = [one for one in taken if one["smallest"] is not None]
+    return {
+        "shares": len(shares),
+        "covered": float(np.mean([row["covered"] for row in shares])) if shares else None,
+        "median_width": float(np.median([row["high"] - row["low"] for row in shares])) if shares else None,
+        "recommended": len(taken),
+        "reached": float(np.mean([one["reached"] >= TARGET for one in taken])) if taken else None,
+        "within_twice": float(np.mean([one["recommended"] <= 2 * one["smallest"] for one in both]))
+        if both
+        else None,
+        "reachable_but_not_said": sum(
+            one["recommended"] is None and one["smallest"] is not None for one in answers
+        ),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""What something is made of, as a fingerprint: by it a run is found again."""
+
+import functools
+import hashlib
+import inspect
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["address_of"]
+
+_DEPTH = 12
+"""Of what a function is made of, to which it is looked into."""
+
+
+def address_of(thing: Any, depth: int = 0) -> str:
+    """A fingerprint of what something is made of: configuration, fields, arguments, source.
+
+    Raises:
+        InvalidParameter: an object without a configuration, fields or a source.
+    """
+    text = json.dumps(_described(thing, depth), sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _described(thing: Any, depth: int) -> Any:  # one answer a kind
+    if thing is None or isinstance(thing, str | int | float | bool):
+        return [type(thing).__name__, thing]
+    if depth > _DEPTH:
+        raise InvalidParameter(f"a {type(thing).__name__} is nested too deeply to be told from others")
+    inner = functools.partial(_described, depth=depth + 1)
+    if isinstance(thing, np.ndarray) and thing.dtype != np.object_:
+        digest = hashlib.blake2b(np.ascontiguousarray(thing).tobytes(), digest_size=12).hexdigest()
+        return ["array", str(thing.dtype), list(thing.shape), digest]
+    if isinstance(thing, Mapping):
+        return ["map", sorted([str(name), inner(value)] for name, value in thing.items())]
+    if isinstance(thing, list | tuple | set | frozenset):
+        return ["list", [inner(one) for one in (sorted(thing, key=str) if isinstance(thing, set) else thing)]]
+    if isinstance(thing, functools.partial):
+        return ["call", inner(thing.func), inner(list(thing.args)), inner(thing.keywords)]
+    if inspect.ismethod(thing):
+        return ["method", thing.__name__, inner(thing.__self__)]
+    if inspect.isclass(thing) or inspect.isbuiltin(thing):
+        return ["name", thing.__module__, thing.__qualname__]
+    if inspect.isfunction(thing):
+        held = [cell.cell_contents for cell in thing.__closure__ or ()]
+        return ["function", thing.__qualname__, _source(thing), inner(held), inner(thing.__defaults__ or ())]
+    if is_dataclass(thing):
+        return [
+            type(thing).__qualname__,
+            inner({one.name: getattr(thing, one.name) for one in fields(thing)}),
+        ]
+    config = getattr(thing, "to_config", None)
+    if callable(config):
+        return [type(thing).__qualname__, config()]
+    raise InvalidParameter(
+        f"a {type(thing).__name__} cannot be told from others of its kind: pass a function that makes it"
+    )
+
+
+def _source(function: Any) -> str:
+    with suppress(OSError, TypeError):
+        return inspect.getsource(function)
+    return str(function.__code__.co_code.hex()) + repr(function.__code__.co_consts)

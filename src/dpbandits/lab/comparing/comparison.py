@@ -1,0 +1,485 @@
+"""`compare`: any policies in any worlds at any promises, cell by cell, resumable, as one tidy table.
+
+    found = lab.compare(
+        {"income": lambda seed, people: lab.worlds.load("cps-income", seed=seed, horizon=people)},
+        ["GPBandit", "PrivateRidge", "non-private"], promises=[0.3, 1, 3], people=[2_000, 20_000], reps=5)
+    found.to_frame()          # one row a run
+    found.means()             # one row a cell: means, standard errors, share of the non-private uplift
+    found.tests("GPBandit")   # paired differences from one policy
+    found.board("central")    # rank sums and time
+    found.picture("promise")
+
+A cell is one policy in one world under one promise and for so many people, and runs once a seed. It is found
+again by what it is made of: the arguments and the source of what makes world and policy, the promise, and the
+version of this package. What a world reads from elsewhere (a file, the network) is not looked at: name a new
+folder where that has changed.
+"""
+
+import functools
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dpbandits import __version__, _checks
+from dpbandits._calls import worded
+from dpbandits._progress import watched
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains import Arms, Product
+from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.lab.comparing.addresses import address_of
+from dpbandits.lab.comparing.rivals import NON_PRIVATE, RIVALS, Make, Rival, Trust
+from dpbandits.lab.evaluation.runner import BANNER, RunResult, on_cluster, run
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
+from dpbandits.lab.evaluation.summary import mean_and_error, share_kept
+from dpbandits.lab.study import Cell, Progress, Record, Row, Runs, run_cells
+from dpbandits.privacy.definitions import JointDP, LocalDP
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from pandas import DataFrame
+
+__all__ = ["Comparison", "Trial", "compare", "trials"]
+
+DELTA = 1e-6
+"""Of a central promise that was given as a number."""
+
+RECORDS = "records.jsonl"
+"""What a comparison appends every run to."""
+
+_WINDOWS = 24
+"""Parts of a run whose mean rewards are kept, the later ones longer."""
+
+MakeWorld = Callable[..., Any]
+"""(seed, people) -> a world of so many rounds; people None asks for all that it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial(Cell):
+    """One policy in one world under one promise, for so many people.
+
+    Attributes:
+        world, policy: what tables call them.
+        trust: of the policy.
+        epsilon, delta: of the promise; None without one.
+        people: rounds; None: all that the world has.
+        make_world: (seed, people) -> a world.
+        make_policy: (world, seed, promise) -> a fresh policy.
+        promise: passed to it.
+    """
+
+    measures: ClassVar[Mapping[str, tuple[str, str | None]]] = {
+        "reward": ("reward", "reward_error"),
+        "seconds": ("seconds", None),
+    }
+
+    world: str
+    policy: str
+    trust: Trust
+    epsilon: float | None
+    delta: float | None
+    people: int | None
+    make_world: MakeWorld = field(repr=False)
+    make_policy: Make = field(repr=False)
+    promise: Any = field(default=None, repr=False)
+
+    @property
+    def label(self) -> Row:
+        """What tells cells apart."""
+        names = ("world", "policy", "trust", "epsilon", "delta", "people")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def name(self) -> str:
+        """By its label."""
+        return f"Trial {json.dumps(self.label)}"
+
+    @functools.cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """Fingerprints of what makes world and policy, the promise, and this package's version."""
+        made = [self.make_world, self.make_policy, self.promise]
+        return {"made": [address_of(one) for one in made], "version": __version__}
+
+    def simulate(self, seed: Seed) -> Record:
+        """One run, summed up: see `Comparison.rows`; and mean rewards of parts of the run."""
+        world = self.make_world(seed, self.people)
+        result = run(self.make_policy(world, seed, self.promise), world)
+        means = world.mean_rewards(0, world.horizon) if _has_arms(world) else None
+        fixed = None if means is None else float(means.mean(axis=0).max())
+        edges = _edges(result.n_rounds)
+        return {
+            "rounds": result.n_rounds,
+            "reward": result.mean_reward,
+            "uniform": None if result.uniform is None else float(result.uniform.mean()),
+            "fixed": fixed,
+            "regret": None if result.regret is None else float(result.regret.sum()),
+            "seconds": result.seconds,
+            "ends": edges[1:],
+            "parts": _parts(result, edges),
+        }
+
+
+def _has_arms(world: Any) -> bool:
+    """Whether the rows of every decision set are the same arms."""
+    return isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
+
+
+def _edges(rounds: int) -> list[int]:
+    """Ends of the parts: 0, then growing by the same factor."""
+    inner = np.geomspace(max(1.0, rounds / 200.0), rounds, _WINDOWS).round().astype(int)
+    return [0, *dict.fromkeys(inner.tolist())]
+
+
+def _parts(result: RunResult, edges: Sequence[int]) -> list[float]:
+    earned = result.rewards if result.expected is None else result.expected
+    return [float(earned[a:b].mean()) for a, b in pairwise(edges)]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """What came of a comparison. Evaluation on data that one may look at, no release.
+
+    Attributes:
+        runs: cells with their records, one a seed.
+        banner: says that this is no release.
+    """
+
+    runs: Sequence[Runs]
+    banner: str = field(default=BANNER, init=False)
+
+    def __repr__(self) -> str:
+        return f"Comparison(cells={len(self.runs)}, reps={len(self.runs[0].records)})"
+
+    def rows(self) -> list[Row]:
+        """One flat row a run: world, policy, trust, epsilon, delta, people, seed, rounds, mean `reward`.
+
+        Where the world knows them: what `uniform` choice and the best `fixed` arm earn a round, and the
+        `regret` of the run. Last, `seconds` of wall time: all else is the same wherever it is run.
+        """
+        names = ("seed", "rounds", "reward", "uniform", "fixed", "regret", "seconds")
+        return [
+            one.cell.label | {name: record[name] for name in names}
+            for one in self.runs
+            for record in one.records
+        ]
+
+    def to_frame(self) -> "DataFrame":
+        """`rows` as a pandas frame; MissingExtra where pandas is not installed."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("frames need pandas: pip install 'dpbandits[report]'") from error
+        return pd.DataFrame(self.rows())
+
+    def means(self) -> list[Row]:
+        """One row a cell: means and standard errors, and the share of the non-private uplift if known.
+
+        That is paired seed by seed with the policy "non-private" of the same world and people.
+        """
+        found = []
+        for one in self.runs:
+            (row,) = one.rows
+            uniform, whole = one.records[0]["uniform"], self._beside(one.cell, NON_PRIVATE)
+            if uniform is not None:
+                uplift = one.values("reward") - one.values("uniform")
+                row["uplift"], row["uplift_error"] = mean_and_error(uplift)
+            if uniform is not None and whole is not None:
+                share = share_kept(one.values("reward"), whole.values("reward"), one.values("uniform"))
+                row["share"], row["share_error"] = share.share, share.standard_error
+            found.append(row)
+        return found
+
+    def _beside(self, cell: Trial, policy: str) -> Runs | None:
+        """Another policy in the same place: at the same epsilon, or without one."""
+        place = (cell.world, cell.people)
+        here = [one for one in self.runs if one.cell.policy == policy]
+        here = [one for one in here if (one.cell.world, one.cell.people) == place]
+        return next((one for one in here if one.cell.epsilon in (cell.epsilon, None)), None)
+
+    def tests(self, policy: str) -> list[Row]:
+        """Every other policy less this one, in reward, seed by seed, in each world, people and promise.
+
+        One row a pair: the mean `difference`, its `error`, and `p`: of a paired t test, two-sided, corrected
+        after Holm for all rows together (NaN for one seed, or where all differences are alike).
+
+        Raises:
+            InvalidParameter: no such policy.
+        """
+        if policy not in (names := {one.cell.policy for one in self.runs}):
+            raise InvalidParameter(f"policy {policy!r}: expected one of {', '.join(sorted(names))}")
+        found = []
+        for one in self.runs:
+            base = self._beside(one.cell, policy)
+            if base is None or one.cell.policy == policy:
+                continue
+            apart = one.values("reward") - base.values("reward")
+            mean, error = mean_and_error(apart)
+            label = {**one.cell.label, "against": policy}
+            found.append({**label, "difference": mean, "error": error, "p": _paired(apart)})
+        for row, p in zip(found, _holm([row["p"] for row in found]), strict=True):
+            row["p"] = p
+        return found
+
+    def board(self, trust: Trust | None = None, *, epsilon: float | None = None) -> list[Row]:
+        """Policies of a trust model in the order of their rank sums: 1 is the best mean reward in a world.
+
+        Ranks are over the places that all of them have: worlds, people and promises. Policies that earn the
+        same share the mean of their ranks. `seconds` is the mean wall time of a run.
+
+        Args:
+            trust: only policies of it, and those that trust nobody are left out; None: all.
+            epsilon: only this promise.
+
+        Raises:
+            InvalidParameter: no policies, or no place that all of them have.
+        """
+        from scipy.stats import rankdata
+
+        chosen = [one for one in self.runs if trust is None or one.cell.trust == trust]
+        chosen = [one for one in chosen if epsilon is None or one.cell.epsilon in (epsilon, None)]
+        names = list(dict.fromkeys(one.cell.policy for one in chosen))
+        at = {(one.cell.policy, self._place(one.cell)): one for one in chosen}
+        places = [
+            place
+            for place in dict.fromkeys(self._place(one.cell) for one in chosen)
+            if all((name, place) in at for name in names)
+        ]
+        if not places:
+            raise InvalidParameter("no world in which all policies of that trust model ran")
+        reward = np.array([[at[name, place].values("reward").mean() for place in places] for name in names])
+        seconds = [np.mean([at[name, place].values("seconds").mean() for place in places]) for name in names]
+        ranks = rankdata(-reward, axis=0)
+        order = np.argsort(ranks.sum(axis=1), kind="stable")
+        return [
+            {
+                "policy": names[index],
+                "rank_sum": float(ranks[index].sum()),
+                "first": int((ranks[index] < 1.5).sum()),  # alone, not shared
+                "last": int((ranks[index] == ranks.max(axis=0)).sum()),
+                "places": len(places),
+                "seconds": float(seconds[index]),
+                "ranks": {place[0]: float(rank) for place, rank in zip(places, ranks[index], strict=True)},
+            }
+            for index in order.tolist()
+        ]
+
+    @staticmethod
+    def _place(cell: Trial) -> tuple[str, int | None, float | None]:
+        return cell.world, cell.people, cell.epsilon
+
+    def picture(self, question: str = "policies") -> "Figure":
+        """One picture a question.
+
+        Args:
+            question: "policies" (who earns what, world by world), "promise" (reward along epsilon), "people"
+                (along the number of people) or "rounds" (along a run).
+
+        Raises:
+            InvalidParameter: another question, or one that these runs do not answer.
+            MissingExtra: matplotlib is not installed.
+        """
+        from dpbandits.lab.comparing.pictures import drawn
+
+        return drawn(self, question)
+
+    def write(self, out: str | Path) -> list[Path]:
+        """The tidy table as `runs.parquet`, `means.json`, and the pictures that these runs answer as PNG.
+
+        Raises:
+            MissingExtra: pandas, pyarrow or matplotlib is not installed.
+        """
+        from dpbandits.lab.comparing.pictures import QUESTIONS
+        from dpbandits.lab.plot import to_png
+
+        folder = Path(out)
+        folder.mkdir(parents=True, exist_ok=True)
+        table, means = folder / "runs.parquet", folder / "means.json"
+        try:
+            self.to_frame().to_parquet(table)
+        except ImportError as error:
+            raise MissingExtra("Parquet needs pyarrow: pip install 'dpbandits[report]'") from error
+        means.write_text(json.dumps(_finite(self.means()), indent=1) + "\n", encoding="utf-8")
+        written = [table, means]
+        for question in QUESTIONS:
+            with suppress(InvalidParameter):
+                written.append(folder / f"{question}.png")
+                written[-1].write_bytes(to_png(self.picture(question)))
+        return [path for path in written if path.exists()]
+
+
+def _paired(apart: FloatArray) -> float:
+    from scipy.stats import ttest_1samp
+
+    if len(apart) < 2 or apart.std() == 0.0:  # nothing scatters
+        return math.nan
+    return float(ttest_1samp(apart, 0.0).pvalue)
+
+
+def _holm(values: Sequence[float]) -> list[float]:
+    """Corrected for all that are there, in their order; NaN stays."""
+    p = np.array(values, dtype=np.float64)
+    known = np.flatnonzero(~np.isnan(p))
+    order = known[np.argsort(p[known], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    p[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * factors)) if len(order) else p[order]
+    return [float(one) for one in p]
+
+
+def _finite(rows: list[Row]) -> list[Row]:
+    """NaN as null, as JSON has it."""
+
+    def plain(value: Any) -> Any:
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return [{name: plain(value) for name, value in row.items()} for row in rows]
+
+
+@worded
+def compare(
+    worlds: Mapping[str, MakeWorld],
+    policies: Sequence[str] | Mapping[str, Rival | Make],
+    *,
+    promises: Sequence[float | JointDP | LocalDP] = (1.0,),
+    people: Sequence[int | None] = (None,),
+    reps: int = 5,
+    seed: Seed = FIRST_REPORT_SEED,
+    jobs: int = 1,
+    cluster: str | None = None,
+    out: str | Path | None = None,
+    resume: bool = True,
+    progress: bool = False,
+) -> Comparison:
+    """Run every policy in every world at every promise and number of people, on the same seeds.
+
+    Args:
+        worlds: name -> (seed, people) -> a world: a table, a function, a log that knows all rewards, a
+            `GymWorld`. `people` is None where all are asked for.
+        policies: names of `lab.comparing.RIVALS`, or name -> a `Rival`, or name -> (world, seed, promise) ->
+            a policy, ours or another library's behind `adapters`. Such a function is given the promises as
+            they stand here; one of two arguments, (world, seed), has no promise and runs once.
+        promises: epsilons, which each policy promises in the words of its trust model (central with delta =
+            1e-6); or promises themselves, for the policies of their trust model.
+        people: numbers of rounds.
+        reps: seeds of every cell.
+        seed: the first; see `report_seeds`.
+        jobs: processes; -1 for all cores.
+        cluster: address of a Dask scheduler, or "local:2"; see `on_cluster`.
+        out: folder to which every run is appended, and from which one that was broken off goes on; at the end
+            the table and the pictures are written there.
+        resume: False runs everything again.
+        progress: show how far it is, on standard error.
+
+    Raises:
+        InvalidParameter: nothing to compare, an unknown policy, or what cannot be told from others.
+        MissingExtra: joblib, dask or pandas is not installed where it is needed.
+    """
+    cells = trials(worlds, policies, promises=promises, people=people)
+    seeds = report_seeds(seed, reps, tuning=seed < FIRST_REPORT_SEED)
+    path = None if out is None else Path(out) / RECORDS
+    with watched("compare", shown=progress) as moved, on_cluster(cluster):
+        told: Progress = lambda done, total: moved(completed=done, total=total)  # noqa: E731
+        processes = jobs if cluster is None else -1
+        runs = run_cells(cells, seeds=seeds, path=path, jobs=processes, resume=resume, progress=told)
+    found = Comparison(runs)
+    if out is not None:
+        found.write(out)
+    return found
+
+
+def trials(
+    worlds: Mapping[str, MakeWorld],
+    policies: Sequence[str] | Mapping[str, Rival | Make],
+    *,
+    promises: Sequence[float | JointDP | LocalDP],
+    people: Sequence[int | None],
+) -> list[Trial]:
+    """The cells of a comparison; see `compare`."""
+    if (
+        not _checks.an(worlds, dict, name="worlds", pass_='{"mine": lambda seed, people: ...}')
+        or not policies
+    ):
+        raise InvalidParameter("worlds, policies: expected at least one of each")
+    rivals = {name: _rival(name, made) for name, made in _by_name(policies).items()}
+    sizes = [None if size is None else _checks.integer(size, name="people") for size in people]
+    if not sizes or not promises:
+        raise InvalidParameter("promises, people: expected at least one of each")
+    return [
+        Trial(
+            world=world,
+            policy=name,
+            trust=rival.trust,
+            epsilon=None if promise is None else float(promise.epsilon),
+            delta=getattr(promise, "delta", None),
+            people=size,
+            make_world=_checked(make_world, world),
+            make_policy=rival.make,
+            promise=promise,
+        )
+        for world, make_world in worlds.items()
+        for size in sizes
+        for name, rival in rivals.items()
+        for promise in _promises(rival, promises)
+    ]
+
+
+def _checked(make: Any, name: str) -> MakeWorld:
+    if not callable(make):
+        raise InvalidParameter(
+            f"the world {name!r} is {_checks.kind_of(make)}, expected a function: "
+            "lambda seed, people: lab.worlds.load(name, seed=seed, horizon=people)"
+        )
+    found: MakeWorld = make
+    return found
+
+
+def _by_name(policies: Sequence[str] | Mapping[str, Rival | Make]) -> Mapping[str, Any]:
+    if isinstance(policies, Mapping):
+        return policies
+    unknown = [name for name in policies if name not in RIVALS]
+    if unknown:
+        raise InvalidParameter(f"policy {unknown[0]!r}: expected one of {', '.join(RIVALS)}, or a function")
+    return {name: RIVALS[name] for name in policies}
+
+
+def _rival(name: str, made: Any) -> Rival:
+    if isinstance(made, Rival):
+        return made
+    if not callable(made):
+        raise InvalidParameter(
+            f"the policy {name!r} is {_checks.kind_of(made)}, expected a function: "
+            "lambda world, seed, promise: GPBandit(..., privacy=promise)"
+        )
+    taken = [
+        one
+        for one in inspect.signature(made).parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+    if len(taken) == 2:  # world and seed
+        return Rival(trust="none", make=functools.partial(_without_promise, made))
+    return Rival(trust="central", make=made)
+
+
+def _without_promise(make: Callable[[Any, Seed], Any], world: Any, seed: Seed, _promise: None) -> Any:
+    return make(world, seed)
+
+
+def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP]) -> list[Any]:
+    """Those that a policy makes: None where it makes none."""
+    if rival.trust == "none":
+        return [None]
+    kind = LocalDP if rival.trust == "local" else JointDP
+    found: list[Any] = []
+    for promise in promises:
+        if isinstance(promise, JointDP | LocalDP):
+            if isinstance(promise, kind):
+                found.append(promise)
+        else:
+            found.append(rival.promise(_checks.number(promise, name="an epsilon"), DELTA))
+    return list(dict.fromkeys(found))

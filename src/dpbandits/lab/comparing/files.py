@@ -1,0 +1,164 @@
+"""A comparison as a TOML file says it, for `dpbandits lab compare`.
+
+The file::
+
+    policies = ["GPBandit", "PrivateRidge", "non-private"]      # names of `RIVALS`
+    epsilons = [0.3, 1, 3]
+    people = [2_000, 10_000]     # optional: all that a world has
+    reps = 5                     # optional
+    seed = 1_000_000             # optional
+
+    [own]                        # optional: policies of one's own, (world, seed, promise) -> a policy
+    mine = "my_policies:make"    # a function of a module beside this file, or of an installed one
+
+    [worlds.income]
+    table = "cps-income"         # a name of `lab.worlds.load`, or a TOML file that describes a table
+
+    [worlds.nugget]
+    hard = "nugget"              # a world of `lab.worlds.hard`
+
+    [worlds.guess]
+    facts = "people.toml"        # a world in which the facts of a [plan] hold
+
+    [worlds.function]
+    call = "my_worlds:steep"     # (seed, people) -> a world
+
+    [worlds.steps]
+    gymnasium = "MyBandit-v0"    # one step an episode; low and high bound its rewards
+    low = 0
+    high = 1
+
+Modules that a file names are imported and run: take such a file only from whom you would take a script.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dpbandits._typing import Seed
+from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.lab import worlds
+from dpbandits.lab.comparing.rivals import RIVALS
+from dpbandits.lab.planning.facts import Facts
+from dpbandits.tables.description import check_keys, description_in, value_in
+
+__all__ = ["study_in"]
+
+_KINDS = ("table", "hard", "facts", "call", "gymnasium")
+
+
+def study_in(path: str | Path) -> dict[str, Any]:
+    """The arguments of `compare` that a file says; see the module.
+
+    Raises:
+        InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+    """
+    where = Path(path)
+    try:
+        text = where.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidParameter(f"{where.name} cannot be read: expected a TOML file") from error
+    found = description_in(text, where.name)
+    optional = {"epsilons", "people", "reps", "seed", "own"}
+    check_keys(found, where.name, required={"worlds", "policies"}, optional=optional)
+    folder = where.resolve().parent
+    policies: dict[str, Any] = {}
+    for name in value_in(found, "policies", list, where.name):
+        if name not in RIVALS:
+            raise InvalidParameter(f"policy {name!r}: expected one of {', '.join(RIVALS)}, or one of [own]")
+        policies[name] = RIVALS[name]
+    own = value_in(found, "own", dict, where.name) if "own" in found else {}
+    policies |= {name: _called(said, folder) for name, said in own.items()}
+    places = value_in(found, "worlds", dict, where.name)
+    said = {"reps": found.get("reps"), "seed": found.get("seed"), "people": found.get("people")}
+    return {
+        "worlds": {name: _world(name, section, folder) for name, section in places.items()},
+        "policies": policies,
+        "promises": found.get("epsilons", [1.0]),
+        **{name: value for name, value in said.items() if value is not None},
+    }
+
+
+def _called(said: object, folder: Path) -> Callable[..., Any]:
+    """The function of "module:name"; the module may lie beside the file."""
+    module, _, name = str(said).partition(":")
+    if not isinstance(said, str) or not name:
+        raise InvalidParameter(f"{said!r}: expected module:function")
+    sys.path.insert(0, str(folder))
+    try:
+        found = getattr(import_module(module), name, None)
+    except ImportError as error:
+        raise InvalidParameter(f"{said!r}: there is no module {module!r} to import") from error
+    finally:
+        sys.path.remove(str(folder))
+    if not callable(found):
+        raise InvalidParameter(f"{said!r}: the module has no function {name!r}")
+    made: Callable[..., Any] = found
+    return made
+
+
+def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
+    where = f"[worlds.{name}]"
+    if not isinstance(section, dict) or len(kinds := [kind for kind in _KINDS if kind in section]) != 1:
+        raise InvalidParameter(f"{where}: expected a section with one of {', '.join(_KINDS)}")
+    (kind,) = kinds
+    said, bounds = str(section[kind]), {"low", "high"} if kind == "gymnasium" else set()
+    check_keys(section, where, required={kind} | bounds, optional=set())
+    if kind == "call":
+        return _called(said, folder)
+    if kind == "hard":
+        if said not in worlds.HARD:
+            raise InvalidParameter(f"{where}: expected one of {', '.join(worlds.HARD)}")
+        return partial(_hard, said)
+    if kind == "facts":
+        return partial(_planned, Facts.from_toml(folder / said)[0])
+    if kind == "gymnasium":
+        return _Gymnasium(said, float(section["low"]), float(section["high"]))
+    if said.endswith(".toml"):
+        return partial(_described, folder / said)
+    return partial(_loaded, said)
+
+
+def _hard(name: str, seed: Seed, people: int | None) -> Any:
+    return worlds.hard(name, seed=seed, horizon=people)
+
+
+def _planned(facts: Facts, seed: Seed, people: int | None) -> Any:
+    if people is None:
+        raise InvalidParameter(
+            "facts: a made-up world has as many people as are asked for: say people = [...]"
+        )
+    return facts.world(seed, people)
+
+
+def _loaded(name: str, seed: Seed, people: int | None) -> Any:
+    return worlds.load(name, seed=seed, horizon=people)
+
+
+def _described(path: Path, seed: Seed, people: int | None) -> Any:
+    return worlds.table_from_toml(path, seed=seed, horizon=people)
+
+
+@dataclass(frozen=True)
+class _Gymnasium:
+    """An environment by its registered name, as a world."""
+
+    name: str
+    low: float
+    high: float
+
+    def __call__(self, seed: Seed, people: int | None) -> Any:
+        try:
+            import gymnasium
+        except ImportError as error:
+            raise MissingExtra("gymnasium worlds need it: pip install gymnasium") from error
+        from dpbandits.adapters.gymnasium import GymWorld
+
+        if people is None:
+            raise InvalidParameter("gymnasium: an environment has no end: say people = [...]")
+        env = gymnasium.make(self.name)
+        return GymWorld(env, reward_range=(self.low, self.high), horizon=people, seed=seed)

@@ -1,0 +1,114 @@
+"""Policies by name, each with the trust model that it is for: what comparisons and boards are made of."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from dpbandits._typing import Seed
+from dpbandits.central import GPBandit
+from dpbandits.domains import Arms, Product
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines import (
+    CellHistogram,
+    ConstantArm,
+    FeatureGPUCB,
+    LocalCrowd,
+    PrivateRidge,
+    Uniform,
+)
+from dpbandits.local import Spec
+from dpbandits.policy import Policy
+from dpbandits.privacy.definitions import JointDP, LocalDP
+from dpbandits.privacy.noise import SimulatedNoise
+
+__all__ = ["NON_PRIVATE", "RIVALS", "Rival", "Trust", "asked_by"]
+
+Trust = Literal["central", "local", "none"]
+
+NON_PRIVATE = "non-private"
+"""The rival whose uplift over random choice is the whole of which shares are told."""
+
+_UPDATE_GROWTH = 0.02
+"""The non-private policy learns every 2% of rounds: no worse than every round, and fast."""
+
+Make = Callable[[Any, Seed, Any], Policy]
+"""(world, seed, promise) -> a fresh policy with simulated noise; a policy without a promise gets None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rival:
+    """A policy that can be entered into a comparison.
+
+    Attributes:
+        trust: who is trusted: "central", "local", or "none" where nobody is protected.
+        make: see `Make`; picklable where other processes run it.
+    """
+
+    trust: Trust
+    make: Make
+
+    def promise(self, epsilon: float, delta: float, rounds_per_user: int = 1) -> JointDP | LocalDP | None:
+        """What it promises at that epsilon, in the words of its trust model."""
+        if self.trust == "none":
+            return None
+        if self.trust == "local":
+            return LocalDP(epsilon=epsilon)
+        return JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds_per_user)
+
+
+def asked_by(world: Any) -> dict[str, Any]:
+    """How policies of a world are asked: contexts and arms where it has them, else its domain."""
+    schema, arms = getattr(world, "schema", getattr(world, "contexts", None)), getattr(world, "arms", None)
+    shared = {"reward_range": world.reward_range, "horizon": world.horizon}
+    if schema is None or arms is None:
+        return {"domain": world.domain, **shared}
+    return {"contexts": schema, "arms": arms.labels if isinstance(arms, Arms) else tuple(arms), **shared}
+
+
+def _private(policy: type[Any], world: Any, seed: Seed, promise: JointDP) -> Policy:
+    made: Policy = policy(**asked_by(world), privacy=promise, noise=SimulatedNoise(seed), seed=seed)
+    return made
+
+
+def _local(learner: str | None, world: Any, seed: Seed, promise: LocalDP) -> Policy:
+    asked = asked_by(world)
+    if "domain" in asked:
+        raise InvalidParameter("local policies need a world of contexts and arms")
+    horizon = asked.pop("horizon")
+    said: dict[str, Any] = {} if learner is None else {"learner": learner}
+    spec = Spec(**asked, **said, privacy=promise)
+    return LocalCrowd(spec=spec, horizon=horizon, seed=seed)
+
+
+def _non_private(world: Any, seed: Seed, _promise: None) -> Policy:
+    return FeatureGPUCB(**asked_by(world), update_growth=_UPDATE_GROWTH, seed=seed)
+
+
+def _uniform(world: Any, seed: Seed, _promise: None) -> Policy:
+    return Uniform(**asked_by(world), seed=seed)
+
+
+def _constant(world: Any, seed: Seed, _promise: None) -> Policy:
+    if not isinstance(world.domain, Product) or not isinstance(world.domain.parts[-1], Arms):
+        raise InvalidParameter("the best fixed arm: only worlds whose rows are arms have one")
+    means = world.mean_rewards(0, world.horizon)
+    if means is None:
+        raise InvalidParameter("the best fixed arm: this world does not know its mean rewards")
+    shared = {"domain": world.domain, "reward_range": world.reward_range, "horizon": world.horizon}
+    return ConstantArm(arm=int(means.mean(axis=0).argmax()), seed=seed, **shared)
+
+
+RIVALS: Mapping[str, Rival] = {
+    "GPBandit": Rival(trust="central", make=partial(_private, GPBandit)),
+    "CellHistogram": Rival(trust="central", make=partial(_private, CellHistogram)),
+    "PrivateRidge": Rival(trust="central", make=partial(_private, PrivateRidge)),
+    "Spec": Rival(trust="local", make=partial(_local, None)),
+    "Spec smooth": Rival(trust="local", make=partial(_local, "smooth")),
+    "Spec tree": Rival(trust="local", make=partial(_local, "tree")),
+    "Spec eliminate": Rival(trust="local", make=partial(_local, "eliminate")),
+    NON_PRIVATE: Rival(trust="none", make=_non_private),
+    "uniform": Rival(trust="none", make=_uniform),
+    "best fixed arm": Rival(trust="none", make=_constant),
+}
+"""By name. `Spec` is the device's default learner, the others name theirs; all local ones are simulated."""

@@ -1,0 +1,409 @@
+"""What is known of a decision before anybody is asked, and made-up worlds in which it holds.
+
+A file of such facts is the description of the columns (`dpbandits.tables.description`) and a section [plan];
+what else a description of a table says may stand there too and is left alone: no table is opened::
+
+    [columns.age]
+    low = 18
+    high = 90
+
+    [columns.region]
+    categories = ["north", "south", "west"]
+
+    [plan]
+    arms = ["mail", "call", "nothing"]      # or on the command line
+    users = 50_000                          # people to come, likewise
+    base_rate = 0.1                         # mean reward of a random arm
+    effect = [0.04, 0.08]                   # what the best arm for everyone would pay above a random one
+    personal = [0.2, 0.9]                   # the part of it that no single arm for all gets
+    smoothness = "medium"                   # how far along a column one goes until the best arm changes
+    relevant = [1, 3]                       # how many columns matter
+    low = 0                                 # range of rewards
+    high = 1
+    scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
+                                            # reward is one end of the range or the other
+
+A number stands for a tenth more or less, two numbers for all between. `smoothness` is a length as a share of
+a column's range, or one of the words smooth, medium and rough.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+
+from dpbandits import _checks
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.domains import Arms, RewardRange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.worlds import TableBandit
+from dpbandits.tables import Schema
+from dpbandits.tables.columns import Categories, Column
+from dpbandits.tables.description import check_keys, columns_in, description_in
+
+__all__ = ["SMOOTHNESS", "Between", "Facts"]
+
+SMOOTHNESS = {"smooth": (0.4, 1.2), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
+"""Words for lengths."""
+
+AROUND = 0.1
+"""A number is believed to be right up to this part of it."""
+
+_WAVES = 48
+"""Random waves of a function: their sum is close to a Gaussian process."""
+
+_TRIES = 40
+"""Functions that are drawn until some fit the numbers."""
+
+_MISSED = 0.1
+"""By what part of the effect functions may miss effect and personal part, and fit."""
+
+_PILOT = 1500
+"""Made-up people on whom the size of effects is set."""
+
+_LENGTH_OF_CATEGORIES = 0.3
+"""Categories stand at random places of [0, 1]."""
+
+_LEAST_ROOM = 0.02
+"""Of a base rate, from the ends of the range, in widths."""
+
+_OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
+"""What `DescribedTable` reads beside the columns."""
+
+
+class Between(NamedTuple):
+    """Between which bounds a number is believed to lie."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
+        """A number, give or take a tenth, or the two ends; InvalidParameter outside `low` to `high`."""
+        if isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2:
+            ends = [_finite(one, name) for one in said]
+        elif isinstance(said, str | Sequence) or said is None:
+            raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
+        else:
+            middle = _finite(said, name)
+            ends = [middle - AROUND * abs(middle), middle + AROUND * abs(middle)]
+            if low <= middle <= high:
+                ends = [max(low, ends[0]), min(high, ends[1])]
+        if not low <= ends[0] <= ends[1] <= high:
+            raise InvalidParameter(
+                f"{name}: expected numbers from {low:g} to {high:g}, the smaller one first"
+            )
+        return cls(*ends)
+
+    def drawn(self, rng: np.random.Generator, *, log: bool = False) -> float:
+        """Any number between the bounds."""
+        if log:
+            return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
+        return float(rng.uniform(self.low, self.high))
+
+
+def _finite(value: object, name: str) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
+        raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
+    if not np.isfinite(number := float(value)):
+        raise InvalidParameter(f"{name}: expected a finite number")
+    return number
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Facts:
+    """What is known of people, arms and rewards without any data: public.
+
+    Args:
+        contexts: columns of a person's context.
+        arms: labels of the arms, two or more.
+        reward_range: public bounds of rewards.
+        base_rate: mean reward of a random arm; by default the middle of the range, give or take a fifth of
+            its width.
+        effect: mean reward of the arm that is best for each person, less that of a random arm; 0 says that
+            there is nothing to learn.
+        personal: the part of the effect that the best single arm does not get.
+        smoothness: how far along a column, as a share of its range, rewards stay alike; or a word of
+            `SMOOTHNESS`.
+        relevant: how many columns matter; by default one to three.
+        scatter: standard deviation of a reward around its mean; None: a reward is one end of the range or the
+            other, which is the most that it can scatter.
+
+    Raises:
+        InvalidParameter: numbers that no world has, such as an effect that does not fit the base rate.
+    """
+
+    contexts: Schema
+    arms: Sequence[Label]
+    effect: Any
+    reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
+    base_rate: Any = None
+    personal: Any = (0.2, 0.9)
+    smoothness: Any = (0.15, 1.0)
+    relevant: Any = None
+    scatter: float | None = None
+    beliefs: Mapping[str, Between] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _checks.an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
+        bounds = RewardRange.of(self.reward_range)
+        labels = Arms(list(self.arms))
+        if labels.n_arms < 2:
+            raise InvalidParameter("arms: expected two or more, to choose among")
+        width, columns = bounds.width, len(self.contexts.names)
+        middle, fifth = bounds.middle, 0.2 * width
+        room = _LEAST_ROOM * width
+        base = (middle - fifth, middle + fifth) if self.base_rate is None else self.base_rate
+        smoothness = self.smoothness
+        if isinstance(smoothness, str):
+            smoothness = SMOOTHNESS[_checks.one_of(smoothness, tuple(SMOOTHNESS), name="smoothness")]
+        relevant = (1, min(3, columns)) if self.relevant is None else self.relevant
+        if isinstance(relevant, int) and not isinstance(relevant, bool):
+            relevant = (relevant, relevant)
+        beliefs = {
+            "base_rate": Between.of(base, name="base_rate", low=bounds.low + room, high=bounds.high - room),
+            "effect": Between.of(self.effect, name="effect", low=0.0, high=width),
+            "personal": Between.of(self.personal, name="personal", low=0.0, high=1.0),
+            "smoothness": Between.of(smoothness, name="smoothness", low=0.01, high=10.0),
+            "relevant": Between.of(relevant, name="relevant", low=1, high=columns),
+        }
+        if self.scatter is not None:
+            _checks.number(self.scatter, name="scatter", exclusive=False)
+        for name, value in {"reward_range": bounds, "arms": tuple(self.arms), "beliefs": beliefs}.items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_toml(cls, path: str | Path, **given: Any) -> tuple[Self, dict[str, Any]]:
+        """The facts of a file, and what else [plan] says (`users`); see the module.
+
+        Args:
+            path: of the file; the table that it may name is not opened.
+            **given: arguments that come before what the file says.
+
+        Raises:
+            InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+        """
+        where = Path(path)
+        try:
+            text = where.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidParameter(f"{where.name} cannot be read: expected a TOML file") from error
+        found = description_in(text, where.name)
+        check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan"})
+        plan = found.get("plan", {})
+        names = {one.name for one in fields(cls) if one.init} - {"contexts", "reward_range"}
+        if not isinstance(plan, dict):
+            raise InvalidParameter("plan: expected a section, [plan]")
+        check_keys(plan, "[plan]", required=set(), optional=names | {"low", "high", "users"})
+        said = {"contexts": Schema(**columns_in(found)), **{k: v for k, v in plan.items() if k in names}}
+        if "low" in plan or "high" in plan:
+            said["reward_range"] = (plan.get("low", 0.0), plan.get("high", 1.0))
+        said |= {name: value for name, value in given.items() if value is not None}
+        for name, how in (("arms", "--arms mail,call,nothing"), ("effect", "--effect 0.05")):
+            if name not in said:
+                raise InvalidParameter(f"{name}: neither [plan] nor an option says it: pass {how}")
+        return cls(**said), {name: value for name, value in plan.items() if name == "users"}
+
+    @property
+    def nothing_to_learn(self) -> bool:
+        """Whether all arms are believed to pay everybody alike."""
+        return self.beliefs["effect"].high == 0.0
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready: everything that a world depends on beside its seed and size."""
+        bounds = RewardRange.of(self.reward_range)
+        return {
+            "contexts": self.contexts.to_config(),
+            "arms": [str(label) for label in self.arms],
+            "reward_range": [bounds.low, bounds.high],
+            "scatter": self.scatter,
+            **{name: list(belief) for name, belief in self.beliefs.items()},
+        }
+
+    def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
+        """One world in which the facts hold, drawn by the seed, and so many of its people.
+
+        The law of contexts, which columns matter, the functions and every number within its bounds are drawn.
+        The same seed gives the same law and functions whatever the number of people, and for every `crowd`
+        other people of that law.
+        """
+        law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
+        bounds = RewardRange.of(self.reward_range)
+        draw = _law_of_contexts(self.contexts, law)
+        pilot = draw(_PILOT, law)
+        tries = (_Shape.drawn(self, law).fitted(pilot, self, law) for _ in range(_TRIES))
+        link = next((found for found in tries if found is not None), None)
+        if link is None:
+            raise InvalidParameter(
+                "effect: with that base rate and range of rewards arms cannot differ so much: lower effect, "
+                "or personal"
+            )
+        contexts = draw(_checks.integer(people, name="people"), drawn)
+        means = link(contexts)
+        if self.scatter is None:
+            paid = (drawn.random((people, 1)) < means).astype(np.float64)
+        else:
+            luck = drawn.standard_normal((people, 1))
+            paid = np.clip(means + self.scatter / bounds.width * luck, 0.0, 1.0)
+        return TableBandit(
+            name="planned",
+            schema=self.contexts,
+            contexts=contexts,
+            arms=Arms(list(self.arms)),
+            reward_table=bounds.low + bounds.width * paid,
+            expected=bounds.low + bounds.width * means,
+            reward_range=bounds,
+            seed=seed,
+            horizon=people,
+        )
+
+    def with_effect(self, effect: Any) -> Self:
+        """The same with another effect."""
+        return replace(self, effect=effect)
+
+
+def _law_of_contexts(schema: Schema, rng: np.random.Generator) -> Any:
+    """(n, generator) -> (n, d) encoded people: uniform in half of the worlds, else each column by itself."""
+    uniform = rng.random() < 0.5
+    drawn = [(column, None if uniform else _one_law(column, rng)) for column in schema.columns.values()]
+
+    def draw(n: int, people: np.random.Generator) -> FloatArray:
+        return np.column_stack([_cells(column, law, n, people) for column, law in drawn])
+
+    return draw
+
+
+def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
+    if isinstance(column, Categories):
+        return rng.dirichlet(np.full(len(column.values), 2.0))
+    return rng.uniform(0.8, 4.0, size=2)
+
+
+def _cells(column: Column, law: FloatArray | None, n: int, rng: np.random.Generator) -> FloatArray:
+    """(n, width) coordinates of one column."""
+    if isinstance(column, Categories):
+        return rng.choice(len(column.values), size=n, p=law).astype(np.float64)[:, None]
+    unit = rng.random(n) if law is None else rng.beta(law[0], law[1], n)
+    if column.width == 1:
+        return unit[:, None]
+    angle = 2.0 * np.pi * unit
+    return np.column_stack([0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Shape:
+    """Random functions of a context, one an arm, and a constant an arm: both without a size yet.
+
+    Attributes:
+        places: (C, d) where a category stands, by code; NaN where the coordinate is a number.
+        waves: (K, M, d) frequencies, 0 where a column does not matter; phases (K, M).
+        constants: (K,) of mean 0 and deviation 1.
+    """
+
+    places: FloatArray
+    waves: FloatArray
+    phases: FloatArray
+    constants: FloatArray
+
+    @classmethod
+    def drawn(cls, facts: Facts, rng: np.random.Generator) -> Self:
+        schema, arms = facts.contexts, len(facts.arms)
+        widths = np.array([column.width for column in schema.columns.values()])
+        low, high = facts.beliefs["relevant"]
+        count = int(rng.integers(int(np.ceil(low)), int(high) + 1))
+        chosen = rng.permutation(len(widths))[:count]
+        of_column = np.repeat(np.arange(len(widths)), widths)
+        low_length, high_length = np.log(facts.beliefs["smoothness"]).tolist()
+        codes = schema.codes
+        # its own in every column
+        lengths = np.exp(rng.uniform(low_length, high_length, size=len(widths)))[of_column]
+        lengths[list(codes)] = _LENGTH_OF_CATEGORIES
+        waves = rng.standard_normal((arms, _WAVES, len(of_column))) / lengths
+        if rng.random() < 0.5:  # a sum of functions of one column each: a wave sees one
+            sees = chosen[rng.integers(count, size=(arms, _WAVES))]
+            waves = np.where(of_column == sees[:, :, None], waves, 0.0)
+        else:
+            waves = np.where(np.isin(of_column, chosen), waves, 0.0)
+        size = max(codes.values(), default=1)
+        places = np.full((size, len(of_column)), np.nan)
+        for column, categories in codes.items():
+            places[:categories, column] = rng.random(categories)
+        constants = rng.standard_normal(arms)
+        constants = (constants - constants.mean()) / max(constants.std(), 1e-9)
+        phases = rng.uniform(0.0, 2.0 * np.pi, (arms, _WAVES))
+        return cls(places=places, waves=waves, phases=phases, constants=constants)
+
+    def parts(self, contexts: FloatArray) -> FloatArray:
+        """(n, K) the functions at these people."""
+        at = contexts.copy()
+        for column in np.flatnonzero(~np.isnan(self.places[0])):
+            at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
+        values = [
+            np.cos(at @ frequencies.T + phase).sum(axis=1)
+            for frequencies, phase in zip(self.waves, self.phases, strict=True)
+        ]
+        return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
+
+    def fitted(self, pilot: FloatArray, facts: Facts, rng: np.random.Generator) -> Any:
+        """(n, d) contexts -> (n, K) means in [0, 1], with base rate, effect and personal part as drawn.
+
+        None where these functions cannot have them.
+        """
+        bounds = RewardRange.of(facts.reward_range)
+        base = (facts.beliefs["base_rate"].drawn(rng) - bounds.low) / bounds.width
+        effect = facts.beliefs["effect"].drawn(rng) / bounds.width
+        personal = float(np.clip(facts.beliefs["personal"].drawn(rng), 0.0, 1.0))
+        functions = self.parts(pilot)
+        centre = functions.mean(axis=0)
+        functions = functions - centre
+        spread = max(float(functions.std()), 1e-9)
+
+        def log_odds(size: float, tilt: float, parts: FloatArray) -> FloatArray:
+            """tilt 0: functions alone, 1: constants alone."""
+            return np.asarray(size * ((1.0 - tilt) * parts / spread + tilt * self.constants))
+
+        def gains(size: float, tilt: float) -> tuple[float, float]:
+            odds = log_odds(size, tilt, functions)
+            found = expit(odds + _shift(odds, base))
+            best, level = found.max(axis=1).mean(), found.mean()
+            return float(best - level), float(best - found.mean(axis=0).max())
+
+        def size_for(tilt: float) -> float:
+            return _root(lambda size: gains(size, tilt)[0] - effect, 0.0, _LARGEST_SIZE)
+
+        if effect == 0.0:
+            return lambda contexts: np.full((len(contexts), len(self.constants)), base)
+
+        def too_personal(tilt: float) -> float:
+            return gains(size_for(tilt), tilt)[1] - personal * effect
+
+        tilt = _root(too_personal, 0.0, 1.0, coarse=True)
+        size = size_for(tilt)
+        found = gains(size, tilt)
+        if abs(found[0] - effect) > _MISSED * effect or abs(found[1] - personal * effect) > _MISSED * effect:
+            return None
+        shift = _shift(log_odds(size, tilt, functions), base)
+        return lambda contexts: np.asarray(expit(log_odds(size, tilt, self.parts(contexts) - centre) + shift))
+
+
+_LARGEST_SIZE = 12.0
+"""Of differences in log odds: beyond it, rewards are certain."""
+
+
+def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
+    """Where a function crosses zero; the end that is nearer to it where it does not."""
+    first, last = rise(low), rise(high)
+    if first * last >= 0.0:
+        return low if abs(first) <= abs(last) else high
+    return float(brentq(rise, low, high, xtol=0.01 if coarse else 1e-4))
+
+
+def _shift(sizes: FloatArray, base: float) -> float:
+    """What makes the mean of expit(sizes + shift) the base rate."""
+    reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
+    return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))

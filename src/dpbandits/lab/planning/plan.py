@@ -1,0 +1,202 @@
+"""What `plan` answers: `PrivacyPlan`, its words, its table and its picture."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from dpbandits.lab.planning.answers import LEVEL, Curve
+from dpbandits.lab.planning.facts import Facts
+from dpbandits.lab.worlds import TableBandit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PrivacyPlan", "TrustAnswer"]
+
+BANNER = "Simulated from public facts: nobody was asked, and nothing here is a release."
+"""Said of every plan."""
+
+_CODE = {
+    "GPBandit": "central.GPBandit(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), horizon={users}, "
+    "...)",
+    "PrivateRidge": "lab.baselines.PrivateRidge(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), ...)",
+    "CellHistogram": "lab.baselines.CellHistogram(privacy=JointDP(epsilon={epsilon:g}), ...)",
+    "Spec": "local.Spec(privacy=LocalDP(epsilon={epsilon:g}), ...)",
+    "Spec smooth": 'local.Spec(privacy=LocalDP(epsilon={epsilon:g}), learner="smooth", ...)',
+}
+"""Policy -> how it is written, with contexts, arms and reward range where the dots are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustAnswer:
+    """What a plan says of one trust model.
+
+    Attributes:
+        trust: whom people trust.
+        policy: which policy to take, a name of `lab.comparing.RIVALS`.
+        epsilon: smallest that reaches the target with the certainty asked for, with all users; or None.
+        people: fewest that reach it at the promise; None: not even all users.
+        along_epsilon, along_people: predicted shares; None where nothing is learned even without privacy.
+        better_after: people after whom, in half of the worlds, decisions are better than the best fixed arm;
+            None: in less than half of them.
+    """
+
+    trust: str
+    policy: str
+    epsilon: float | None
+    people: int | None
+    along_epsilon: Curve | None
+    along_people: Curve | None
+    better_after: int | None
+
+    @property
+    def reachable(self) -> bool:
+        """Whether some epsilon that may be promised reaches the target."""
+        return self.epsilon is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, without the curves; epsilon to two digits, upwards."""
+        return {
+            "reachable": self.reachable,
+            "epsilon": None if self.epsilon is None else _up(self.epsilon),
+            "people": self.people,
+            "better_after": self.better_after,
+            "policy": self.policy,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacyPlan:
+    """What privacy will cost. A simulation from public facts: no release, and no promise.
+
+    Attributes:
+        source: facts, or a public table.
+        users: people to come.
+        target, certainty: what is to be kept of the non-private uplift, and with which probability.
+        largest_epsilon, promise, delta: what may be promised, what the number of people was asked at, and
+            delta of central promises.
+        answers: trust model -> answer.
+        worlds: how many were simulated.
+        seconds: how long that took.
+        banner: says what it rests on.
+    """
+
+    source: Facts | TableBandit = field(repr=False)
+    users: int
+    target: float
+    certainty: float
+    largest_epsilon: float
+    promise: float
+    delta: float
+    answers: Mapping[str, TrustAnswer]
+    worlds: int
+    seconds: float
+    banner: str = field(default=BANNER, init=False)
+
+    def __str__(self) -> str:
+        lines = [self.banner, f"{self.users:,} people, {self.worlds} worlds like theirs"]
+        for answer in self.answers.values():
+            lines += ["", f"{answer.trust}:", *(f"  {line}" for line in self._lines(answer))]
+        return "\n".join(lines)
+
+    def _lines(self, answer: TrustAnswer) -> list[str]:
+        kept = f"{self.target:.0%} of the non-private uplift"
+        if answer.along_epsilon is None:
+            return [f"not reachable: with {self.users:,} people nothing is learned even without privacy"]
+        if answer.epsilon is None:
+            best = answer.along_epsilon.at(answer.along_epsilon.places[-1])
+            said = f"not reachable: {kept} with {self.users:,} people at any epsilon up to "
+            lines = [f"{said}{self.largest_epsilon:g}", f"there it keeps {_interval(best)}"]
+        else:
+            shown = _up(answer.epsilon)
+            lines = [
+                f"epsilon {shown:g} keeps {kept} with probability {self.certainty:g}",
+                f"there it keeps {_interval(answer.along_epsilon.at(min(shown, self.largest_epsilon)))}",
+                f"take {self.settings(answer.trust)}",
+            ]
+        fewest = "more people than that" if answer.people is None else f"{answer.people:,} people"
+        lines.append(f"at epsilon {self.promise:g} it takes {fewest}")
+        if answer.better_after is None:
+            lines.append("decisions do not become better than the best fixed arm in half of the worlds")
+        else:
+            lines.append(f"decisions are better than the best fixed arm after {answer.better_after:,} people")
+        return lines
+
+    def settings(self, trust: str) -> str:
+        """The policy to take, and with which promise, as one writes it."""
+        answer = self.answers[trust]
+        epsilon = self.largest_epsilon if answer.epsilon is None else _up(answer.epsilon)
+        return _CODE[answer.policy].format(epsilon=epsilon, delta=self.delta, users=self.users)
+
+    def to_rows(self) -> list[dict[str, Any]]:
+        """One row a trust model and place: epsilon, people, share, the ends of its interval, its error."""
+        found = []
+        for answer in self.answers.values():
+            fixed = {"trust": answer.trust, "policy": answer.policy}
+            if answer.along_epsilon is not None:
+                found += [{**fixed, "people": self.users, **row} for row in answer.along_epsilon.to_rows()]
+            if answer.along_people is not None:
+                found += [{**fixed, "epsilon": self.promise, **row} for row in answer.along_people.to_rows()]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready: the answers and `to_rows`."""
+        return {
+            "banner": self.banner,
+            "users": self.users,
+            "target": self.target,
+            "certainty": self.certainty,
+            "worlds": self.worlds,
+            "answers": {
+                trust: {**answer.to_dict(), "take": self.settings(trust) if answer.reachable else None}
+                for trust, answer in self.answers.items()
+            },
+            "rows": self.to_rows(),
+        }
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=1, allow_nan=False)
+
+    def picture(self) -> "Figure":
+        """Predicted shares along epsilon and along people, with their intervals and the target.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+        """
+        from dpbandits.lab.plot import LINES, PALETTE, add_foot, add_legend, label_axes, new_figure
+
+        figure, axes = new_figure(width=10.0, height=3.9, columns=2)
+        titles = (f"{self.users:,} people", f"epsilon = {self.promise:g}")
+        for ax, along, title in zip(axes, ("epsilon", "people"), titles, strict=True):
+            for (colour, dash, mark), answer in zip(LINES[1:], self.answers.values(), strict=False):
+                curve: Curve | None = getattr(answer, f"along_{along}")
+                if curve is None:
+                    continue
+                style = {"color": PALETTE[colour], "linestyle": dash, "marker": mark}
+                ax.plot(curve.places, curve.share, label=f"{answer.trust}: {answer.policy}", **style)
+                ax.fill_between(curve.places, curve.low, curve.high, color=PALETTE[colour], alpha=0.15, lw=0)
+                reached = getattr(answer, along)
+                if reached is not None:
+                    ax.axvline(reached, color=PALETTE[colour], linewidth=1, linestyle=dash)
+            ax.axhline(self.target, color=PALETTE["grey"], linewidth=1)
+            ax.axhline(1.0, color=PALETTE["black"], linewidth=1, linestyle="--", label="no privacy")
+            ax.set_xscale("log")
+            ax.set_ylim(-0.1, 1.15)
+            label_axes(ax, title=title, x=along, y="share of the non-private uplift" if ax is axes[0] else "")
+        add_legend(axes[1])
+        note = f"{self.worlds} simulated worlds; bands: {LEVEL:.0%} of worlds like them. {self.banner}"
+        add_foot(figure, note)
+        return figure
+
+
+def _up(epsilon: float) -> float:
+    """To two digits, upwards."""
+    unit = 10.0 ** (math.floor(math.log10(epsilon)) - 1)
+    return float(f"{math.ceil(epsilon / unit - 1e-9) * unit:.2g}")
+
+
+def _interval(at: Mapping[str, float]) -> str:
+    return f"{at['share']:.0%} of it ({at['low']:.0%} to {at['high']:.0%})"

@@ -1,0 +1,444 @@
+"""`plan`: what privacy will cost, before a single person is asked.
+
+Worlds in which the facts hold are drawn one after the other; in each, a non-private policy and private ones
+of every trust model decide for the same people, with the same luck. Their shares of the non-private uplift
+give the answer (`dpbandits.lab.planning.answers`), a first one after few worlds and better ones until the
+means are known well enough or the time is up. Where an answer lies between two epsilons that were tried, one
+between them is tried next.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._typing import FloatArray, Seed
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.comparing.addresses import address_of
+from dpbandits.lab.comparing.comparison import Trial
+from dpbandits.lab.comparing.rivals import NON_PRIVATE, RIVALS
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.planning.answers import Curve, predicted, shares_of
+from dpbandits.lab.planning.facts import Facts
+from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
+from dpbandits.lab.study import Record, run_cells
+from dpbandits.lab.worlds import TableBandit
+from dpbandits.privacy.calibration import LARGEST_EPSILON
+
+__all__ = ["plan"]
+
+TRUSTS = ("central", "local")
+
+CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
+"""Of each trust model: the one that earns most in the first worlds is taken."""
+
+EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (0.3, 1.0, 3.0, 10.0)}
+"""Where shares are looked at, up to the largest epsilon that may be promised."""
+
+PARTS = (30, 10, 3, 1)
+"""Shares of the users at which the number of people is looked at: users/30 and so on."""
+
+FIRST, STEP, MOST = 2, 2, 16
+"""Worlds before the first answer, between two, and at most."""
+
+_RUNS = 2
+"""In every world."""
+
+PRECISION = 0.025
+"""Standard error of the mean share at which more worlds are not needed."""
+
+_LEAST_PEOPLE = 50
+_BETWEEN = 3
+"""Epsilons, at most, that are tried between those of the grid, in each trust model."""
+
+_CLOSE = 1.25
+"""Two epsilons within this ratio need none between them."""
+
+_SIGNAL = 3.0
+"""Standard errors that the mean non-private uplift lies above zero, where there is something to learn."""
+
+
+class _Place(NamedTuple):
+    """Where a policy is simulated."""
+
+    policy: str
+    epsilon: float | None
+    people: int
+
+
+@worded
+def plan(
+    *,
+    users: int,
+    facts: Facts | None = None,
+    table: TableBandit | None = None,
+    public: bool = False,
+    target: float = 0.9,
+    certainty: float = 0.9,
+    epsilon: float = 10.0,
+    promise: float = 1.0,
+    delta: float = 1e-6,
+    trusts: Sequence[str] = TRUSTS,
+    seconds: float | None = 60.0,
+    worlds: int = MOST,
+    jobs: int = 1,
+    seed: Seed = FIRST_REPORT_SEED,
+    cache: str | Path | None = None,
+    watch: Callable[[PrivacyPlan], object] | None = None,
+    **known: Any,
+) -> PrivacyPlan:
+    """Say what privacy will cost a decision, from public facts alone.
+
+    Args:
+        users: people to come, one decision each.
+        facts: what is known; or its arguments by name (`contexts=`, `arms=`, `effect=`, ...), see `Facts`.
+        table: instead of facts, people like those to come, with what every arm pays each: they are resampled.
+        public: that everybody may see the table. Planning on private data is a use of it, for which no
+            mechanism is built: without this it is refused.
+        target: share of the non-private uplift that is to be kept.
+        certainty: probability, over the worlds that may come, with which it is to be kept.
+        epsilon: the largest that may be promised.
+        promise: epsilon at which the number of people is asked about; at most `epsilon`.
+        delta: of central promises.
+        trusts: "central", "local" or both. In the outsourced room a table's rows are optimised over and
+            nobody is given an arm: it has no such share.
+        seconds: when no further worlds are begun; None: when the means are known well enough.
+        worlds: how many at most.
+        jobs: processes; -1 for all cores.
+        seed: of the first world.
+        cache: file of JSON lines: what was simulated for the same facts is not simulated again.
+        watch: called with every answer, from the first on.
+
+    Returns:
+        The last `PrivacyPlan`. For the same number of worlds it is the same on every machine.
+
+    Raises:
+        InvalidParameter: numbers out of range, no facts, or a table that is not said to be public.
+        MissingExtra: joblib is not installed and jobs is not 1.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> found = dpb.lab.plan(
+        ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], users=200, effect=0.1,
+        ...     epsilon=0.1, promise=0.1, trusts=["central"], worlds=3)
+        >>> found.answers["central"].reachable
+        False
+    """
+    if _checks.number(epsilon, name="epsilon") > LARGEST_EPSILON:
+        raise InvalidParameter(f"epsilon is {epsilon:g}: beyond {LARGEST_EPSILON:g} it protects nobody")
+    planner = _Planner(
+        users=_checks.integer(users, name="users"),
+        source=_source(facts, table, known, public=public),
+        target=_share(target, "target"),
+        certainty=_share(certainty, "certainty"),
+        epsilon=epsilon,
+        promise=min(_checks.number(promise, name="promise"), epsilon),
+        delta=delta,
+        trusts=tuple(_checks.one_of(trust, TRUSTS, name="trusts") for trust in trusts),
+        jobs=jobs,
+        cache=None if cache is None else Path(cache),
+    )
+    if not planner.trusts or not (seconds is None or seconds >= 0):
+        raise InvalidParameter("trusts, seconds: expected at least one trust model, and no time below zero")
+    return planner.answer(
+        seed=seed,
+        most=_checks.integer(worlds, name="worlds", minimum=2),
+        until=None if seconds is None else time.monotonic() + seconds,
+        watch=watch or (lambda _: None),
+    )
+
+
+def _share(value: float, name: str) -> float:
+    if not 0.0 < _checks.number(value, name=name) < 1.0:
+        raise InvalidParameter(f"{name} is {value:g}, expected a number between 0 and 1")
+    return value
+
+
+def _source(
+    facts: Facts | None, table: Any, known: Mapping[str, Any], *, public: bool
+) -> "Facts | TableBandit":
+    """What worlds are drawn from; a table only where it is said to be public."""
+    if table is None:
+        if (facts is None) == (not known):
+            raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")
+        return Facts(**known) if facts is None else _checks.an(facts, Facts, name="facts", pass_="Facts(...)")
+    if facts is not None or known:
+        raise InvalidParameter("table: people are resampled as they are; leave the facts out")
+    if public is not True:
+        raise InvalidParameter(
+            "table: planning on data is a use of it. No private mechanism for that is built, and no ledger "
+            "account can pay for it: pass public=True if everybody may see this table, or plan from facts"
+        )
+    made: TableBandit = _checks.an(table, TableBandit, name="table", pass_="lab.worlds.table_from_toml(...)")
+    if made.persons is not None:
+        raise InvalidParameter("table: expected one row a person, to be resampled")
+    return made
+
+
+@dataclass(frozen=True)
+class _Worlds:
+    """(seed, people) -> a world: `Trial.make_world`. Equal where the source is, in every process.
+
+    Two seeds after each other, the first of them even, are two crowds of one world.
+    """
+
+    source: Facts | TableBandit = field(compare=False)
+    address: str
+
+    def __call__(self, seed: Seed, people: int | None) -> TableBandit:
+        return _drawn(self, seed, people or 1)
+
+
+@lru_cache(maxsize=4)
+def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
+    """One world; kept while several policies are tried in it."""
+    if isinstance(worlds.source, Facts):
+        return worlds.source.world(seed // _RUNS, people, crowd=seed % _RUNS)
+    return _resampled(worlds.source, seed, people)
+
+
+def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
+    """People of a table: each once where there are enough, else drawn again."""
+    rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
+    rows = rng.permutation(n)[:people] if people <= n else rng.integers(n, size=people)
+    return TableBandit(
+        name=table.name,
+        schema=table.schema,
+        contexts=table.contexts[rows],
+        arms=table.arms,
+        reward_table=table.reward_table[rows],
+        expected=None if table.expected is None else table.expected[rows],
+        reward_range=table.reward_range,
+        seed=seed,
+        horizon=people,
+        ordered=True,
+    )
+
+
+class _Planner:
+    """One plan on its way: which places are simulated, and what came of them."""
+
+    def __init__(
+        self,
+        *,
+        users: int,
+        source: Facts | TableBandit,
+        target: float,
+        certainty: float,
+        epsilon: float,
+        promise: float,
+        delta: float,
+        trusts: tuple[str, ...],
+        jobs: int,
+        cache: Path | None,
+    ) -> None:
+        self.users, self.source, self.target, self.certainty = users, source, target, certainty
+        self.epsilon, self.promise, self.delta, self.trusts = epsilon, promise, delta, trusts
+        self.jobs, self.cache = jobs, cache
+        self.make_world = _Worlds(source, address_of(source))
+        self.sizes = sorted({users // part for part in PARTS if users // part >= _LEAST_PEOPLE} | {users})
+        self.grids = {
+            trust: sorted({one for one in EPSILONS[trust] if one < epsilon} | {epsilon, promise})
+            for trust in trusts
+        }
+        self.policies: dict[str, str] = {}
+        self._records: dict[_Place, dict[Seed, Record]] = {}
+        self._tried = dict.fromkeys(trusts, 0)
+
+    # -- simulating -----------------------------------------------------------------------------------
+
+    def answer(
+        self, *, seed: Seed, most: int, until: float | None, watch: Callable[[PrivacyPlan], object]
+    ) -> PrivacyPlan:
+        """Answers until there is nothing to improve, no world left or no time; the last one."""
+        began = time.monotonic()
+        if isinstance(self.source, Facts) and self.source.nothing_to_learn:
+            found = self._found(began, (), curves={})
+            watch(found)
+            return found
+        seeds: list[Seed] = []
+        while True:
+            worlds = min(most, len(seeds) // _RUNS + (STEP if seeds else FIRST))
+            seeds = list(range(_RUNS * seed, _RUNS * (seed + worlds)))
+            if not self.policies:
+                self._choose(seeds)
+            self._simulate(self._places(), seeds)
+            curves = self._curves(seeds)
+            found = self._found(began, seeds, curves=curves)
+            watch(found)
+            if worlds >= most or (until is not None and time.monotonic() >= until):
+                return found
+            new = self._between(curves)
+            if new:
+                self._simulate(new, seeds)
+            elif self._known(curves):
+                return found
+
+    def _choose(self, seeds: Sequence[Seed]) -> None:
+        """Of each trust model, the policy that earns most in the first worlds at the promise."""
+        options = [
+            _Place(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
+        ]
+        self._simulate(options, seeds)
+        for trust in self.trusts:
+            earned = {
+                place.policy: self._values(place, "reward", seeds).mean()
+                for place in options
+                if place.policy in CANDIDATES[trust]
+            }
+            self.policies[trust] = max(earned, key=lambda name: earned[name])
+
+    def _places(self) -> list[_Place]:
+        """Everything that a picture shows."""
+        along = [
+            _Place(self.policies[trust], one, self.users)
+            for trust in self.trusts
+            for one in self.grids[trust]
+        ]
+        sizes = [
+            _Place(self.policies[trust], self.promise, size) for trust in self.trusts for size in self.sizes
+        ]
+        whole = [_Place(NON_PRIVATE, None, size) for size in self.sizes]
+        return list(dict.fromkeys([*whole, *along, *sizes]))
+
+    def _simulate(self, places: Iterable[_Place], seeds: Sequence[Seed]) -> None:
+        """What is missing, world by world, so that each is drawn once."""
+        wanted = list(places)
+        for seed in seeds:
+            missing = [place for place in wanted if seed not in self._records.get(place, {})]
+            cells = [self._trial(place) for place in missing]
+            for place, one in zip(
+                missing, run_cells(cells, seeds=[seed], path=self.cache, jobs=self.jobs), strict=True
+            ):
+                self._records.setdefault(place, {})[seed] = one.records[0]
+
+    def _trial(self, place: _Place) -> Trial:
+        rival = RIVALS[place.policy]
+        promise = None if place.epsilon is None else rival.promise(place.epsilon, self.delta)
+        return Trial(
+            world="planned",
+            policy=place.policy,
+            trust=rival.trust,
+            epsilon=place.epsilon,
+            delta=getattr(promise, "delta", None),
+            people=place.people,
+            make_world=self.make_world,
+            make_policy=rival.make,
+            promise=promise,
+        )
+
+    def _values(self, place: _Place, name: str, seeds: Sequence[Seed]) -> FloatArray:
+        return np.array([self._records[place][seed][name] for seed in seeds], dtype=np.float64)
+
+    # -- answering ------------------------------------------------------------------------------------
+
+    def _curves(self, seeds: Sequence[Seed]) -> dict[str, tuple[Curve | None, Curve | None]]:
+        """Along epsilon and along people; None where even without privacy nothing is learned."""
+        found = {}
+        for trust in self.trusts:
+            policy, grid = self.policies[trust], self.grids[trust]
+            along = [_Place(policy, one, self.users) for one in grid]
+            sizes = [_Place(policy, self.promise, size) for size in self.sizes]
+            found[trust] = (
+                self._curve("epsilon", grid, along, seeds),
+                self._curve("people", self.sizes, sizes, seeds),
+            )
+        return found
+
+    def _curve(
+        self, along: Any, values: Sequence[float], places: Sequence[_Place], seeds: Sequence[Seed]
+    ) -> Curve | None:
+        kept, shares = [], []
+        for value, place in zip(values, places, strict=True):
+            whole = _Place(NON_PRIVATE, None, place.people)
+            best, floor = (self._values(whole, name, seeds) for name in ("reward", "uniform"))
+            uplift = best - floor
+            if uplift.mean() > max(0.0, _SIGNAL * uplift.std(ddof=1) / np.sqrt(len(seeds))):
+                kept.append(value)
+                rewards = (self._values(place, "reward", seeds), best, floor)
+                shares.append(shares_of(*(one.reshape(-1, _RUNS) for one in rewards)))
+        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty) if kept else None
+
+    def _between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> list[_Place]:
+        """An epsilon to try next in each trust model, if the answer lies between two that are far apart."""
+        found = []
+        for trust, (curve, _) in curves.items():
+            place = None if curve is None else curve.first(self.target)
+            if curve is None or place is None or self._tried[trust] >= _BETWEEN:
+                continue
+            guess = float(f"{place:.2g}")
+            below = [one for one in curve.places if one < guess]
+            above = [one for one in curve.places if one >= guess]
+            if below and above and above[0] / below[-1] > _CLOSE and guess < above[0]:
+                self._tried[trust] += 1
+                self.grids[trust] = sorted({*self.grids[trust], guess})
+                found.append(_Place(self.policies[trust], guess, self.users))
+        return found
+
+    def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
+        """Whether every mean is known well enough."""
+        errors = [max(one.error) for pair in curves.values() for one in pair if one is not None]
+        return max(errors, default=0.0) <= PRECISION
+
+    def _found(
+        self,
+        began: float,
+        seeds: Sequence[Seed],
+        *,
+        curves: Mapping[str, tuple[Curve | None, Curve | None]],
+    ) -> PrivacyPlan:
+        answers = {
+            trust: self._answer(trust, seeds, *curves.get(trust, (None, None))) for trust in self.trusts
+        }
+        return PrivacyPlan(
+            source=self.source,
+            users=self.users,
+            target=self.target,
+            certainty=self.certainty,
+            largest_epsilon=self.epsilon,
+            promise=self.promise,
+            delta=self.delta,
+            answers=answers,
+            worlds=len(seeds) // _RUNS,
+            seconds=time.monotonic() - began,
+        )
+
+    def _answer(
+        self, trust: str, seeds: Sequence[Seed], along: Curve | None, sizes: Curve | None
+    ) -> TrustAnswer:
+        epsilon = None if along is None or along.places[-1] != self.epsilon else along.first(self.target)
+        people = None if sizes is None else sizes.first(self.target)
+        at = self.epsilon if epsilon is None else epsilon
+        return TrustAnswer(
+            trust=trust,
+            policy=self.policies.get(trust, CANDIDATES[trust][0]),
+            epsilon=epsilon,
+            people=None if people is None else int(np.ceil(people)),
+            along_epsilon=along,
+            along_people=sizes,
+            better_after=self._better_after(trust, at, seeds) if seeds else None,
+        )
+
+    def _better_after(self, trust: str, epsilon: float, seeds: Sequence[Seed]) -> int | None:
+        """People from whom on half of the runs decide better than the best fixed arm; or None."""
+        grid = self.grids[trust]
+        nearest = min((one for one in grid if one >= epsilon), default=grid[-1])
+        held = self._records[_Place(self.policies[trust], nearest, self.users)]
+        firsts = [_first_above(held[seed]) for seed in seeds]
+        middle = float(np.median(firsts))
+        return int(middle) if np.isfinite(middle) else None
+
+
+def _first_above(record: Record) -> float:
+    """People after whom every part of a run earns at least what the best fixed arm does; infinite if none."""
+    below = np.flatnonzero(np.array(record["parts"]) < record["fixed"])
+    if not len(below):
+        return 0.0
+    last = int(below[-1])
+    return float(record["ends"][last]) if last + 1 < len(record["ends"]) else np.inf

@@ -1,0 +1,65 @@
+"""`dpbandits plan`: facts from a file and options, and no table that is not said to be public."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from dpbandits.cli.main import app
+
+FILE = """
+path = "people.csv"
+
+[columns.age]
+low = 18
+high = 90
+
+[label]
+column = "bought"
+categories = ["no", "yes"]
+
+[plan]
+effect = 0
+"""
+
+
+@pytest.fixture
+def people(tmp_path):
+    path = tmp_path / "people.toml"
+    path.write_text(FILE)
+    return path
+
+
+def call(*arguments):
+    return CliRunner().invoke(app, ["plan", *map(str, arguments)])
+
+
+def test_it_answers_from_facts_and_opens_no_table(people):
+    result = call(people, "--arms", "mail,call,nothing", "--users", 50_000, "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["users"] == 50_000
+    assert {trust: one["reachable"] for trust, one in found["answers"].items()} == {
+        "central": False,
+        "local": False,
+    }
+    spoken = call(people, "--arms", "mail,call", "--users", 100, "--trust", "local")
+    assert "not reachable" in spoken.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--users", "10"], "arms"),
+        (["--arms", "a,b"], "users"),
+        (["--arms", "a,b", "--users", "10", "--public"], "--arms"),
+        (["--users", "10", "--public"], "found"),
+        (["--arms", "a,b", "--users", "10", "--effect", "much"], "effect"),
+        (["--arms", "a,b", "--users", "10", "--base-rate", "0.1:x"], "number"),
+        (["--arms", "a,b", "--users", "10", "--target", "1.5"], "target"),
+    ],
+)
+def test_what_is_missing_is_named(people, arguments, said):
+    result = call(people, *arguments)
+    assert result.exit_code != 0
+    assert said in str(result.exception) + result.output

@@ -1,0 +1,133 @@
+"""Worlds in which the facts hold: base rate, effect and personal part, whatever the columns are."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab import Facts
+
+PEOPLE = dpb.Schema(
+    age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]), hour=dpb.Cycle(24)
+)
+FILE = """
+path = "a table that is not there.csv"
+
+[columns.age]
+low = 18
+high = 90
+
+[plan]
+arms = ["mail", "call"]
+users = 4_000
+base_rate = 0.3
+effect = [0.05, 0.1]
+smoothness = "rough"
+"""
+
+
+def facts(**changes):
+    known = {"contexts": PEOPLE, "arms": ["mail", "call", "nothing"], "base_rate": 0.3, "effect": 0.1}
+    return Facts(**known | changes)
+
+
+def sizes(world):
+    """Base rate, effect and personal part of a world."""
+    means = world.expected
+    best, fixed, level = means.max(axis=1).mean(), means.mean(axis=0).max(), means.mean()
+    return level, best - level, (best - fixed) / (best - level)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_world_has_what_is_believed(seed):
+    level, effect, personal = sizes(facts(personal=(0.3, 0.7)).world(seed, 20_000))
+    assert 0.27 - 0.02 < level < 0.33 + 0.02
+    assert 0.09 * 0.85 < effect < 0.11 * 1.15
+    assert 0.3 - 0.12 < personal < 0.7 + 0.12
+
+
+def test_rewards_have_their_means_and_the_range_that_was_said():
+    for changes in ({}, {"scatter": 2.0}):
+        known = {"reward_range": (-10, 30), "base_rate": 5.0, "effect": 4.0}
+        world = facts(**known | changes).world(1, 20_000)
+        assert (world.reward_range.low, world.reward_range.high) == (-10.0, 30.0)
+        # deviation of a mean of 20,000 is at most 20/sqrt(20,000) = .14: a false alarm in 1e9 at most
+        assert np.abs(world.reward_table.mean(axis=0) - world.expected.mean(axis=0)).max() < 0.9
+        assert sizes(world)[1] == pytest.approx(4.0, rel=0.25)
+
+
+def test_the_same_seed_is_the_same_law_whatever_the_crowd():
+    known = facts()
+    few, many, others = known.world(3, 500), known.world(3, 20_000), known.world(3, 20_000, crowd=1)
+    assert np.abs(many.expected.mean(axis=0) - others.expected.mean(axis=0)).max() < 0.02
+    assert not np.array_equal(many.contexts, others.contexts)
+    assert np.abs(few.expected.mean(axis=0) - many.expected.mean(axis=0)).max() < 0.06
+    assert np.abs(many.expected.mean(axis=0) - known.world(4, 20_000).expected.mean(axis=0)).max() > 0.02
+
+
+def test_without_an_effect_all_arms_pay_alike():
+    known = facts(effect=0)
+    assert known.nothing_to_learn
+    assert np.ptp(known.world(0, 100).expected) == 0.0
+
+
+def test_only_relevant_columns_move_rewards():
+    known = facts(relevant=1, personal=(0.6, 0.9))
+    for seed in range(3):
+        world = known.world(seed, 4_000)
+        parts = [world.contexts[:, :1], world.contexts[:, 1:2], world.contexts[:, 2:]]
+        told = []
+        for part in parts:
+            cells = np.unique((part * 40).astype(int), axis=0, return_inverse=True)[1].ravel()
+            total = np.bincount(cells, world.expected[:, 0]) / np.bincount(cells)
+            told.append(
+                1.0 - ((world.expected[:, 0] - total[cells]) ** 2).mean() / world.expected[:, 0].var()
+            )
+        assert max(told) > 0.95
+        assert sorted(told)[1] < 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"effect": "big"},
+        {"effect": True},
+        {"effect": [0.2, 0.1]},
+        {"effect": float("nan")},
+        {"effect": -0.1},
+        {"base_rate": 0.0},
+        {"personal": 1.5},
+        {"smoothness": "bumpy"},
+        {"relevant": 4},
+        {"arms": ["mail"]},
+        {"contexts": None},
+    ],
+)
+def test_what_no_world_has_is_refused(wrong):
+    with pytest.raises(InvalidParameter):
+        facts(**wrong)
+
+
+def test_an_effect_that_does_not_fit_the_base_rate_is_refused_when_worlds_are_made():
+    with pytest.raises(InvalidParameter, match="effect"):
+        facts(base_rate=0.05, effect=0.6, personal=1.0).world(0, 100)
+
+
+def test_a_file_of_facts_opens_no_table(tmp_path):
+    path = tmp_path / "people.toml"
+    path.write_text(FILE)
+    found, rest = Facts.from_toml(path)
+    assert (found.arms, rest) == (("mail", "call"), {"users": 4000})
+    assert found.beliefs["effect"] == (0.05, 0.1)
+    assert Facts.from_toml(path, arms=["a", "b", "c"])[0].arms == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("effect =", "efect ="), ("[plan]", "[plans]"), ("effect = [0.05, 0.1]", ""), ("[columns.age]", "[c]")],
+)
+def test_a_misspelt_file_is_refused(tmp_path, old, new):
+    path = tmp_path / "people.toml"
+    path.write_text(FILE.replace(old, new))
+    with pytest.raises(InvalidParameter):
+        Facts.from_toml(path)
