@@ -53,7 +53,7 @@ def test_it_answers_from_facts_and_opens_no_table(people):
         (["--users", "10"], "arms"),
         (["--arms", "a,b"], "users"),
         (["--arms", "a,b", "--users", "10", "--public"], "--arms"),
-        (["--users", "10", "--public"], "found"),
+        (["--users", "10", "--public"], "people.csv"),
         (["--arms", "a,b", "--users", "10", "--effect", "much"], "effect"),
         (["--arms", "a,b", "--users", "10", "--base-rate", "0.1:x"], "number"),
         (["--arms", "a,b", "--users", "10", "--target", "1.5"], "target"),
