@@ -89,6 +89,7 @@ test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the lib
 
 bench: $(VENV)/.dev ## Time what a step costs, beside bare NumPy and peers
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/run.py --out docs/_results/speed.json $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/peers.py
 
 clean: ## Delete what the targets made, except .venv and reports
 	rm -rf build dist docs/_build docs/auto_examples docs/jupyter_execute docs/sg_execution_times.rst

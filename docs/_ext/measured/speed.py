@@ -1,7 +1,7 @@
 """What `speed.md` shows."""
 
 from IPython.display import HTML, Markdown
-from pages import draw, load, load_all, shown, table
+from pages import draw, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
 
@@ -75,3 +75,26 @@ def speed_box() -> Markdown:
         "missed without a climb",
     ]
     return table(heads, lines)
+
+
+def speed_peers() -> Markdown:
+    """Time and regret of every method; random ones last."""
+    rows = [row for row in load("peers") if not row["name"].startswith("random")]
+    lines = [
+        [
+            row["name"],
+            row["where"],
+            f"{row['rounds']:,}",
+            f"{row['ms']:.2f}",
+            pm(row["regret"], row["standard_error"], digits=1),
+        ]
+        for row in rows
+    ]
+    random = {
+        (row["where"], row["rounds"]): row for row in load("peers") if row["name"].startswith("random")
+    }
+    lines += [
+        ["random", where, f"{rounds:,}", "", pm(row["regret"], row["standard_error"], digits=1)]
+        for (where, rounds), row in random.items()
+    ]
+    return table(["method", "chooses among", "rounds", "ms a decision", "regret"], lines)
