@@ -26,6 +26,13 @@ SPLITS = (0, 1, 2, 5)
 BINS = {"splits": SPLITS, "arms": np.array([2, 0, 1, 1, 0])}
 WEIGHTS = {"splits": (0,), "weights": np.array([[0.5, 0.25, 0.25], [0.0, 0.125, 0.875]])}
 POINTS = [([34, 0.7], 1.0), ([90, 0.0], 0.25), ([17, 2.0], 7.0), ([54, 0.5], 0.0)]
+MANY = dpb.Schema(
+    **{f"x{place}": dpb.Range(0, 1) for place in range(6)}, region=dpb.Categories(["north", "south", "west"])
+)
+OF_MANY = [
+    ({f"x{place}": 0.15 * place for place in range(6)} | {"region": region}, reward)
+    for region, reward in (("west", 1.0), ("north", 0.0))
+]
 PERSONS = [({"age": 44, "region": "south"}, 1.0), ({"age": 90, "region": "west"}, 0.0)]
 
 
@@ -57,6 +64,7 @@ def cases():
     )
     asking = Spec(**{**common, "learner": "questions"}, constants={"parts": 2.0})
     bit = Spec(contexts=PEOPLE, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1.0), learner="questions")
+    many = Spec(contexts=MANY, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=4.0), learner="questions")
     return specs | {
         "keyed-ties": (keyed, BINS, POINTS, None),
         "user-arms": (user, WEIGHTS, POINTS, None),
@@ -66,6 +74,7 @@ def cases():
         "questions": (asking, {"about": "reward"}, POINTS, None),
         "place": (asking, {"about": "place"}, POINTS[:2], None),
         "one-bit": (bit, {"about": "reward"}, PERSONS, None),
+        "columns": (many, {"about": "reward", "columns": (4, 6)}, OF_MANY, None),
     }
 
 
@@ -73,7 +82,8 @@ def published_of(spec, made):
     """A version made up here."""
     if "about" not in made:
         return PublishedArms(version=3, **made)
-    cell = np.arange(spec.grid.size)
+    columns = made.get("columns", ())
+    cell = np.arange((spec.grid_over(columns) if columns else spec.grid).size)
     rows = {"arms": cell * 7 % spec.n_arms, "parts": cell // 3 % spec.n_parts, "turned": cell * 5 % 7 < 3}
     return PublishedQuestions(version=4, **rows, **made)
 

@@ -34,6 +34,7 @@ def test_json_has_the_regret_with_its_error(options):
     assert 0 < values["average_regret"] < 0.5
     assert values["stderr"] > 0
     assert values["reps"] == 2
+    assert values["anomaly"] < 20
 
 
 def test_dimensions_and_arms_of_ma_are_free(tmp_path):

@@ -303,18 +303,27 @@ def _published_policy() -> Target:
     )
 
 
-def _published_questions() -> Target:
-    spec = _spec(learner="questions", arms="server", mechanism="auto", n_arms=5)
+def _questions(spec: Spec) -> Target:
     server = Server(spec)
 
     def parse(data: bytes) -> object:
         read = PublishedArms.from_json(as_text(data), spec)
         if PublishedArms.from_json(read.to_json(spec), spec).lineage(spec) != read.lineage(spec):
             raise AssertionError("a version that comes back otherwise")
-        return Client(spec).decide(read, [0.3, 0.6])
+        return Client(spec).decide(read, [0.3] * spec.dim)
 
     seeds = tuple(one.to_json(spec).encode() for one in (server.publish(), server.estimate()))
     return Target(parse=parse, seeds=seeds, form="json")
+
+
+def _published_questions() -> Target:
+    return _questions(_spec(learner="questions", arms="server", mechanism="auto", n_arms=5))
+
+
+def _published_columns() -> Target:
+    """Versions that name the columns that they are over."""
+    box = dpb.Box(low=[0.0] * 9, high=[1.0] * 9)
+    return _questions(_spec(learner="questions", arms="server", mechanism="auto", n_arms=5, domain=box))
 
 
 def _reports(mechanism: str) -> Target:
@@ -559,6 +568,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "partition-spec": _partition_spec,
     "published-policy": _published_policy,
     "published-questions": _published_questions,
+    "published-columns": _published_columns,
     "reports-signed": partial(_reports, "signed"),
     "reports-krr": partial(_reports, "krr"),
     "reports-oue": partial(_reports, "oue"),

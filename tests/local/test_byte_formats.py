@@ -109,9 +109,11 @@ def table(spec, published, point, codes):
     ranges = len(point) - len(codes)
     room = 1400 // math.prod(codes.values())
     side = min(64, math.floor(room ** (1 / ranges) + 1e-9)) if ranges else 1
-    sizes = [codes.get(j, side) for j in range(len(point))]
+    columns = range(len(point))
+    if room == 0 or (ranges and side < 6):
+        side, columns = 8, published["columns"]
     cell = 0
-    for x, size in zip(point, sizes, strict=True):
+    for x, size in ((point[j], codes.get(j, side)) for j in columns):
         cell = cell * size + min(int(x * size), size - 1)
     arm_bits, part_bits = published["bits"]
     width = arm_bits + part_bits + 1

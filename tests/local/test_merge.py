@@ -202,6 +202,28 @@ def test_the_command_leaves_out_what_was_counted_before(tmp_path):
     assert json.loads(result.output)["accepted"] == len(REPORTS) - 10
 
 
+def test_the_command_says_how_odd_the_reports_are(tmp_path):
+    """Honest ones are above 5 with probability below 1e-6 (fixed seeds); forgers who say all are above it."""
+    last = POLICIES[-1]
+    everything = len(last.splits) + 1
+    plane = np.packbits(np.ones(everything, dtype=np.uint8)).tobytes()
+    head = REPORTS[-1][:9]
+    forged = [head + (10**6 + k).to_bytes(8, "little") + plane + bytes(len(plane)) for k in range(60)]
+    anomalies = []
+    for name, reports in (("honest", REPORTS[-60:]), ("forged", forged)):
+        path = tmp_path / f"{name}.reports"
+        write_reports(path, reports)
+        result = CliRunner().invoke(
+            app, ["local", "aggregate", str(path), *contract_files(tmp_path), "--json"]
+        )
+        assert result.exit_code == 0, result.output
+        values = json.loads(result.output)
+        assert values["accepted"] == 60
+        anomalies.append(values["anomaly"])
+        assert values["anomaly"] == pytest.approx(counted(reports).anomaly, abs=0.01)
+    assert anomalies[0] < 5 < anomalies[1]
+
+
 def files_of(folder, *, repeats=True):
     """Five files: a report sent twice within a file, across files, and forged ones."""
     parts = [REPORTS[:40], REPORTS[40:90], REPORTS[90:91], REPORTS[91:170], REPORTS[170:]]
@@ -273,7 +295,8 @@ def test_the_command_counts_files(tmp_path):
     assert result.exit_code == 0, result.output
     printed = json.loads(result.output)
     whole, tally = one_process(paths)
-    assert printed == vars(tally) | {"files": len(paths), "digest": sums_digest(whole)}
+    anomaly = pytest.approx(whole.anomaly, abs=0.01)
+    assert printed == vars(tally) | {"files": len(paths), "digest": sums_digest(whole), "anomaly": anomaly}
     assert same(read_counts(tmp_path / "out"), whole)
 
 

@@ -146,7 +146,7 @@ def test_a_version_about_the_place_does_not_ask_for_the_reward():
         ({"arms": "user"}, "the server assigns"),
         ({"constants": {"parts": 3}}, "power of two"),
         ({"constants": {"parts": 32}}, "power of two"),
-        ({"dim": 6}, "more than a grid"),
+        ({"dim": 65}, "more than can be asked about"),
     ],
 )
 def test_what_a_spec_of_questions_cannot_be(own, said):
@@ -293,8 +293,9 @@ def test_old_specs_keep_their_digests_and_the_default_follows_the_columns():
     assert Spec(domain=box, n_arms=2, privacy=privacy).learner == "questions"
     assert Spec(domain=box, n_arms=2, privacy=privacy, arms="user").learner == "smooth"
     assert Spec(domain=box, n_arms=13, privacy=privacy).learner == "smooth"
-    many = dpb.Box(low=[0.0] * 8, high=[1.0] * 8)
-    assert Spec(domain=many, n_arms=2, privacy=privacy).learner == "smooth"
+    for dim, learner in ((8, "questions"), (64, "questions"), (65, "smooth")):
+        many = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
+        assert Spec(domain=many, n_arms=2, privacy=privacy).learner == learner
 
 
 def fed_source(target, n, rng):

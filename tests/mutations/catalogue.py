@@ -2011,6 +2011,57 @@ MUTATIONS = (
         tests="tests/local/test_questions.py::test_a_table_of_other_parts_is_refused",
     ),
     _bug(
+        "columns that the spec does not have",
+        "a hostile version makes a device fail where the person is, and not before",
+        (
+            "local/contract/spec.py",
+            "not columns or columns[-1] >= self.dim",
+            "not columns",
+        ),
+        tests="tests/local/test_many_columns.py::test_hostile_columns_are_refused_before_a_context_is_read",
+    ),
+    _bug(
+        "columns in any order",
+        "one grid has several texts: a server marks versions for one device and nobody sees it",
+        (
+            "local/contract/questions.py",
+            "columns != tuple(sorted(set(columns)))",
+            "len(columns) != len(set(columns))",
+        ),
+        tests="tests/local/test_many_columns.py::test_hostile_columns_are_refused_before_a_context_is_read",
+    ),
+    _bug(
+        "a version of more cells than its page says",
+        "a version over many columns costs a device as many bytes as its server likes",
+        (
+            "local/contract/spec.py",
+            "        if grid.size > MOST_CELLS:\n",
+            "        if grid.size > 1 << 16:\n",
+        ),
+        tests="tests/local/test_many_columns.py::test_a_version_of_more_cells_than_its_page_says_is_refused",
+    ),
+    _bug(
+        "a device that answers by the first columns",
+        "devices answer about other columns than the ones that a version names",
+        (
+            "local/contract/questions.py",
+            "points[:, self.columns] if self.columns else points",
+            "points[:, : len(self.columns)] if self.columns else points",
+        ),
+        tests="tests/local/test_many_columns.py::test_a_device_answers_by_the_named_columns_and_by_no_other",
+    ),
+    _bug(
+        "counts of parts under one look",
+        "late reports count people of the parts that are asked about now, and not of those they answered",
+        (
+            "local/learners/questions.py",
+            "version=common",
+            "version=self._looked",
+        ),
+        tests="tests/local/test_many_columns.py::test_late_reports_about_parts_that_have_moved_are_learned"
+        "_as_if_they_had_come_in_time",
+    ),
+    _bug(
         "a version with two texts",
         "bits after the last cell are ignored: a server marks versions for one device and nobody sees it",
         (

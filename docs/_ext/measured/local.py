@@ -1,7 +1,7 @@
 """What `results-local.md` shows."""
 
 from IPython.display import HTML, Markdown
-from pages import Row, draw, load_all, shown, table
+from pages import Row, draw, load, load_all, shown, table
 
 from dpbandits.lab import plot
 from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
@@ -87,6 +87,41 @@ def local_questions() -> Markdown:
             lines.append([world, f"{epsilon:g}", bound or "", cell(ours, *names), said, *others])
     lines.sort(key=lambda line: not str(line[4]).startswith("missed"))
     heads = ["world", "epsilon", "set", "questions", "", "smooth", "tree", "smooth, Laplace"]
+    return table(heads, lines)
+
+
+def local_columns() -> Markdown:
+    """Tables of ten columns: rewards, and what they are above the best arm for all; least first."""
+    rows = load("many-columns")["rows"]
+    lines = []
+    for name in dict.fromkeys(row["table"] for row in rows):
+        ours, bins = (
+            next(row for row in rows if (row["table"], row["learner"]) == (name, learner))
+            for learner in ("questions", "smooth")
+        )
+        found = sorted(ours["chosen"], key=lambda column: -ours["chosen"][column])[:4]
+        gap = ours["reward"] - ours["constant"]
+        lines.append(
+            [
+                name,
+                f"{ours['people']:,}, {ours['arms']} arms",
+                f"{ours['constant']:.3f}, {ours['random']:.3f}",
+                f"{ours['reward']:.3f} ± {ours['stderr']:.3f} ({ours['reps']})",
+                f"{gap:+.3f}",
+                f"{ours['late_reward'] - ours['constant']:+.3f}",
+                f"{bins['reward']:.3f} ± {bins['stderr']:.3f}",
+                f"{ours['version_bytes']:,.0f}",
+                ", ".join(f"{column} {ours['chosen'][column]}" for column in found),
+            ]
+        )
+    lines.sort(key=lambda line: float(line[4]))
+    heads = ["table", "people", "best arm for all, random", "questions", "over the best arm"]
+    heads += [
+        "in the last tenth",
+        "smooth",
+        "bytes of the last version",
+        "columns asked about, in so many crowds",
+    ]
     return table(heads, lines)
 
 

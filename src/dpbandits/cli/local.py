@@ -69,7 +69,7 @@ def simulate_command(
     ] = None,
     learner: Annotated[
         Learner | None,
-        Option(help="By default questions, or smooth of many columns; both of ma2025 are published."),
+        Option(help="By default questions, or smooth of many arms; both of ma2025 are published."),
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")
@@ -139,6 +139,7 @@ def simulate_command(
     regret = Estimate.of([result.average_regret for result in results])
     reward = Estimate.of([result.average_reward for result in results])
     bins = float(np.mean([result.bins for result in results]))
+    anomaly = Estimate.of([result.anomaly for result in results])
     title = f"{crowd.name}, epsilon = {epsilon:g}, {spec.learner}"
     files = [] if out is None else _write(out, spec, results, title=title)
     if as_json:
@@ -149,6 +150,7 @@ def simulate_command(
             "average_reward": reward.mean,
             "reward_stderr": reward.standard_error if reps > 1 else None,
             "bins": bins,
+            "anomaly": anomaly.mean,
             "users": users,
             "dim": spec.dim,
             "arms": spec.n_arms,
@@ -170,6 +172,8 @@ def simulate_command(
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
     table.add_row("cells of the grid" if spec.asks else "bins at the end", f"{bins:g}", "")
+    error = f"{anomaly.standard_error:.2f}" if reps > 1 else "one run"
+    table.add_row("anomaly of the reports", f"{anomaly.mean:.2f}", error)
     for label, mean in crowd.references.items():
         table.add_row(f"reward of {label}", f"{mean:.4f}", "all rows")
     console().print(table)
@@ -253,7 +257,11 @@ def aggregate_command(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Add up the reports of files; the sums are the same on a cluster and in one process."""
+    """Add up the reports of files; the sums are the same on a cluster and in one process.
+
+    Anomaly: how many deviations the reports are from what any honest crowd can send. Above 5 look for forged
+    ones (of krr and questions: above 20); below it is no proof of honesty.
+    """
     from dpbandits.local.server.aggregation import (
         aggregate,
         read_contract,
@@ -274,6 +282,7 @@ def aggregate_command(
     if out is not None:
         write_counts(out, counts)
     values = vars(tally) | {"files": len(reports), "digest": sums_digest(counts)}
+    values |= {"anomaly": round(counts.anomaly, 2)}
     if as_json:
         print_json(values)
         return

@@ -4,7 +4,6 @@ Status `simulated`: noise comes from a seeded NumPy generator. What is measured 
 at mean rewards that no server sees: an evaluation, not a release.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, Required, TypedDict, Unpack, cast
@@ -26,8 +25,10 @@ from dpbandits.local.learners.base import (
     VersionSums,
     grouped_estimate,
 )
+from dpbandits.local.learners.columns import ColumnLearner
 from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
+from dpbandits.local.server.counting import deviations
 from dpbandits.local.server.robust import Robust
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.reports import FloatingLaplace, ReportMechanism
@@ -136,7 +137,7 @@ class SimulationResult:
         users: (V,) number of users.
         anomaly: of all reports, see `Server.diagnostics`.
         rule: the rule after the last version; for the learner `questions` no `BinLearner`.
-        bins: at the end; of the learner `questions` the cells of its grid.
+        bins: at the end; of the learner `questions` the cells of its last version.
         snapshots: (users seen, splits, arm with the largest weight in every leaf, or the best by mean in
             every cell of the grid) at chosen times.
         shares: (V, P, K) law of the arms at the points that were watched, in every version.
@@ -255,9 +256,9 @@ class Crowd:
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._watched, self._shares = watched, list[FloatArray]()
-        self._version = 0
+        self._version = self._cells = 0
         if spec.asks:
-            self._nodes, self._located = spec.grid.locate(self._contexts), 0
+            self._nodes, self._located = np.zeros(0, dtype=np.int64), 0
         else:  # everyone's leaf, moved down where a leaf is split
             self._nodes = self.rule.partition.locate(self._contexts)
             self._located = self.rule.partition.n_nodes
@@ -290,9 +291,9 @@ class Crowd:
             reward=bounds.low * users + bounds.width * reward,
             users=users.astype(int),
             rule=self.rule,
-            bins=self.spec.grid.size if self.spec.asks else len(self.rule.partition.leaves),
+            bins=self._cells if self.spec.asks else len(self.rule.partition.leaves),
             snapshots=tuple(self._taken),
-            anomaly=float(self._excess[0] / max(math.sqrt(self._excess[1]), 1.0)),
+            anomaly=deviations(self._excess),
             shares=None if self._watched is None else np.array(self._shares),
         )
 
@@ -333,11 +334,12 @@ class Crowd:
 
     def _ask(self, published: PublishedQuestions, people: slice) -> None:
         """`step` of a version of questions."""
-        at = self._nodes[people]
+        at = self.spec.located(published, self._contexts[people])
+        self._cells = len(published.parts)
         mean = self._lose(np.asarray(published.arms)[at], people)
-        self._look(people.start, (), cast(QuestionLearner, self.rule).leading)
+        self._look(people.start, (), cast(QuestionLearner | ColumnLearner, self.rule).leading)
         if self._watched is not None:
-            watched = np.asarray(published.arms)[self.spec.grid.locate(self._watched)]
+            watched = np.asarray(published.arms)[self.spec.located(published, self._watched)]
             self._shares.append(np.eye(self.spec.n_arms)[watched])
         cells, signs = answers(published, at, self._luck[people, 0] < mean)
         self.rule.count(self.spec, published, self._counted(published, cells, signs, people))

@@ -59,10 +59,11 @@ class Forgers:
 
     def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
         """(n_cells,) +1 where signed sums are to grow, -1 where to fall, 0 where nothing is wanted."""
-        asks = isinstance(published, PublishedQuestions)
-        bins = spec.partition() if asks else spec.bins(published)
-        inside = (bins.low[bins.leaves] + bins.high[bins.leaves]) / 2.0
-        points = spec.grid.centres if asks else inside
+        if isinstance(published, PublishedQuestions):
+            points = spec.grid_of(published).centres
+        else:
+            bins = spec.bins(published)
+            points = (bins.low[bins.leaves] + bins.high[bins.leaves]) / 2.0
         arm = self.arm(points) if callable(self.arm) else np.full(len(points), self.arm)
         if published.arms is None:
             own = (np.arange(spec.n_arms) == arm[:, None]).ravel()

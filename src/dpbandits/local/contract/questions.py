@@ -28,6 +28,7 @@ from any public policy.
 | `about` | `reward`, or `place` |
 | `bits` | [A, B], how many bits hold an arm and a part |
 | `size` | G, cells of the grid |
+| `columns` | the columns that the grid is over, numbers from 0, ascending; only where these are not all |
 | `table` | base64, of ceil(G (A + B + 1)/8) bytes |
 
 The bytes of `table` are G numbers of A + B + 1 bits each, one after another, least significant bit first,
@@ -35,6 +36,12 @@ in bytes that fill up from their least significant bit; bits after the last numb
 2 a + [phi < 0] + 2^(A + 1) c. A server writes the fewest bits A and B that hold the table's largest arm and
 part. The cell of a context x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the
 last column running fastest; m is `Grid.sizes`.
+
+**Many columns.** Where no grid has room for all columns of a spec, every version is over some of them, which
+it names: a range then has 8 cells in every version, and a category one a value. A device takes the cell of
+its own values in these columns, and its report says nothing of the others; the proof above holds word for
+word, as a, c and phi are functions of the context all the same. A version has at most `MOST_CELLS` cells
+whatever the number of columns, so that ten columns cost as many bytes as three.
 
 NumPy and the standard library only: devices read it.
 """
@@ -60,7 +67,7 @@ from dpbandits.local.contract.reports import PublishedArms, read_only
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
 
-__all__ = ["MOST_ASKED", "MOST_PARTS", "About", "Grid", "PublishedQuestions", "fits_a_grid"]
+__all__ = ["MOST_ASKED", "MOST_PARTS", "About", "Grid", "PublishedQuestions", "asks_about", "fits_a_grid"]
 
 About = Literal["reward", "place"]
 
@@ -77,13 +84,20 @@ _FEWEST_A_SIDE = 6
 
 _MOST_A_SIDE = 64
 
+_SIDE_OF_MANY = 8
+"""Cells of a range where a spec has more columns than a grid has room for."""
+
+MOST_COLUMNS = 64
+"""Columns that are asked about: each of them takes reports of its own before any is chosen."""
+
 
 @dataclass(frozen=True)
 class Grid:
-    """The public grid of a spec, over the unit cube of its columns.
+    """A public grid over the unit cube of a spec's columns, or of some of them.
 
     Attributes:
-        sizes: cells along every column.
+        sizes: cells along every column that it is over.
+        columns: which of the spec's columns these are; empty: all.
 
     Example:
         >>> grid = Grid((4, 2))
@@ -92,10 +106,15 @@ class Grid:
     """
 
     sizes: tuple[int, ...]
+    columns: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, dim: int, categories: Mapping[int, int]) -> "Grid":
         """For `dim` columns, of which some are codes: a category has a cell, ranges have as many as are left.
+
+        Example:
+            >>> Grid.of(2, {1: 5}).sizes
+            (64, 5)
 
         Raises:
             InvalidParameter: more columns and categories than a grid has room for.
@@ -104,11 +123,18 @@ class Grid:
         room = MOST_CELLS // math.prod(categories.values())
         side = min(_MOST_A_SIDE, math.floor(room ** (1.0 / n_ranges) + 1e-9)) if n_ranges and room else 1
         if not room or (n_ranges and side < _FEWEST_A_SIDE):
-            raise InvalidParameter(
-                f"{dim} columns are more than a grid of {MOST_CELLS} cells tells apart: build the Spec with "
-                "learner='smooth', or name fewer columns and categories"
-            )
+            raise InvalidParameter(f"{dim} columns are more than a grid of {MOST_CELLS} cells tells apart")
         return cls(tuple(categories.get(column, side) for column in range(dim)))
+
+    @classmethod
+    def over(cls, columns: tuple[int, ...], categories: Mapping[int, int]) -> "Grid":
+        """Over some of the columns of a spec that has many.
+
+        Example:
+            >>> Grid.over((1, 4), {4: 3}).sizes
+            (8, 3)
+        """
+        return cls(tuple(categories.get(column, _SIDE_OF_MANY) for column in columns), columns)
 
     @cached_property
     def size(self) -> int:
@@ -122,8 +148,9 @@ class Grid:
         return np.asarray((places + 0.5) / np.array(self.sizes))
 
     def locate(self, points: FloatArray) -> IntArray:
-        """(n,) cells of points (n, dim) of the unit cube."""
+        """(n,) cells of points (n, dim) of the unit cube, with all columns of the spec."""
         sizes, strides = self._steps
+        points = points[:, self.columns] if self.columns else points
         return np.asarray(np.minimum((points * sizes).astype(np.int64), sizes - 1) @ strides)
 
     @cached_property
@@ -142,6 +169,12 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
     return True
 
 
+def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
+    """Whether devices can be asked about these columns: on one grid, or about some of them at a time."""
+    few = dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
+    return few or fits_a_grid(dim, categories)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedQuestions(PublishedArms):
     """A version of the learner `questions`: arms on a grid, and what devices are asked.
@@ -152,6 +185,7 @@ class PublishedQuestions(PublishedArms):
         parts: (G,) the part that it is in.
         turned: (G,) whether its sign is -1: it then reports the opposite of what its reward says.
         about: whether devices answer about their `reward`, or about their `place` alone.
+        columns: which of the spec's columns the grid is over, ascending; empty: all.
         mean, sd: (G, K), as for `PublishedArms`.
 
     Privacy: a device's report keeps its promise whatever stands here; see the module.
@@ -166,8 +200,11 @@ class PublishedQuestions(PublishedArms):
     parts: IntArray
     turned: BoolArray
     about: About = "reward"
+    columns: tuple[int, ...] = ()
 
     config_omits: ClassVar[frozenset[str]] = frozenset({"splits", "weights", "arms", "parts", "turned"})
+    config_parsers: ClassVar[Mapping[str, Any]] = {"columns": tuple}
+    unwritten: ClassVar[frozenset[str]] = frozenset({"columns"})
 
     def __repr__(self) -> str:
         return said(self, version=self.version, cells=len(self.parts), about=self.about)
@@ -176,6 +213,10 @@ class PublishedQuestions(PublishedArms):
         super().__post_init__()
         with reading("published questions", IncompatibleState):
             _checks.one_of(self.about, get_args(About), name="about")
+            columns = tuple(_checks.integer(one, name="columns", minimum=0) for one in self.columns)
+            if columns != tuple(sorted(set(columns))):
+                raise InvalidParameter("columns: expected ascending numbers")
+            assign(self, columns=columns)
             arms = self.arms
             if arms is None or self.splits or self.weights is not None:
                 raise InvalidParameter("expected arms of a grid's cells, and neither bins nor weights")
@@ -187,7 +228,7 @@ class PublishedQuestions(PublishedArms):
 
     def check(self, spec: "Spec") -> None:
         """Refuse a table that does not fit the spec's grid, arms and parts, with IncompatibleState."""
-        size, arms, parts = spec.grid.size, self.arms, self.parts
+        size, arms, parts = spec.grid_of(self).size, self.arms, self.parts
         good = arms is not None and arms.shape == (size,)
         good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < spec.n_arms)).all())
         good = good and bool(((parts >= 0) & (parts < spec.n_parts)).all())
@@ -211,6 +252,7 @@ class PublishedQuestions(PublishedArms):
             "bits": bits,
             "size": len(arms),
         }
+        config |= {"columns": list(self.columns)} if self.columns else {}
         return config | {"table": table} | {name: rows.tolist() for name, rows in law.items()}
 
     @classmethod

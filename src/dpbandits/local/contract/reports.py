@@ -102,11 +102,13 @@ class Published(Seen, Configured):
     Attributes:
         kind: what files call it.
         aside: fields that decide nothing: left out of `lineage`, and of JSON where they are None.
+        unwritten: fields that are left out of `lineage` where they are empty.
         version: counts up from 0.
     """
 
     kind: ClassVar[str]
     aside: ClassVar[frozenset[str]] = frozenset()
+    unwritten: ClassVar[frozenset[str]] = frozenset()
     version: int
 
     def check(self, spec: Any) -> None:
@@ -172,7 +174,8 @@ class Published(Seen, Configured):
         if known is None:
             self.check(spec)
             digest = hashlib.blake2b(f"{self.kind}|{whose}".encode(), digest_size=16)
-            named = [one.name for one in fields(self) if one.name not in self.aside]
+            left_out = self.aside | {name for name in self.unwritten if not getattr(self, name)}
+            named = [one.name for one in fields(self) if one.name not in left_out]
             for name, value in ((name, getattr(self, name)) for name in named):
                 value = value.item() if isinstance(value, np.generic) else value  # as JSON gives it back
                 said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()

@@ -104,6 +104,11 @@ class SourceSpec(Written):
                 "target: only the learners 'questions' and 'tree' learn from sources: build its Spec with "
                 "learner='questions'"
             )
+        if self.target.asks and self.target.names_columns:
+            raise InvalidParameter(
+                f"target: of {self.target.dim} columns only the learner 'tree' learns from sources: build "
+                "its Spec with learner='tree'"
+            )
         name: object = self.name  # of any type, where the spec comes from a file
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")

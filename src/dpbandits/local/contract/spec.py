@@ -18,13 +18,15 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box
 from dpbandits.domains.arms import Label
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import InvalidParameter, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.people import DeviceMenu, offered
 from dpbandits.local.contract.questions import (
     MOST_ASKED,
+    MOST_CELLS,
     MOST_PARTS,
     Grid,
     PublishedQuestions,
+    asks_about,
     fits_a_grid,
 )
 from dpbandits.local.contract.reports import (
@@ -109,8 +111,8 @@ class Spec(Contract[PublishedArms]):
         learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
-            start `questions` and `tree`. None: `questions` where the server assigns arms, at most 12, and a
-            grid has room for the columns (`local.contract.questions.Grid`), else `smooth`.
+            start `tree`, and `questions` of three columns and fewer. None: `questions` where the server
+            assigns arms, at most 12, and columns are at most 64 (`local.contract.questions`), else `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -189,7 +191,7 @@ class Spec(Contract[PublishedArms]):
         _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         if self.learner is None:
             few = self.n_arms <= MOST_ASKED
-            asks = self.arms == "server" and few and fits_a_grid(self.dim, self.codes)
+            asks = self.arms == "server" and few and asks_about(self.dim, self.codes)
             assign(self, learner="questions" if asks else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self.constants, CONSTANTS[self.learner])
@@ -215,7 +217,11 @@ class Spec(Contract[PublishedArms]):
         wanted = self.constants.get("parts", 1.0)
         if wanted not in _PARTS:
             raise InvalidParameter(f"constants: parts is a power of two from 1 to {MOST_PARTS}")
-        Grid.of(self.dim, self.codes)
+        if not asks_about(self.dim, self.codes):
+            raise InvalidParameter(
+                f"{self.dim} columns are more than can be asked about: build the Spec with "
+                "learner='smooth', or name fewer columns and categories"
+            )
         self.mechanisms_for(self.n_parts)
 
     def _read_people(self) -> None:
@@ -291,9 +297,35 @@ class Spec(Contract[PublishedArms]):
         return PublishedQuestions if self.asks else PublishedArms
 
     @cached_property
+    def names_columns(self) -> bool:
+        """Whether what the learner `questions` publishes is over some of the columns, which it names."""
+        return not fits_a_grid(self.dim, self.codes)
+
+    @cached_property
     def grid(self) -> Grid:
-        """Of what the learner `questions` publishes; InvalidParameter where there are too many columns."""
+        """Of what the learner `questions` publishes; InvalidParameter where versions name their columns."""
         return Grid.of(self.dim, self.codes)
+
+    def grid_over(self, columns: tuple[int, ...]) -> Grid:
+        """Over these of many columns.
+
+        Raises:
+            IncompatibleState: no such columns, or more cells than a version has.
+        """
+        if not columns or columns[-1] >= self.dim:
+            raise IncompatibleState("expected columns of the spec's contexts")
+        grid = _over(columns, tuple(self.codes.items()))
+        if grid.size > MOST_CELLS:
+            raise IncompatibleState(f"these columns have more than {MOST_CELLS} cells")
+        return grid
+
+    def grid_of(self, published: PublishedQuestions) -> Grid:
+        """The grid of a version; IncompatibleState where it is over columns that the spec does not let it."""
+        if self.names_columns:
+            return self.grid_over(published.columns)
+        if published.columns:
+            raise IncompatibleState("versions of this spec are over all columns, and name none")
+        return self.grid
 
     @cached_property
     def n_parts(self) -> int:
@@ -339,8 +371,8 @@ class Spec(Contract[PublishedArms]):
 
     def located(self, published: PublishedArms, points: FloatArray) -> IntArray:
         """`leaves` of points (n, dim) of the unit cube."""
-        if self.asks:
-            return self.grid.locate(points)
+        if isinstance(published, PublishedQuestions):
+            return self.grid_of(published).locate(points)
         partition = self.bins(published)
         return np.asarray(partition.rank[partition.locate(points)])
 
@@ -517,6 +549,11 @@ def _drawn(chances: Any) -> int:
 @lru_cache(maxsize=_BINS_KEPT)
 def _bins(dim: int, tie: TieRule, seed: int, splits: tuple[int, ...]) -> DyadicPartition:
     return DyadicPartition(dim=dim, tie=tie, seed=seed, splits=splits)
+
+
+@lru_cache(maxsize=_BINS_KEPT)
+def _over(columns: tuple[int, ...], codes: tuple[tuple[int, int], ...]) -> Grid:
+    return Grid.over(columns, dict(codes))
 
 
 @lru_cache(maxsize=2 * _BINS_KEPT)

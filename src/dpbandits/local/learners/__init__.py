@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
+    from dpbandits.local.learners.columns import ColumnLearner
     from dpbandits.local.learners.elimination import EliminationConstants, EliminationRule
     from dpbandits.local.learners.explore import ExploreConstants, ExploreRule
     from dpbandits.local.learners.questions import QuestionConstants, QuestionLearner
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEARNERS",
+    "ColumnLearner",
     "EliminationConstants",
     "EliminationRule",
     "ExploreConstants",

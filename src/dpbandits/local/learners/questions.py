@@ -5,7 +5,8 @@
 
 **Arms** of a version: the best of a posterior draw in every cell of the grid, its deviation times
 sqrt(temperature/K), and less for a product of variance S that reports cannot have told of yet: times
-sqrt(S n_S/(1 + S n_S)), n_S = 16 i (n + 200)/(K M), i what one report tells, M = (sum S)^2/sum S^2.
+sqrt(S n_S/(1 + S n_S)), n_S = 16 i (n + 200)/(K M), i what one report tells, M = (sum S)^2/sum S^2. Where
+i < .75 the temperature is sqrt(.75/i) times as high, at most twice.
 
 **Question.** A sign on every cell, phi(x): reports then estimate sum over a part's cells of 2 p(x) phi(x)
 (f_a(x) - 1/2), a linear functional of w. Signs are those of a direction of which the posterior knows
@@ -34,6 +35,7 @@ Privacy: post-processing of reports; what devices are asked does not touch their
 
 import itertools
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -44,7 +46,7 @@ from scipy import sparse
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local.contract.questions import PublishedQuestions
+from dpbandits.local.contract.questions import Grid, PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, child_spread, grouped_estimate, raised_variance
 from dpbandits.local.learners.evidence import SourceEvidence
@@ -73,6 +75,9 @@ _GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
 # explore a product once reports can tell of it.
 _HEAD_START, _TOLD = 200, 16.0
 
+# Where one report tells less than this, arms are drawn more widely: crowds settle too early on what is noise.
+_CLEAR, _WIDEST = 0.75, 2.0
+
 _CHILD_SD = TreeConstants().child_sd
 
 _LAW = ("weights", "factor", "variance")
@@ -87,7 +92,8 @@ class QuestionConstants:
     """Public constants.
 
     Attributes:
-        temperature: factor on the posterior variance when arms are drawn, divided by their number.
+        temperature: factor on the posterior variance when arms are drawn, divided by their number; more
+            where a report tells little, see the module.
         places: a version asks for the place where so many times the deviation of what it would ask is more
             than that of a question about rewards: both are of means from -1 to 1.
         constant_sd: prior standard deviation of an arm's level.
@@ -150,6 +156,14 @@ class _Told:
         self.sums, self.moments, self.n = sums, moments / total[:, None], total.astype(np.int64)
         self.number, self.table, self.parts = self.number[first], self.table[first], self.parts[first]
 
+    def hear(self, other: "_Told", at: IntArray) -> None:
+        """Add what another was told of another grid, whose cells `at` (G,) are those of this one's."""
+        self.settle()
+        for name in self.names:
+            rows = getattr(other, name)
+            rows = rows[:, at] if name in ("table", "parts") else rows
+            setattr(self, name, np.concatenate([getattr(self, name), rows]))
+
     @property
     def arms(self) -> IntArray:
         """(V, G)."""
@@ -175,13 +189,17 @@ class QuestionLearner:
     Args:
         spec: the public contract.
         constants: see `QuestionConstants`.
+        grid: that versions are over; None: the spec's.
     """
 
     Constants: ClassVar = QuestionConstants
 
-    def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
-        self.constants, self.n_arms, self.n_parts, grid = constants, spec.n_arms, spec.n_parts, spec.grid
-        self._centres, codes = grid.centres, spec.codes
+    def __init__(self, spec: Spec, constants: QuestionConstants, *, grid: Grid | None = None) -> None:
+        self.constants, self.n_arms, self.n_parts = constants, spec.n_arms, spec.n_parts
+        self.grid = grid = spec.grid if grid is None else grid
+        self._centres = grid.centres
+        codes = {place: spec.codes[one] for place, one in enumerate(grid.columns) if one in spec.codes}
+        codes = codes if grid.columns else dict(spec.codes)
         n_features = max(_FEWEST_FEATURES, min(_FEATURES, _MOST_WEIGHTS // spec.n_arms))
         features = ProductFeatures(self._centres, categories=codes, n_features=n_features)
         self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
@@ -201,6 +219,46 @@ class QuestionLearner:
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
         return cls(spec, QuestionConstants(**spec.constants))
+
+    @property
+    def tells(self) -> float:
+        """What one report tells of a function that varies much: 1/variance of a part's sum."""
+        return self._tells
+
+    @property
+    def gain(self) -> float:
+        """What the best arm of every cell is expected to earn over the best one for all."""
+        means, p = self._model.features.values @ self._model.mean.T, self._density.p
+        return float(p @ means.max(axis=1) - (p @ means).max())
+
+    def _cells_of(self, columns: tuple[int, ...]) -> IntArray:
+        """(G,) in which cell of a grid of some of these columns a cell of this one is."""
+        places = np.unravel_index(np.arange(self.grid.size), self.grid.sizes)
+        at = [self.grid.columns.index(column) for column in columns]
+        sizes = tuple(self.grid.sizes[one] for one in at)
+        return np.asarray(np.ravel_multi_index([places[one] for one in at], sizes))
+
+    def widened(self, published: PublishedQuestions) -> PublishedQuestions:
+        """A version of some of the grid's columns as one of all of them."""
+        if published.columns == self.grid.columns:
+            return published
+        at = self._cells_of(published.columns)
+        arms, parts = np.asarray(published.arms)[at], published.parts[at]
+        return replace(
+            published, arms=arms, parts=parts, turned=published.turned[at], columns=self.grid.columns
+        )
+
+    def hear(self, other: "QuestionLearner") -> None:
+        """Take over what a learner of some of the grid's columns was told; `look` comes after."""
+        at, theirs = self._cells_of(other.grid.columns), other._all_told()
+        for kind, told in self._all_told().items():
+            told.hear(theirs[kind].settle(), at)
+        self.reports += other.reports
+
+    def look(self) -> None:
+        """Look at everything again."""
+        self._look_again()
+        self._renewed = self.reports
 
     def resist(self, surprise: float) -> None:
         """Expect forged reports, from here on; see `PosteriorLearner.resist`."""
@@ -233,6 +291,7 @@ class QuestionLearner:
             parts=self._parts,
             turned=signs < 0.0,
             about="place" if about_place else "reward",
+            columns=self.grid.columns,
         )
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
@@ -241,7 +300,9 @@ class QuestionLearner:
         signed_law, count_law = _by_membership(moments)
         self.reports += n
         if self.n_parts > 1:
-            self._counts.add(replace(published, version=self._looked), count, n, count_law)
+            # What is counted are people of parts, which many versions have in common.
+            common = zlib.crc32(published.parts.astype(np.uint8).tobytes())
+            self._counts.add(replace(published, version=common), count, n, count_law)
         told = self._places if published.about == "place" else self._rewards
         if told is self._rewards and self._surprise < math.inf:
             signed_law *= self._raised(published, signed, n, signed_law)
@@ -303,8 +364,7 @@ class QuestionLearner:
         self.check(evidence)
         before = self._sources.get(name)
         self._sources[name] = _Source(evidence, least_doubt, 0.0 if before is None else before.doubt)
-        self._look_again()
-        self._renewed = self.reports
+        self.look()
 
     def jump_start(self) -> None:
         """Nothing is left to do: `attach` has looked at everything."""
@@ -372,7 +432,8 @@ class QuestionLearner:
         effective = variances.sum() ** 2 / (variances**2).sum()
         told = _TOLD * self._tells * (self.reports + _HEAD_START) / (self.n_arms * effective)
         share = variances * told / (1.0 + variances * told)
-        return np.asarray(np.sqrt(self.constants.temperature / self.n_arms * share))
+        wider = min(_WIDEST, math.sqrt(max(1.0, _CLEAR / self._tells)))
+        return np.asarray(np.sqrt(self.constants.temperature * wider / self.n_arms * share))
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
         """(G,) signs of a question to the people of these arms, and how little its answer is known."""

@@ -9,6 +9,7 @@ from dpbandits.domains import Arms
 from dpbandits.errors import DPBanditsWarning, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.spec import Spec
+from dpbandits.local.learners.columns import ColumnLearner
 from dpbandits.local.learners.elimination import EliminationRule
 from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.questions import QuestionLearner
@@ -52,6 +53,8 @@ def learner_for(spec: Spec | GPSpec) -> Any:
     if isinstance(spec, Spec) and not spec.asks:
         _warn_if_coarse(spec)
     try:
+        if isinstance(spec, Spec) and spec.asks and spec.names_columns:
+            return ColumnLearner.of(spec)
         return LEARNERS[spec.learner].of(spec)
     except TypeError:
         raise InvalidParameter(f"constants: some are not constants of the learner {spec.learner!r}") from None

@@ -10,6 +10,7 @@ Reports are sifted first, which changes nothing, and then counted: what no devic
 anything else happens to it.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Self
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from dpbandits import _checks
 from dpbandits._reading import reading
-from dpbandits._typing import BoolArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import TAG_BYTES, ReportKey
@@ -28,7 +29,7 @@ from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, RecentNonces
 from dpbandits.local.server.robust import Robust
 
-__all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted", "batch_of"]
+__all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted", "batch_of", "deviations"]
 
 # Sums beyond it are of no crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
@@ -128,6 +129,13 @@ class OpenVersion(Generic[PublishedT]):
         self.sums[kind] = sums.copy() if before is None else before + sums
         self.n[kind] += n
 
+    @property
+    def excess(self) -> FloatArray:
+        """(2,) of all reports not yet taken, see `ReportMechanism.excess`."""
+        kinds = zip(self.mechanisms, self.sums, self.n, strict=True)
+        found = [mechanism.excess(sums, n) for mechanism, sums, n in kinds if sums is not None]
+        return np.asarray(np.sum(found, axis=0) if found else np.zeros(2))
+
     def take(self) -> list[list[tuple[Any, IntArray, int]]]:
         """Mechanism, sums and number of reports of every class that has any, group by group.
 
@@ -155,6 +163,11 @@ class OpenVersion(Generic[PublishedT]):
                     f"the counts of version {self.published.version} are sums that no {n} reports have: they "
                     "were altered, or counted by something else"
                 )
+
+
+def deviations(excess: FloatArray) -> float:
+    """How many deviations reports are from what any honest crowd can send, of the sum of their `excess`."""
+    return float(excess[0] / max(math.sqrt(excess[1]), 1.0))
 
 
 def batch_of(reports: Iterable[bytes]) -> list[bytes]:
@@ -236,6 +249,11 @@ class ReportCounts(Generic[PublishedT]):
     def accepted(self) -> int:
         """Reports counted and not yet taken."""
         return sum(sum(version.n) for version in self.versions.values())
+
+    @property
+    def anomaly(self) -> float:
+        """How odd the reports are that are not yet taken: see `Server.diagnostics`."""
+        return deviations(sum((version.excess for version in self.versions.values()), np.zeros(2)))
 
     def open(self, published: PublishedT) -> None:
         """Accept reports that answer this from now on.

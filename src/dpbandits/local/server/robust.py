@@ -28,6 +28,7 @@ from dpbandits._reading import json_object, reading
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.local.contract.reports import Records
 from dpbandits.local.learners.base import PosteriorLearner
+from dpbandits.local.learners.columns import ColumnLearner
 from dpbandits.local.learners.questions import QuestionLearner
 
 __all__ = ["Robust"]
@@ -89,7 +90,7 @@ class Robust:
 
     def harden(self, learner: Any) -> None:
         """Have a learner expect forged reports, where it has beliefs that can be surprised."""
-        if isinstance(learner, PosteriorLearner | QuestionLearner):
+        if isinstance(learner, PosteriorLearner | QuestionLearner | ColumnLearner):
             learner.resist(self.surprise)
 
     @property

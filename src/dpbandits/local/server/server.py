@@ -27,7 +27,7 @@ from dpbandits.local.learners.explore import ExploreRule
 from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.local.learners.transfer import TransferTree
-from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted
+from dpbandits.local.server.counting import Absorbed, ReportCounts, Sifted, deviations
 from dpbandits.local.server.nonces import Nonces, RecentNonces
 from dpbandits.local.server.pace import Clock, Pace
 from dpbandits.local.server.robust import Robust
@@ -479,8 +479,8 @@ class Server(Held, Generic[PublishedT]):
             "version": self.current.version,
             "accepted": self.totals.accepted,
             "weight": weight,
-            "anomaly": float(total[0] / max(np.sqrt(total[1]), 1.0)),
-            "recent_anomaly": float(recent[0] / max(np.sqrt(recent[1]), 1.0)),
+            "anomaly": deviations(total),
+            "recent_anomaly": deviations(recent),
         }
 
     def __repr__(self) -> str:
@@ -539,8 +539,8 @@ class Server(Held, Generic[PublishedT]):
             return rule
         if not isinstance(rule, TransferTree) or rule.partition.tie != "first":
             raise ProtocolError(
-                "only the learners 'questions' and 'tree', with tie 'first', learn from sources: build the "
-                "Spec with learner='questions'"
+                "only the learners 'questions', of columns that one grid has room for, and 'tree', with tie "
+                "'first', learn from sources: build the Spec with learner='tree'"
             )
         return rule
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box
-from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
+from dpbandits.lab.baselines.crowds import ABSE, BinUCB, CrowdLearner, play
+from dpbandits.lab.baselines.ldp_gradient import GradientConstants, LDPGradientBandit, LogisticModel
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Choice, Item, Record, Single
@@ -48,8 +49,9 @@ class Case:
     """One way to learn, as a row of the tables.
 
     Attributes:
-        mechanism: of the reports; empty for comparators without privacy.
-        policy: the rule, or the name of a comparator without privacy.
+        mechanism: of the reports; empty for comparators without privacy; of `linear` the name of a report of
+            vectors (`baselines.ldp_vectors`).
+        policy: the rule, or the name of a comparator without bins.
         arms: assigned by the server or chosen by users.
         floating: the paper's floating-point noise instead of the mechanism's exact one.
         versions: a new version is published after users/versions reports, if that is more than asked for.
@@ -69,6 +71,8 @@ _LAPLACE = {"child_sd": 0.434}
 _PAPER_LAPLACE = {"temperature": 0.317, "rival": 0.414, "known": 2.11, "child_sd": 0.357, "prior_sd": 0.329}
 _PAPER_LAPLACE |= {"settled": 0.951, "smooth_sd": 0.315, "length": 0.496, "rough": 0.178}
 
+_LINEAR = {"clip": 0.35, "warm_up": 0.05, "curvature": 0.03}
+
 CASES: dict[str, Case] = {
     "questions-auto": Case(policy="questions"),
     "questions-laplace": Case(policy="questions", mechanism="laplace"),
@@ -85,6 +89,7 @@ CASES: dict[str, Case] = {
     "tree-paper-laplace": Case(policy="tree", mechanism="paper-laplace", arms="user"),
     "eliminate-auto": Case(policy="eliminate", versions=100),
     "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
+    "linear": Case(mechanism="cap", policy="linear", constants=_LINEAR),
     "abse": Case(mechanism="", policy="abse"),
     "bin-ucb": Case(mechanism="", policy="bin-ucb"),
 }
@@ -148,14 +153,25 @@ def outcomes(
 ) -> FloatArray:
     """(len(seeds), 2) average regret and average reward of each run."""
     one = world(name)
-    if not case.mechanism:
-        kind = {"abse": ABSE, "bin-ucb": BinUCB}[case.policy]
-        fresh = partial(kind, dim=one.dim, n_arms=one.n_arms, n_users=n_users)
-        runs = (play(one, fresh, n_users=n_users, seed=seed) for seed in seeds)
+    if case.policy in ("abse", "bin-ucb", "linear"):
+        fresh = partial(_of_crowd, case, one, epsilon, n_users)
+        runs = (play(one, partial(fresh, seed), n_users=n_users, seed=seed) for seed in seeds)
         return np.array([totals.sum(axis=0) / n_users for totals in runs])
     spec = spec_for(case, name, epsilon=epsilon, n_users=n_users, reports=reports)
     results = (simulate(spec, one, n_users=n_users, seed=seed, floating=case.floating) for seed in seeds)
     return np.array([(result.average_regret, result.average_reward) for result in results])
+
+
+def _of_crowd(case: Case, one: World | PeopleWorld, epsilon: float, n_users: int, seed: int) -> CrowdLearner:
+    """What learns from people and not from reports of bins."""
+    size = {"dim": one.dim, "n_arms": one.n_arms}
+    if case.policy == "linear":
+        constants = GradientConstants(**case.constants)  # type: ignore[arg-type]  # numbers by name
+        model = LogisticModel(**size)
+        return LDPGradientBandit(
+            model=model, epsilon=epsilon, n_users=n_users, seed=seed, constants=constants
+        )
+    return ABSE(**size, n_users=n_users) if case.policy == "abse" else BinUCB(**size, n_users=n_users)
 
 
 def reference_regrets(name: str) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 | method | what it is |
 |---|---|
 | `tree` | this library's: posterior tree, signed or k-ary report, arms assigned by the server |
+| `questions` | this library's default: one-bit questions on a grid |
 | `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
 | `ma2025-c1`, `-2log2`, `-c64` | Algorithms 2 and 3 as printed at C_n = ln n, 2 log2 n, 64 ln n, honest |
 | `ma2025` | the same with what the authors' public code adds (`local.published.ma2025_variant`) |
@@ -60,7 +61,17 @@ __all__ = [
 PRINTED_CONSTANTS = {"ma2025-c1": 1.0, "ma2025-2log2": 2.0 / math.log(2.0), "ma2025-c64": 64.0}
 """c of C_n = c ln(n) in the algorithms as printed: the paper says that there is one, and not which."""
 
-METHODS = ("tree", "smooth", *PRINTED_CONSTANTS, "ma2025", "ma2025-tuned", "linear", "neural", "abse")
+METHODS = (
+    "questions",
+    "tree",
+    "smooth",
+    *PRINTED_CONSTANTS,
+    "ma2025",
+    "ma2025-tuned",
+    "linear",
+    "neural",
+    "abse",
+)
 """Names of the methods."""
 
 MARKS = 20
@@ -241,7 +252,7 @@ def _spec_of(
     step: int | None = None,
 ) -> Spec:
     """The contract of a method that reports bins."""
-    ours = method in ("tree", "smooth")
+    ours = method in ("questions", "tree", "smooth")
     learner = method if ours else "ma2025-printed" if method in PRINTED_CONSTANTS else "ma2025"
     slow = max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES)
     return unit_spec(

@@ -1,0 +1,271 @@
+"""Questions about more columns than one grid has room for: versions name the columns that they are over."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.lab.evaluation.crowds import answers, signs_by_cell, simulate
+from dpbandits.lab.worlds.contextual import World
+from dpbandits.local import Client, PublishedArms, PublishedQuestions, Robust, Server, SourceSpec, Spec
+from dpbandits.local.learners import learner_for
+from dpbandits.policy.coins import PublicCoins
+
+DIM = 10
+
+
+def spec_of(dim=DIM, *, n_arms=2, epsilon=2.0, **own):
+    box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
+    return Spec(domain=box, n_arms=n_arms, privacy=dpb.LocalDP(epsilon=epsilon), **own)
+
+
+def version_of(spec, columns, **own):
+    """A version over these columns, made up here."""
+    size = spec.grid_over(columns).size
+    cell = np.arange(size)
+    tables = {"arms": cell * 7 % spec.n_arms, "parts": cell % spec.n_parts, "turned": cell * 5 % 7 < 3}
+    return PublishedQuestions(version=4, columns=columns, **(tables | own))
+
+
+def test_ten_columns_are_asked_about_by_default_one_at_a_time_at_first():
+    spec = spec_of(reports_per_version=10)
+    assert spec.learner == "questions"
+    learner, coins = learner_for(spec), PublicCoins(1)
+    asked = [learner.publish(spec, version, coins).columns for version in range(DIM)]
+    assert asked == [(column,) for column in range(DIM)]
+
+
+def test_more_columns_than_are_asked_about_take_bins_or_are_refused():
+    assert spec_of(65).learner == "smooth"
+    with pytest.raises(InvalidParameter, match="more than can be asked about"):
+        spec_of(65, learner="questions")
+
+
+@pytest.mark.parametrize("columns", [(3,), (0, 9), (1, 4, 8)])
+def test_a_version_is_the_same_after_json_and_has_two_kilobytes(columns):
+    spec = spec_of(n_arms=5, epsilon=4.0)
+    published = version_of(spec, columns)
+    text = published.to_json(spec)
+    read = PublishedArms.from_json(text, spec)
+    assert read.columns == columns
+    assert read.lineage(spec) == published.lineage(spec)
+    assert len(text) <= 2048
+
+
+def test_a_version_of_ten_columns_with_as_many_cells_as_may_be_has_two_kilobytes():
+    people = {f"x{j}": dpb.Range(0, 1) for j in range(8)}
+    people |= {"a": dpb.Categories(list("abcdefg")), "b": dpb.Categories(list("abc"))}
+    privacy = dpb.LocalDP(epsilon=4.0)
+    spec = Spec(contexts=dpb.Schema(**people), arms=list("vwxyz"), privacy=privacy)
+    assert spec.grid_over((0, 1, 8, 9)).size == 1344
+    assert len(version_of(spec, (0, 1, 8, 9)).to_json(spec)) <= 2048
+
+
+def test_a_device_answers_by_the_named_columns_and_by_no_other():
+    spec = spec_of(epsilon=16.0)  # at which a report hardly ever lies
+    published, rng, codes = version_of(spec, (2, 7)), np.random.default_rng(0), set()
+    sizes = np.array(spec.grid_over((2, 7)).sizes)
+    for _ in range(20):
+        context = rng.random(DIM)
+        place = (context[[2, 7]] * sizes).astype(int)
+        cell = place[0] * sizes[1] + place[1]
+        for reward in (0.0, 1.0):
+            client = Client(spec)
+            assert client.choose(published, context) == published.arms[cell]
+            positive = (reward == 1.0) != bool(published.turned[cell])
+            assert client.report(reward)[17] == 2 * published.parts[cell] + (not positive)
+        others = rng.random(DIM)
+        others[[2, 7]] = context[[2, 7]]
+        codes |= {int(spec.leaves(published, one)[0]) == cell for one in (context, others)}
+    assert codes == {True}
+
+
+HOSTILE = {
+    "a column that is none": [2, DIM],
+    "a column below 0": [-1, 2],
+    "descending": [7, 2],
+    "one twice": [2, 2],
+    "half a column": [2.5],
+    "no numbers": ["2"],
+    "true": [True],
+    "none": [],
+    "no list": 2,
+    "a name": "2",
+    "another grid": [2],
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_columns_are_refused_before_a_context_is_read(name):
+    spec = spec_of()
+    config = json.loads(version_of(spec, (2, 7)).to_json(spec))
+    with pytest.raises(IncompatibleState):
+        PublishedArms.from_json(json.dumps(config | {"columns": HOSTILE[name]}), spec)
+
+
+def test_a_version_of_more_cells_than_its_page_says_is_refused():
+    spec, cells = spec_of(), 8**4
+    tables = {"arms": np.zeros(cells, dtype=int), "parts": np.zeros(cells, dtype=int)}
+    large = PublishedQuestions(version=4, columns=(0, 1, 2, 3), turned=np.zeros(cells, dtype=bool), **tables)
+    with pytest.raises(IncompatibleState, match="more than 1400 cells"):
+        large.check(spec)
+    with pytest.raises(IncompatibleState):
+        spec.leaves(large, np.full(DIM, 0.5))
+
+
+def test_columns_are_named_where_there_are_many_and_only_there():
+    many, few = spec_of(), spec_of(2)
+    config = json.loads(version_of(many, (2, 7)).to_json(many))
+    del config["columns"]
+    with pytest.raises(IncompatibleState):
+        PublishedArms.from_json(json.dumps(config), many)
+    published = Server(few).publish()
+    assert "columns" not in json.loads(published.to_json(few))
+    for columns in ((0,), (0, 1)):
+        with pytest.raises(IncompatibleState):
+            replace(published, columns=columns).check(few)
+
+
+def told(spec, learner, versions, rng, *, first=0, follower=None):
+    """A learner after so many versions of people whom arm 1 serves where columns 1 and 3 are both high.
+
+    A follower is told the same and follows what was published.
+    """
+    coins = PublicCoins(1)
+    (mechanism,) = spec.counted_by(learner.publish(spec, first, coins))
+    for version in range(first, first + versions):
+        published = learner.publish(spec, version, coins)
+        people = rng.random((spec.reports_per_version, spec.dim))
+        at = spec.leaves(published, people)
+        good = (people[:, [1, 3]].min(axis=1) > 0.4) == (np.asarray(published.arms)[at] == 1)
+        cells, signs = answers(published, at, rng.random(len(at)) < np.where(good, 0.9, 0.1))
+        sums = mechanism.simulate(*signs_by_cell(cells, signs, mechanism.n_cells), rng)
+        counted = [[(mechanism, sums, len(at))]]
+        learner.count(spec, published, counted)
+        learner.refine()
+        if follower is not None:
+            follower.follow(published)
+            follower.count(spec, published, counted)
+    return learner
+
+
+def same(mine, theirs):
+    return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
+
+@pytest.mark.parametrize("versions", [3, 60])
+def test_a_restored_learner_goes_on_as_the_one_that_was_saved(versions):
+    spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(2)
+    learner = told(spec, learner_for(spec), versions, rng)
+    assert bool(learner.columns) == (versions == 60)
+    restored = learner_for(spec)
+    restored.restore(learner.to_arrays())
+    assert same(restored.to_arrays(), learner.to_arrays())
+    lineages = [
+        told(spec, one, 8, np.random.default_rng(3), first=versions)
+        .publish(spec, 99, PublicCoins(5))
+        .lineage(spec)
+        for one in (learner, restored)
+    ]
+    assert lineages[0] == lineages[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"live": np.array([17])}, {"live": np.zeros(0, dtype=np.int64)}, {"joined": np.array([0, 17])}],
+)
+def test_what_another_learner_kept_is_refused(change):
+    spec = spec_of(5)
+    with pytest.raises(IncompatibleState):
+        learner_for(spec).restore(learner_for(spec).to_arrays() | change)
+
+
+def test_a_follower_asks_about_the_columns_that_were_published():
+    spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(4)
+    leader, follower, coins = learner_for(spec), learner_for(spec), PublicCoins(1)
+    told(spec, leader, 40, rng, follower=follower)
+    published = leader.publish(spec, 40, coins)
+    assert len(published.columns) == 3
+    follower.follow(published)
+    assert follower.columns == published.columns
+    assert follower.publish(spec, 41, coins).lineage(spec) == leader.publish(spec, 41, coins).lineage(spec)
+    estimate = leader.estimate(spec, published)
+    assert estimate.predict(spec, rng.random((6, 5)))[0].shape == (6, 2)
+    # One that came to other columns takes those that were published.
+    other = (0, 2, 4) if published.columns != (0, 2, 4) else (0, 2, 3)
+    follower.follow(version_of(spec, other))
+    assert follower.columns == other
+    follower.follow(version_of(spec, (3,)))
+    assert follower.columns == ()
+
+
+def test_late_reports_about_one_column_count_for_all_that_are_asked_about():
+    spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(5)
+    learner, coins = learner_for(spec), PublicCoins(1)
+    first = {column: learner.publish(spec, column, coins) for column in range(5)}
+    told(spec, learner, 30, rng)
+    (mechanism,) = spec.counted_by(first[0])
+    left, *_ = set(range(5)) - set(learner.columns)
+    for column, before in ((left, 0), (learner.columns[0], 50)):
+        reports = sum(learner.to_arrays()[f"joint.{kind}.n"].sum() for kind in ("rewards", "places"))
+        cells = np.zeros(50, dtype=np.int64)
+        sums = mechanism.simulate(*signs_by_cell(cells, cells == 0, mechanism.n_cells), rng)
+        learner.count(spec, first[column], [[(mechanism, sums, 50)]])
+        now = sum(learner.to_arrays()[f"joint.{kind}.n"].sum() for kind in ("rewards", "places"))
+        assert now - reports == before
+
+
+def test_late_reports_about_parts_that_have_moved_are_learned_as_if_they_had_come_in_time():
+    """Of a grid of all columns: who is in a part is counted by the parts that were asked about."""
+    spec, coins, rng = spec_of(1, epsilon=4.0), PublicCoins(1), np.random.default_rng(6)
+    learners = learner_for(spec), learner_for(spec)
+    old = learners[0].publish(spec, 0, coins)
+    turned = replace(old, version=1, parts=old.parts[::-1])
+    (mechanism,) = spec.counted_by(old)
+    sums = [
+        mechanism.simulate(*signs_by_cell(cells, cells >= 0, mechanism.n_cells), rng)
+        for cells in rng.integers(3, size=(2, 300))
+    ]
+    told = [(version, [[(mechanism, sums[place], 300)]]) for place, version in enumerate((old, turned))]
+    for learner, order in zip(learners, (told, told[::-1]), strict=True):
+        for version, counted in order:
+            learner.count(spec, version, counted)
+        learner.refine()
+    np.testing.assert_allclose(learners[0].places, learners[1].places, rtol=1e-6)
+
+
+def test_it_finds_the_columns_that_matter():
+    """12,000 people at epsilon 4: a correct learner fails with probability below 1e-6 (seed fixed)."""
+
+    def means(x):
+        high = (x[:, 3] > 0.5).astype(float) + (x[:, 6] > 0.5)
+        return np.stack([np.full(len(x), 0.5), 0.1 + 0.4 * high], axis=1)
+
+    one = World(name="two of ten", dim=DIM, n_arms=2, mean_rewards=means)
+    found = simulate(spec_of(epsilon=4.0, seed=1), one, n_users=12_000, seed=1)
+    assert {3, 6} <= set(found.rule.columns)
+    best_arm_for_all = 0.5
+    assert found.reward[-20:].sum() / found.users[-20:].sum() > best_arm_for_all + 0.05
+    assert found.bins == spec_of().grid_over(found.rule.columns).size
+
+
+def test_robust_servers_expect_forged_reports_about_every_column():
+    spec = spec_of(5, epsilon=4.0, reports_per_version=100)
+    plain, robust = learner_for(spec), learner_for(spec)
+    Robust(bytes(32), surprise=0.1).harden(robust)
+    told(spec, plain, 30, np.random.default_rng(7))
+    told(spec, robust, 30, np.random.default_rng(7))
+    moved = [
+        np.abs(one.to_arrays()["joint.model.moment"]).sum() if one.columns else 0.0 for one in (plain, robust)
+    ]
+    assert moved[1] < moved[0]
+
+
+def test_sources_are_for_grids_of_all_columns_and_for_trees():
+    own = {"name": "last year", "n_users": 100, "privacy": dpb.LocalDP(epsilon=1)}
+    with pytest.raises(InvalidParameter, match="learner='tree'"):
+        SourceSpec(target=spec_of(), **own)
+    assert SourceSpec(target=spec_of(learner="tree"), **own).target.learner == "tree"
