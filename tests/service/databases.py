@@ -58,7 +58,8 @@ def _debian() -> str | None:
     data = str(folder / "data")
     user = "postgres"
     _as_owner([str(programs / "initdb"), "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "-N"], folder)
-    given = f"-c listen_addresses= -k {folder} -c max_connections=60 -c shared_buffers=32MB"
+    given = f"-c listen_addresses= -k {folder} -c max_connections=60 -c shared_buffers=32MB "
+    given += "-c fsync=off"  # no test kills the server itself
     started = [str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", given, "start"]
     _as_owner(started, folder)
     own = os.getpid()

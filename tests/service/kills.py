@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.service.core import Service
+from dpbandits.service.settings import Settings
 
 EPSILON = 0.5
 POLICY = {
@@ -44,8 +45,8 @@ def opened(service: Service, name: str) -> None:
     service.begin_policy(asked)
 
 
-def prepared(folder: Path) -> None:
-    service = Service(folder)
+def prepared(folder: Path, *, database: str = "") -> None:
+    service = Service(folder, settings=Settings(database=database))
     try:
         from dpbandits.service.budgets import open_population
 
@@ -170,8 +171,14 @@ def in_a_child(call: Callable[[], None]) -> None:
     demand(os.waitpid(child, 0)[1] == 0, "see above")
 
 
-def checked(folder: Path, lines: list[dict[str, Any]]) -> None:
-    service = Service(folder)
+def checked(
+    folder: Path,
+    lines: list[dict[str, Any]],
+    *,
+    database: str = "",
+    more: dict[str, Any] | None = None,
+) -> None:
+    service = Service(folder, settings=Settings(database=database))
     try:
         published: dict[tuple[str, str], str] = {}
         seen: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -211,6 +218,7 @@ def checked(folder: Path, lines: list[dict[str, Any]]) -> None:
                     "rewards": sum("paid" in line for line in lines),
                     "policies": len(policies),
                     "releases": len(published),
+                    **(more or {}),
                 }
             )
         )

@@ -10,9 +10,9 @@ import pytest
 KILLS = Path(__file__).with_name("kills.py")
 
 
-def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
+def run_and_found(script: Path, count: int, seed: int, folder: Path) -> dict[str, int]:
     done = subprocess.run(
-        [sys.executable, str(KILLS), str(kills), str(seed), str(folder)],
+        [sys.executable, str(script), str(count), str(seed), str(folder)],
         capture_output=True,
         text=True,
         check=False,
@@ -20,6 +20,10 @@ def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
     assert done.returncode == 0, done.stderr
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def found_after(kills: int, seed: int, folder: Path) -> dict[str, int]:
+    return run_and_found(KILLS, kills, seed, folder)
 
 
 def test_a_few_kills(tmp_path: Path) -> None:

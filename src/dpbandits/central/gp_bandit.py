@@ -10,7 +10,7 @@ of at most `rounds_per_user` rounds. A round belongs to the block of its ask, wh
 reward. Raw data meets noise in one place, the kind's `draw`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -40,6 +40,7 @@ from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import BasePolicy, PolicyOptions
 from dpbandits.policy.beside import Beside
+from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.deadlines import Deadlines
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
@@ -261,6 +262,7 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._beginning: Beginning | None = None
+        self._decided_by: Callable[[int], PublishedPosterior | None] | None = None
 
     # -- what is promised -----------------------------------------------------------------------
 
@@ -341,6 +343,9 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     # -- beside the answers ---------------------------------------------------------------------
 
     def _prepare(self) -> None:
+        if self._decided_by is not None:
+            self._take_up(self._decided_by(self._book.asked))
+            return
         if self.tuning.lag:
             if self._rounds_out > self._settled:  # no new noise before what there is was kept
                 self._settle()
@@ -352,6 +357,47 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             with suppress(RuntimeError):  # no thread to be had: the release draws its noise itself
                 self._beside.begin(ahead)
                 self._drawn_ahead = block
+
+    # -- where one process releases and others answer -------------------------------------------
+
+    def follow(self, book: RoundBook, published: Callable[[int], PublishedPosterior | None]) -> None:
+        """Answer, and take what is told, by what another process releases; nothing is released here.
+
+        Only asks one by one, `tell`, `abandon`, `recommend` and `predict` are meant from then on. They see
+        releases, the question and public coins: answers are those of the policy that releases.
+
+        Args:
+            book: keeps the rounds; it is shared with that process.
+            published: by what a round is answered, given its index; None before the first release.
+        """
+        self._book, self._decided_by = book, published
+
+    def _take_up(self, published: PublishedPosterior | None) -> None:
+        if published is None:
+            self._posterior = None
+        elif self._posterior is not published.posterior:
+            self._posterior = published.posterior
+            if self.features.basis():  # another processor's eigenvectors, in which the law is told
+                self.features = self._kind.features = published.features
+
+    @in_turn
+    def release_next(self) -> bool:
+        """Make the next release that is due, and durable, without waiting for the round that it decides.
+
+        For whoever releases beside other processes, which answer; see `follow`.
+
+        Returns:
+            whether one was due.
+        """
+        if self.tuning.lag:
+            self._begin_releases()
+            due = any(one.block == self._past.count for one in self._under_way)
+        else:
+            due = self._is_due()
+        if due:
+            self._release()
+            self._settle()
+        return due
 
     def _rounds_ended(self, asked: int) -> int:
         """Rounds of the blocks that are due once `asked` rounds were asked."""

@@ -13,6 +13,15 @@ app = typer.Typer(help="The folder of a service that is stopped: backups and tok
 Data = Annotated[Path, Option(help="The service's folder; the service must be stopped.")]
 Config = Annotated[Path | None, Option(help="service.toml; every value has a default.")]
 
+Database = Annotated[
+    str | None,
+    Option(
+        envvar="DPBANDITS_DATABASE",
+        show_envvar=True,
+        help="postgresql://... keeps all but the key; with a password name it in the environment instead.",
+    ),
+]
+
 
 def serve(
     *,
@@ -22,11 +31,15 @@ def serve(
     config: Annotated[Path | None, Option(help="service.toml; every value has a default.")] = None,
     host: Annotated[str | None, Option(help="Where it listens, before the file's.")] = None,
     port: Annotated[int | None, Option(help="0 takes any that is free.", min=0, max=65535)] = None,
+    database: Database = None,
+    workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
 ) -> None:
     """Serve private decisions over HTTP, from one folder, until it is stopped."""
     from dpbandits.service.serving import serve_folder
 
-    serve_folder(data, config=config, host=host, port=port, say=typer.echo)
+    serve_folder(
+        data, config=config, host=host, port=port, say=typer.echo, database=database, workers=workers
+    )
 
 
 @app.command("backup")

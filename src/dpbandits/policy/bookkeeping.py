@@ -15,7 +15,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -37,6 +37,8 @@ __all__ = [
     "RoundBook",
     "RoundStatus",
     "UserCounts",
+    "refuse_told",
+    "status_after",
 ]
 
 _FIRST_CAPACITY = 1024
@@ -192,6 +194,16 @@ _IS_OPEN = np.isin(
 """(statuses,) whether a reward may still be told for such a round, counted or not."""
 
 
+def refuse_told() -> NoReturn:
+    """AlreadyTold, for a decision that was settled before."""
+    raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
+
+
+def status_after(status: int, *, usable: bool, missing: bool) -> int | None:
+    """The `RoundStatus` of a round once its reward was told; None where it was settled before."""
+    return int(_SETTLED[2 * missing + usable, status]) if _IS_OPEN[status] else None
+
+
 def _settled() -> IntArray:
     """(2 missing + usable, status) -> the status that a round has once its reward was told."""
     becomes = np.tile(np.arange(len(_IS_OPEN)), (4, 1))
@@ -290,14 +302,22 @@ class RoundBook:
                 "user_ids=False, which makes the contribution bound an unchecked assumption"
             )
         named = _checks.people(users, count=count, what="decision set")
-        digests, limit = self._users.digests(named), self.rounds_per_user
-        fresh = Counter(digests)
-        if limit is not None and any(self._users.of(user) + more > limit for user, more in fresh.items()):
-            raise ContributionExceeded(
-                f"a user asked for more than rounds_per_user = {limit} round(s); nothing was answered: leave "
-                "this user out, or build with a larger bound"
-            )
+        digests = self._users.digests(named)
+        if self._over_limit(digests):
+            self.refuse_user()
         return digests
+
+    def _over_limit(self, digests: Sequence[bytes]) -> bool:
+        limit = self.rounds_per_user
+        had = self._users.of
+        return limit is not None and any(had(user) + more > limit for user, more in Counter(digests).items())
+
+    def refuse_user(self) -> NoReturn:
+        """ContributionExceeded, for a user who has had all of their rounds."""
+        raise ContributionExceeded(
+            f"a user asked for more than rounds_per_user = {self.rounds_per_user} round(s); nothing was "
+            "answered: leave this user out, or build with a larger bound"
+        )
 
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
@@ -346,7 +366,7 @@ class RoundBook:
         """Round index of one decision that may be settled now; AlreadyTold for any other."""
         index = self._round_of(decision_id)
         if not _IS_OPEN[self._status[index]]:
-            raise AlreadyTold("this decision was told or abandoned before: tell each decision once")
+            refuse_told()
         return index
 
     def _round_of(self, decision_id: object) -> int:
@@ -423,6 +443,8 @@ class RoundBook:
         named = len(asked.digests) == (count if self.user_ids else 0)
         if not fits or not named or (self.horizon is not None and asked.start + count > self.horizon):
             raise CorruptState("the log of rounds does not follow the state")
+        if self._over_limit(asked.digests):
+            raise CorruptState("the log of rounds has more of a user's rounds than rounds_per_user")
         self.open(asked.digests, asked.actions, asked.refused)
 
     def begin_epoch(self) -> None:

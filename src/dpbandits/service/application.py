@@ -167,7 +167,7 @@ def application(service: Service) -> Application:
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
-        ticking = asyncio.create_task(_tick(service))
+        ticking = asyncio.create_task(_tick(service, app.state.door))
         yield
         ticking.cancel()
         with suppress(asyncio.CancelledError):
@@ -212,9 +212,11 @@ def _of_people(route: str) -> bool:
     return "{policy}/" in route or "{row}/" in route
 
 
-async def _tick(service: Service) -> None:
+async def _tick(service: Service, door: Doorkeeper) -> None:
     while not service.read_only:
         await asyncio.sleep(TICK_SECONDS)
+        if service.store.shared:
+            door.forget()  # another worker may have withdrawn a token
         try:
             await asyncio.wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again
@@ -492,7 +494,9 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
             rows = reads.rows(
-                "SELECT version, rounds, made_at FROM releases WHERE policy = ? ORDER BY version", kept.id
+                "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 "
+                "ORDER BY version",
+                kept.id,
             )
         return {
             "releases": [{"version": row[0], "rounds": row[1], "made_at": row[2]} for row in rows],

@@ -46,19 +46,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpbandits.errors import InvalidParameter, StateError
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.backups import LEDGER, LOCK, MARK, STORE
+from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE, refuse_moved, refuse_retired
 from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.engines import Engines, is_closed
-from dpbandits.service.keys import Keys, adoptions
+from dpbandits.service.gate import log
+from dpbandits.service.keys import Keys, adoptions, check_key
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
+from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
-from dpbandits.service.store import Reads, SQLiteStore, Writes
+from dpbandits.service.shared import Folding, SharedEngines, swept
+from dpbandits.service.store import Reads, SQLiteStore, Store, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
 from dpbandits.service.writer import Writer
 from dpbandits.state.files import locked, private_folder
+from dpbandits.state.ledger import Ledger
 from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.witness import FileWitness
 
@@ -68,12 +73,21 @@ _T = TypeVar("_T")
 
 DAY = 86400.0
 
+FOLD_SECONDS = 0.1
+"""How often a worker looks for releases that are due."""
+
+
+def _not_folded(error: Exception) -> None:
+    log.error("a release that is due: %s", type(error).__name__)
+
 
 class Service:
-    """The folder, held; see the module.
+    """The folder, held; see the module. Or, where the settings name a database, one worker of many; see
+    `dpbandits.service.shared`.
 
     Args:
-        folder: made where it does not exist, with mode 0700.
+        folder: made where it does not exist, with mode 0700. With a database it holds the key, which all
+            workers need, and any number of them share it.
         settings: see `Settings`.
 
     Attributes:
@@ -88,31 +102,69 @@ class Service:
     def __init__(self, folder: Path, *, settings: Settings | None = None) -> None:
         self.settings = Settings() if settings is None else settings
         folder = private_folder(folder, what="the service's folder").resolve()
+        self.store: Store
+        self.ledger: Ledger
+        self.engines: Engines
+        self._folding: Folding | None = None
         with ExitStack() as files:
-            files.enter_context(locked(folder / LOCK, wait=False))
-            self.read_only = (folder / MARK).exists()
-            self.store = SQLiteStore(folder / STORE)
+            if not self.settings.database:
+                files.enter_context(locked(folder / LOCK, wait=False))
+                refuse_moved(folder)
+                self.read_only = (folder / MARK).exists()
+                self.store = SQLiteStore(folder / STORE)
+                witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
+                self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
+                policies_at = private_folder(folder / "policies", what="policies")
+                self.engines = Engines(self.store, self.ledger, policies_at)
+            else:
+                self._in_database(folder)
             files.callback(self.store.close)
             self.keys = Keys(folder / "service.key", self.read(adoptions))
-            witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
-            self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
-            self.engines = Engines(
-                self.store, self.ledger, private_folder(folder / "policies", what="policies")
-            )
             self.surveys = Surveys(self.store, self.ledger, folder / "local")
             self.mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
             self._latest = 0.0
             self.first_token: str | None = None
             if not self.read_only:
-                with self.store.writing() as writes:
-                    self._begin(writes)
+                self._begin_at_last()
             self._files = files.pop_all()
         self.writer = Writer(self.store)
+        if self._folding is not None:
+            self._folding.begin(every=FOLD_SECONDS)
 
     def __repr__(self) -> str:
         return "Service()"
 
+    def _in_database(self, folder: Path) -> None:
+        from dpbandits.service.postgres import PostgresStore
+
+        if self.settings.witness:
+            raise InvalidParameter("witness: is for a ledger in a folder; a database has none yet")
+        if (folder / STORE).exists() and not (folder / MOVED).exists():
+            raise StateError("this folder is a service's own: move it with `dpbandits service copy`")
+        under_way = folder / "under-way"
+        swept(under_way)
+        self.read_only = False
+        self.store = PostgresStore(self.settings.database)
+        self.ledger = RowLedger(self.store)
+        self.engines = SharedEngines(self.store, self.ledger, under_way)
+        self._folding = Folding(self.store, self.ledger, under_way, now=self.now, failed=_not_folded)
+
+    def _begin_at_last(self) -> None:
+        """Tokens and keys of a new store; where another worker does the same, once."""
+        for attempt in range(10):
+            try:
+                with self.store.writing() as writes:
+                    self._begin(writes)
+            except TryAgain:
+                time.sleep(0.02 * (attempt + 1))
+            else:
+                return
+        raise StateError("another worker has been beginning for too long: start again")
+
     def _begin(self, writes: Writes) -> None:
+        writes.locked("SELECT value FROM facts WHERE name = 'version'")  # one worker at a time
+        refuse_retired(writes)
+        check_key(writes, self.keys)
         last = writes.one("SELECT asked_at FROM decisions ORDER BY number DESC LIMIT 1")
         self._latest = 0.0 if last is None else float(last[0])
         policies.finish_beginnings(writes, self.engines, self.ledger, self.now())
@@ -129,19 +181,21 @@ class Service:
 
     def close(self) -> None:
         """Finish what waits, and leave the folder to another process."""
+        if self._folding is not None:
+            self._folding.close()
         self.writer.close()
         self.engines.close()
         self.surveys.close()
         self._files.close()
 
-    def write(self, call: Callable[[Writes], _T]) -> Future[_T]:
-        """Do something in the writer's transaction.
+    def write(self, call: Callable[[Writes], _T], *, about: str = "") -> Future[_T]:
+        """Do something in the writer's transaction; `about` says what is locked first.
 
         Raises:
             Problem: the folder is a backup that was not adopted.
         """
         self.refuse_in_a_copy()
-        return self.writer.submit(call)
+        return self.writer.submit(call, about=about)
 
     def refuse_in_a_copy(self) -> None:
         """Problem in a backup that was not adopted."""
@@ -167,7 +221,8 @@ class Service:
                 token=token,
                 body=body,
                 now=self.now(),
-            )
+            ),
+            about=policy,
         )
 
     def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
@@ -181,7 +236,8 @@ class Service:
                 decision_id=decision_id,
                 value=value,
                 now=self.now(),
-            )
+            ),
+            about=f"{policy} told",
         )
 
     def activate(self, policy: str, decision_id: str) -> Future[str]:
@@ -219,8 +275,10 @@ class Service:
         return text, f'"{kept.id[:8]}-{version}"'
 
     def only_reads(self, policy: str) -> bool:
-        """Whether nothing may be made of a policy's state here, as its original may have made it."""
-        return self.read_only or self.read(partial(is_closed, policy=policy))
+        """Whether nothing may be made of a policy's state here, as its original may have made it; or others
+        make it, and write it down.
+        """
+        return self.read_only or self.store.shared or self.read(partial(is_closed, policy=policy))
 
     def _written_down(self, policy: str) -> tuple[int, str]:
         """The latest function that was written down, where none can be made."""

@@ -24,7 +24,6 @@ at most.
 
 import json
 import math
-from collections import defaultdict, deque
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
@@ -43,7 +42,7 @@ from dpbandits.service.engines import Engine, Engines
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import Kept, kept_policy
 from dpbandits.service.problems import Problem, problem_of
-from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.store import Reads, TryAgain, Writes, note_event
 
 __all__ = [
     "Mismatches",
@@ -71,7 +70,8 @@ than for these."""
 
 
 class Mismatches:
-    """How often tokens sent an id again with another body, in the last hour; in memory.
+    """How often tokens sent an id again with another body, in the last hour: events of the store, which a
+    new start, and other processes, see as well.
 
     Args:
         most: how many of a token are answered.
@@ -79,24 +79,31 @@ class Mismatches:
 
     def __init__(self, most: int) -> None:
         self._most, self.total = most, 0
-        self._seen: dict[str, deque[float]] = defaultdict(deque)
 
-    def check(self, token: str, now: float) -> None:
-        """Refuse to compare anything for a token that had too many."""
-        seen = self._seen.get(token)
-        while seen and seen[0] < now - _HOUR:
-            seen.popleft()
-        if seen and len(seen) >= self._most:
-            wait = math.ceil(seen[0] + _HOUR - now)
+    def check(self, writes: Writes, token: str, now: float) -> None:
+        """Refuse to compare anything for a token that had too many; nobody else compares for it until the
+        commit, and who comes meanwhile tries again.
+        """
+        known = "SELECT id FROM tokens WHERE id = ?"
+        if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
+            raise TryAgain("another worker compares for this token")
+        seen = writes.one(
+            "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?",
+            f"token {token}",
+            now - _HOUR,
+        )
+        if seen is not None and seen[0] >= self._most:
+            wait = math.ceil(seen[1] + _HOUR - now)
             raise Problem(
                 "too-many-requests",
                 "This token has repeated ids with other bodies too often: no used id is compared now.",
                 headers={"Retry-After": str(max(wait, 1))},
             )
 
-    def note(self, token: str, now: float) -> None:
+    def note(self, writes: Writes, token: str, now: float) -> None:
         """One more."""
-        self._seen[token].append(now)
+        told = "an id was used again for another request"
+        note_event(writes, now, "other-body", f"token {token}", told)
         self.total += 1
 
 
@@ -137,13 +144,11 @@ def decide(
         asked_as,
     )
     if earlier is not None:
-        mismatches.check(token, now)
+        mismatches.check(writes, token, now)
         if earlier[2] is None:
             raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
         if bytes(earlier[1]) != digest:
-            mismatches.note(token, now)
-            told = "an id was used again for another request"
-            note_event(writes, now, "other-body", f"token {token}", told)
+            mismatches.note(writes, token, now)
             raise Problem("other-body", "This id was used for another request: use a new one for another.")
         return _answered(keys.decision_id(int(earlier[0])), earlier[2])
     if kept.status != "active":
@@ -268,18 +273,19 @@ class _Row(NamedTuple):
 
 
 def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
-    """The decision of an id; one of another policy is not found, as any text."""
+    """The decision of an id, for nobody else to change; one of another policy is not found, as any text."""
     number = keys.number_of(decision_id)
-    row = None
+    query = (
+        "SELECT number, policy, ask, status FROM decisions "
+        "WHERE number = ? AND policy = (SELECT id FROM policies WHERE name = ?)"
+    )
+    rows = []
     if number is not None:
-        row = reads.one(
-            "SELECT d.number, d.policy, d.ask, d.status FROM decisions d JOIN policies p ON p.id = d.policy "
-            "WHERE d.number = ? AND p.name = ?",
-            number,
-            policy,
-        )
-    if row is None:
+        look = reads.locked if isinstance(reads, Writes) else reads.rows
+        rows = look(query, number, policy)
+    if not rows:
         raise Problem("not-found", "This policy has no decision with this id.")
+    (row,) = rows
     return _Row(int(row[0]), str(row[1]), row[2], str(row[3]))
 
 
@@ -287,11 +293,12 @@ def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
     writes.run(
-        "UPDATE decisions SET status = ?, reward = CASE WHEN answer IS NULL THEN NULL ELSE ? END, due_at = ? "
+        "UPDATE decisions SET status = ?, due_at = ?, "
+        "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END "
         "WHERE number = ?",  # what was erased stays so
         status,
-        told,
         due,
+        told,
         row.number,
     )
 
@@ -378,18 +385,17 @@ def overdue(reads: Reads, *, now: float) -> list[str]:
 
 def sweep(writes: Writes, engines: Engines, *, policy: str, now: float, most: int = SWEPT_TOGETHER) -> int:
     """Settle decisions of a policy whose wait is over, the oldest first, `most` at a time; how many."""
-    rows = writes.rows(
-        "SELECT d.number, d.ask, d.status, p.settings FROM decisions d "
-        "JOIN policies p ON p.id = d.policy WHERE d.due_at <= ? AND d.policy = ? ORDER BY d.due_at LIMIT ?",
+    settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
+    default = None if settings is None else json.loads(settings[0]).get("default_reward")
+    rows = writes.locked(
+        "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at LIMIT ?",
         now,
         policy,
         most,
+        skip=True,
     )
-    for number, ask, status, settings in rows:
-        row, default = (
-            _Row(int(number), policy, ask, str(status)),
-            json.loads(settings).get("default_reward"),
-        )
+    for number, ask, status in rows:
+        row = _Row(int(number), policy, ask, str(status))
         if row.status == "deferred":
             _give_up(writes, engines, row, "expired")
         elif default is None:

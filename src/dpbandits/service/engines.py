@@ -8,6 +8,7 @@ what is recorded.
 import warnings
 from collections import OrderedDict
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.service.problems import Problem
@@ -15,9 +16,18 @@ from dpbandits.service.round_log import StoredLife
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.ledger import Ledger
 
-__all__ = ["Engine", "Engines", "is_closed"]
+__all__ = ["Engine", "Engines", "is_closed", "refuse_closed"]
 
 MOST_OPEN = 64
+
+
+class Records(Protocol):
+    """What counts records of rounds, and states that were written."""
+
+    commits: int
+
+    @property
+    def records(self) -> int: ...
 
 
 class Engine:
@@ -25,13 +35,13 @@ class Engine:
 
     Args:
         policy: it.
-        life: where it lives.
+        life: where it lives, or what else counts its rounds.
 
     Attributes:
         version: releases so far, by which it decides.
     """
 
-    def __init__(self, policy: GPBandit, life: StoredLife) -> None:
+    def __init__(self, policy: GPBandit, life: Records) -> None:
         self.policy, self.life = policy, life
         self.version, self._commits = 0, -1
 
@@ -40,9 +50,10 @@ class Engine:
 
     def look(self) -> bool:
         """See how many releases there are; whether there are more than before."""
-        if self.life.commits == self._commits:
+        commits = self.life.commits
+        if commits == self._commits:
             return False
-        self._commits, before = self.life.commits, self.version
+        self._commits, before = commits, self.version
         self.version = int(self.policy.diagnostics()["blocks_released"])
         return self.version > before
 
@@ -50,11 +61,17 @@ class Engine:
 class Engines:
     """Open policies by id; used by the writer alone.
 
+    Attributes:
+        unpublished: those of whose last release no function was written down yet.
+        at_once: whether a beginning, its charge and its state are one transaction.
+
     Args:
         store: its rounds are their logs.
         ledger: witnesses their states, and pays.
         folder: holds their states.
     """
+
+    at_once: ClassVar[bool] = False
 
     def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
         self._store, self._ledger, self._folder = store, ledger, folder
@@ -73,7 +90,7 @@ class Engines:
         """
         engine = self._open.get(policy)
         if engine is None:
-            _refuse_closed(writes, policy)
+            refuse_closed(writes, policy)
             life = StoredLife(self._store, policy, self._folder / policy)
             with warnings.catch_warnings():  # what they say was said when it began
                 warnings.simplefilter("ignore")
@@ -95,9 +112,13 @@ class Engines:
     def _keep(self, writes: Writes, policy: str, opened: GPBandit, life: StoredLife) -> Engine:
         self._open[policy] = engine = Engine(opened, life)
         self.saw(writes, policy, engine, 0.0)
+        self.close_some()
+        return engine
+
+    def close_some(self) -> None:
+        """Leave those that were not needed for longest."""
         while len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)[1].policy.close()
-        return engine
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
         """Note the releases that there are by now."""
@@ -134,7 +155,8 @@ def is_closed(reads: Reads, policy: str) -> bool:
     return row is not None
 
 
-def _refuse_closed(reads: Reads, policy: str) -> None:
+def refuse_closed(reads: Reads, policy: str) -> None:
+    """Problem where `is_closed`."""
     if is_closed(reads, policy):
         raise Problem(
             "conflict", "The policy came with a backup, and its population is closed: it only reads."

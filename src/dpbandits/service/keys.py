@@ -21,7 +21,7 @@ from dpbandits.errors import CorruptState
 from dpbandits.service.store import Reads, Writes
 from dpbandits.state.files import open_regular, refuse_if_others_write, write_durably
 
-__all__ = ["Keys", "adoptions", "canonical", "note_adoption"]
+__all__ = ["Keys", "adoptions", "canonical", "check_key", "note_adoption"]
 
 _KEY_BYTES = 32
 _DIGEST_BYTES = 16
@@ -50,6 +50,16 @@ def note_adoption(writes: Writes) -> None:
     writes.run(
         "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?", _ADOPTIONS, text, text
     )
+
+
+def check_key(writes: Writes, keys: "Keys") -> None:
+    """Note which key a store's digests are made with; CorruptState where it is another one."""
+    own = keys.digest("which key").hex()
+    row = writes.one("SELECT value FROM facts WHERE name = 'key'")
+    if row is None:
+        writes.run("INSERT INTO facts VALUES ('key', ?)", own)
+    elif row[0] != own:
+        raise CorruptState("the store belongs to another service.key: every worker needs the same one")
 
 
 class Keys:

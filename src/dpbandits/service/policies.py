@@ -216,6 +216,10 @@ def begin(
         canonical(settings),
         now,
     )
+    if engines.at_once:  # and on another try nothing of this one is left
+        with writes.kept_alive():
+            _finish(writes, engines, identity, built(ledger, asked))
+        return kept_policy(writes, name)
     writes.keep()
     try:
         _finish(writes, engines, identity, new)

@@ -15,6 +15,7 @@ Texts of errors of the database can hold what a statement was given, so only the
 """
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,18 +60,29 @@ def _translated(sql: str) -> str:
 class _Adapted:
     """A connection whose statements have `?`, and whose errors have words of ours.
 
+    What marks a place is sent with the statement that follows: a message there and back takes longer than
+    most statements. Arguments are put into the text by libpq's rules, as several statements in one message
+    need.
+
     Args:
         connection: psycopg's.
     """
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
+        self._waiting = ""
 
     def execute(self, sql: str, arguments: tuple[object, ...] = ()) -> Any:
         """A cursor with the rows."""
-        text: Any = _translated(sql) if arguments else sql
+        if sql.startswith(("SAVEPOINT", "RELEASE")):
+            self._waiting += f"{sql}; "
+            return None
+        text: Any = self._waiting + (_translated(sql) if arguments else sql)
+        self._waiting = ""
         try:
             cursor = self._connection.execute(text, arguments or None)
+            while cursor.nextset():
+                pass
         except psycopg.Error as error:
             raise _in_words(error, committing=sql == "COMMIT") from None
         if sql == "COMMIT" and cursor.statusmessage != "COMMIT":
@@ -94,8 +106,26 @@ class PostgresWrites(Writes):
         f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = "
         f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'"
     )
+    shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        ending = threading.Event()
+
+        def tell() -> None:
+            with suppress(StateError):  # the next statement of the transaction says so
+                while not ending.wait(IDLE_SECONDS / 4):
+                    self.one("SELECT 1")
+
+        thread = threading.Thread(target=tell, name="dpbandits keeps a transaction", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
 
 
 _BEGIN_READING = (
@@ -129,7 +159,12 @@ class PostgresStore(Store):
             raise InvalidParameter("database: the address cannot be read") from None
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             address,
-            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": 10},
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": None,
+                "connect_timeout": 10,
+                "cursor_factory": psycopg.ClientCursor,
+            },
             min_size=1,
             max_size=MOST_CONNECTIONS,
             timeout=timeout,

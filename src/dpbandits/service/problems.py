@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbandits import errors
+from dpbandits.service.store import NotKnown
 from dpbandits.service.writer import Refusal
 
 __all__ = ["PROBLEM_TYPES", "Problem", "problem_of"]
@@ -34,6 +35,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "defect": (500, "The service has a defect"),
     "read-only": (503, "The service is read-only"),
     "not-recorded": (503, "Nothing was recorded"),
+    "not-known": (503, "Whether it was recorded is not known"),
 }
 """Slug -> status and title. Slugs are part of the interface: they are added to, and never change."""
 
@@ -67,6 +69,7 @@ class Problem(Refusal):
 
 
 _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
+    (NotKnown, "not-known"),
     (errors.ContributionExceeded, "user-has-had-all"),
     (errors.HorizonExceeded, "no-rounds-left"),
     (errors.BudgetExceeded, "budget-exceeded"),
@@ -85,6 +88,6 @@ def problem_of(error: BaseException) -> Problem:
         return error
     for kind, slug in _OF_ERRORS:
         if isinstance(error, kind):
-            detail = "" if slug == "not-recorded" else str(error)
+            detail = "" if PROBLEM_TYPES[slug][0] == 503 else str(error)
             return Problem(slug, detail or "The service could not use its store; repeat the request.")
     return Problem("defect", "Nothing was recorded. The service's log names the place.")

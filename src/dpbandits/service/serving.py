@@ -1,37 +1,58 @@
-"""Serving a folder over HTTP, until the process is stopped."""
+"""Serving a folder, or a database, over HTTP, until the process is stopped.
+
+Several workers are forked processes that accept from one socket. The first process does nothing but begin
+them, and begin one anew that has ended; where it ends, they end.
+"""
 
 import logging
+import os
+import signal
 import socket
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.service.settings import Settings
 
+if TYPE_CHECKING:
+    from dpbandits.service.core import Service
+
 __all__ = ["serve_folder"]
+
+AGAIN_SECONDS = 1.0
+"""After so long a worker that has ended is begun anew."""
 
 
 def serve_folder(
-    folder: Path, *, config: Path | None, host: str | None, port: int | None, say: Callable[[str], object]
+    folder: Path,
+    *,
+    config: Path | None,
+    host: str | None,
+    port: int | None,
+    say: Callable[[str], object],
+    database: str | None = None,
+    workers: int = 1,
 ) -> None:
     """Open the folder, say its address and a first token, and serve until the process is stopped.
 
     Args:
         folder: made where it does not exist.
         config: `service.toml`, or None for the defaults.
-        host, port: before those of the file, where they are given; port 0 is any that is free.
+        host, port, database: before those of the file, where they are given; port 0 is any that is free.
         say: told what an operator should see, a line at a time.
+        workers: processes that serve; several need a database.
 
     Raises:
-        MissingExtra: the extra `service` is not installed.
+        MissingExtra: the extra `service`, or `postgres`, is not installed.
         InvalidParameter: the address cannot be had, or the file does not fit.
-        StateError: another process uses the folder.
+        StateError: another process uses the folder, or the database cannot be used.
     """
     try:
-        import uvicorn
-
-        from dpbandits.service.application import application
+        import uvicorn  # noqa: F401 - before anything is said
     except ImportError:
         raise MissingExtra("the service needs its extra: pip install 'dpbandits[service]'") from None
     from dpbandits.service.core import Service
@@ -41,14 +62,30 @@ def serve_folder(
         settings,
         host=settings.host if host is None else host,
         port=settings.port if port is None else port,
+        database=settings.database if database is None else database,
     )
+    if workers > 1 and not settings.database:
+        raise InvalidParameter("--workers: one process uses a folder; several need --database")
     listening = _bound(settings.host, settings.port)
     service = Service(folder, settings=settings)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it repeats what it was given
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"http://{shown}:{listening.getsockname()[1]}")
     if service.first_token is not None:
         say(f"first token, shown once: {service.first_token}")
+    if workers == 1:
+        _serve(service, listening)
+        return
+    service.close()  # no thread may be forked
+    _keep(workers, lambda: _serve(Service(folder, settings=settings), listening))
+
+
+def _serve(service: "Service", listening: socket.socket) -> None:
+    import uvicorn
+
+    from dpbandits.service.application import application
+
     uvicorn.Server(
         uvicorn.Config(
             application(service),
@@ -62,6 +99,52 @@ def serve_folder(
             timeout_graceful_shutdown=10,
         )
     ).run(sockets=[listening])
+
+
+def _keep(count: int, serve: Callable[[], None]) -> None:
+    """Keep so many processes serving, until this one is told to stop."""
+    own, stopping = os.getpid(), threading.Event()
+    running: set[int] = set()
+
+    def begin() -> None:
+        process = os.fork()
+        if process:
+            running.add(process)
+            return
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            threading.Thread(target=_follow, args=(own,), daemon=True).start()
+            serve()
+            os._exit(0)
+        except BaseException as error:  # noqa: BLE001 - a worker of its own, begun anew
+            logging.getLogger("dpbandits.service").error("a worker ended: %s", type(error).__name__)
+        finally:
+            os._exit(1)
+
+    def stop(*_: object) -> None:
+        stopping.set()
+        for process in running:
+            os.kill(process, signal.SIGTERM)
+
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, stop)
+    for _ in range(count):
+        begin()
+    while running:
+        process, _ = os.wait()
+        running.discard(process)
+        if not stopping.is_set():
+            time.sleep(AGAIN_SECONDS)  # where a worker cannot begin, not a thousand times a second
+            if not stopping.is_set():
+                begin()
+
+
+def _follow(parent: int) -> None:
+    """End where the process that began this one is gone."""
+    while os.getppid() == parent:
+        time.sleep(AGAIN_SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """`Settings`: what an operator decides, in `service.toml`; every value has a default."""
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from dpbandits import _checks
@@ -26,6 +26,8 @@ class Settings:
         mismatches_per_hour: how often a token may send an id again with another body, before its repetitions
             are answered no more for a while.
         retention_days: after so many days decisions are erased, but for their ids.
+        database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
+            a password, and is not shown.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none.
 
@@ -41,9 +43,10 @@ class Settings:
     mismatches_per_hour: int = 10
     retention_days: float = 30.0
     witness: str = ""
+    database: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        for name in ("host", "witness"):
+        for name in ("host", "witness", "database"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidParameter(f"{name}: expected a text")
         _checks.integer(self.port, name="port", minimum=0)

@@ -109,6 +109,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (account, charge_id))""",
         """CREATE TABLE lineages (
             lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)""",
+        "CREATE INDEX events_of ON events (subject, at)",
     ),
     (
         """CREATE TABLE exchanges (
@@ -179,6 +180,8 @@ class Writes(Reads):
 
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
     """How a write transaction begins."""
+    shared: ClassVar[bool] = False
+    """See `Store`."""
     lock: ClassVar[tuple[str, str]] = "", ""
     """What follows a query whose rows others may not change until the commit: waiting for them, or passing
     over those that others have; nothing, where nobody else writes."""
@@ -203,6 +206,11 @@ class Writes(Reads):
             skip: leave out what somebody else has locked, instead of waiting.
         """
         return self.rows(sql + self.lock[skip], *arguments)
+
+    @contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """While other work is done, nobody takes the transaction for one whose process is gone."""
+        yield
 
     def when(self, *, kept: Callable[[], None] | None = None, lost: Callable[[], None] | None = None) -> None:
         """Call `kept` after the commit of what was done so far, or `lost` where it was undone instead."""

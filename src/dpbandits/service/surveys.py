@@ -67,6 +67,8 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
     Raises:
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
     """
+    if writes.shared:
+        raise Problem("conflict", "Local policies are kept in a folder: serve them without a database.")
     try:
         spec = Spec.from_json(json.dumps(asked["spec"]))
     except StateError as error:

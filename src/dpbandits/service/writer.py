@@ -6,18 +6,25 @@ answer.
 
 A call that raises a `Refusal` has changed what it wanted to change. Whatever else it raises undoes what it
 did, alone; the others in the transaction stay. Where the commit itself fails nothing of the transaction has
-happened, and all of its callers are told so.
+happened, and all of its callers are told so; or that it is not known (`NotKnown`).
+
+Where other processes write, too, calls about one thing stand together, in one order everywhere, so that two
+transactions do not wait for each other. One that raises `TryAgain` is made anew, in a later transaction, for
+`LONGEST_WAIT` seconds: another process was faster, or has to make a release first. Where it says how long it
+waits, the others about the same thing wait with it.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from dpbandits.errors import StateError
-from dpbandits.service.store import Store, Writes
+from dpbandits.service.store import Store, TryAgain, Writes
 
 __all__ = ["Refusal", "Writer"]
 
@@ -31,7 +38,21 @@ class Refusal(Exception):
     """An answer that says no; what was changed on the way to it stays."""
 
 
-_Job = tuple[Callable[[Writes], Any], Future[Any]]
+LONGEST_WAIT = 10.0
+"""Seconds in which a call is tried again."""
+
+
+@dataclass(eq=False)
+class _Job:
+    call: Callable[[Writes], Any]
+    about: str
+    future: Future[Any] = field(default_factory=Future)
+    until: float = 0.0
+    again_at: float = 0.0
+
+    @property
+    def wanted(self) -> bool:
+        return bool(self.until) or self.future.set_running_or_notify_cancel()
 
 
 class Writer:
@@ -44,24 +65,29 @@ class Writer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
-        self._closed = False
+        self._later: list[_Job] = []
+        self._closed = self._ending = False
         self._thread = threading.Thread(target=self._work, name="dpbandits service writer", daemon=True)
         self._thread.start()
 
     def __repr__(self) -> str:
         return "Writer()"
 
-    def submit(self, call: Callable[[Writes], _T]) -> Future[_T]:
+    def submit(self, call: Callable[[Writes], _T], *, about: str = "") -> Future[_T]:
         """What the call will return, or raise, once it is durable.
+
+        Args:
+            call: changes something.
+            about: what the call is about, such as a policy's name.
 
         Raises:
             StateError: the service is being closed.
         """
         if self._closed:
             raise StateError("the service is being closed: nothing was done")
-        future: Future[_T] = Future()
-        self._waiting.put((call, future))
-        return future
+        job = _Job(call, about)
+        self._waiting.put(job)
+        return job.future
 
     def close(self) -> None:
         """Do what waits, and stop."""
@@ -70,41 +96,77 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
-        while True:
-            jobs = [self._waiting.get()]
-            with suppress(Empty):
-                while jobs[-1] is not None and len(jobs) < MOST_TOGETHER:
-                    jobs.append(self._waiting.get_nowait())
-            self._make([job for job in jobs if job is not None and job[1].set_running_or_notify_cancel()])
-            if jobs[-1] is None:
-                return
+        while not self._ending:
+            self._make([job for job in self._next() if job.wanted])
+        for job in self._later:
+            job.future.set_exception(StateError("the service was closed: nothing was done"))
+
+    def _next(self) -> list[_Job]:
+        """Calls for the next transaction."""
+        jobs: list[_Job] = []
+        soonest = min((job.again_at for job in self._later), default=None)
+        wait = None if soonest is None else max(0.0, soonest - time.monotonic())
+        found: _Job | None
+        with suppress(Empty):
+            found = self._waiting.get(timeout=wait)
+            while found is not None:
+                jobs.append(found)
+                if len(jobs) == MOST_TOGETHER:
+                    break
+                found = self._waiting.get_nowait()
+            if found is None:
+                self._ending = True
+        now = time.monotonic()
+        jobs += [job for job in self._later if job.again_at <= now]
+        self._later = [job for job in self._later if job.again_at > now]
+        return sorted(jobs, key=lambda job: job.about) if self._store.shared else jobs
 
     def _make(self, jobs: list[_Job]) -> None:
         if not jobs:
             return
+        again: list[_Job] = []
         try:
             with self._store.writing() as writes:
-                for call, future in jobs:
-                    _one(writes, call, future)
+                waiting: dict[str, float] = {}
+                again = [job for job in jobs if not _one(writes, job, waiting)]
         except BaseException as error:  # noqa: BLE001 - for whoever waits
-            for _, future in jobs:
-                if not future.done():
-                    future.set_exception(error)
+            for job in jobs:
+                if not job.future.done() and job not in again:
+                    job.future.set_exception(error)
+        self._later += again
 
 
-def _one(writes: Writes, call: Callable[[Writes], Any], future: Future[Any]) -> None:
-    """One call between two marks; its caller is answered when the transaction is."""
+def _one(writes: Writes, job: _Job, waiting: dict[str, float]) -> bool:
+    """One call between two marks; its caller is answered when the transaction is. False: it comes again.
+
+    Args:
+        writes: the transaction.
+        job: the call.
+        waiting: until when what is about something waits; it is added to.
+    """
+    if job.about in waiting:
+        job.until = job.until or time.monotonic() + LONGEST_WAIT
+        job.again_at = waiting[job.about]
+        return False
     writes.mark()
     try:
-        result, refused = call(writes), None
+        result, refused = job.call(writes), None
     except Refusal as refusal:
         result, refused = None, refusal
     except Exception as error:  # noqa: BLE001 - for whoever waits
         writes.back()
-        future.set_exception(error)
-        return
+        now = time.monotonic()
+        job.until = job.until or now + LONGEST_WAIT
+        if isinstance(error, TryAgain) and now < job.until:
+            job.again_at = now + error.after
+            if error.after and job.about:
+                waiting[job.about] = job.again_at
+            return False
+        job.future.set_exception(error)
+        return True
     writes.unmark()
     if refused is None:
-        writes.when(kept=lambda: future.set_result(result))
+        writes.when(kept=lambda: job.future.set_result(result))
     else:
-        writes.when(kept=lambda: future.set_exception(refused))
+        writes.when(kept=lambda: job.future.set_exception(refused))
+    return True

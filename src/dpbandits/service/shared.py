@@ -1,0 +1,521 @@
+"""Policies that several processes answer for: rounds in the store, one release at a time.
+
+Every worker answers by itself. It follows what was published (`GPBandit.follow`) and takes, in one
+transaction, the next slot, one of the user's rounds, and the answer:
+
+- the slot: the row of `progress` is locked until the commit, so that slots are taken one after the other,
+  without a gap, and each by one;
+- the round: a row of `people` counts up to `rounds_per_user`, and no further;
+- the answer: a row of `slots`, which holds what was chosen until a release holds it.
+
+A round is answered by the release that is due there, and by no other: where that is not there yet, nothing is
+taken, and the call waits.
+
+A reward changes its row of `slots` from pending, once. `Folding` makes releases, in whichever worker comes
+first:
+
+1. **close**: the block's rows that are pending become missed, and the transaction is committed. From here on
+   what the block holds does not change, and a reward that comes is late.
+2. **fold**: one transaction locks the policy's row of `states` (another worker passes over it), reads the
+   state into a `GPBandit`, gives it the rounds since, lets raw data meet noise there, and writes: the
+   ledger's witness of the new position, the new state, the published function; the block's rows are removed.
+   It is committed, and only then can anybody see the release.
+
+So noise that was drawn and not committed has left nowhere. Two that fold the same block cannot both commit,
+even without the lock: taking the state up and releasing each go one position further at the ledger, which
+compares the position and digest that were read with those that are there (`RowLedger`), and the slower one's
+transaction fails as a whole. A worker that was stopped holds the lock no longer than the store lets it, wakes
+up without its transaction, and has released and charged nothing.
+
+While a block is folded its state lies in a file of a private folder of the worker, since a state is read
+from and written to one; the file is removed, also after a crash, at the next start.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError
+from dpbandits.policy import round_log
+from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
+from dpbandits.service.engines import Engine, Engines, is_closed, refuse_closed
+from dpbandits.service.keys import canonical
+from dpbandits.service.store import Store, TryAgain, Writes
+from dpbandits.state.files import private_folder
+from dpbandits.state.format import read_state
+from dpbandits.state.journal import Record
+from dpbandits.state.ledger import Ledger
+from dpbandits.state.live import Life, Reach
+
+__all__ = ["Folding", "SharedEngines", "TableLife"]
+
+WAIT_FOR_RELEASE = 0.05
+"""Seconds after which a call is tried again that needs a release which is being made."""
+
+_COUNTED = (
+    "counted AS (INSERT INTO people VALUES (?, ?, 1) ON CONFLICT (policy, person) DO UPDATE "
+    "SET rounds = people.rounds + 1 WHERE people.rounds < ? RETURNING 1), "
+)
+"""One of a user's rounds is taken, where one is left."""
+
+
+class TableBook(RoundBook):
+    """A policy's rounds in the store; of the rounds that releases hold only the number is there.
+
+    Args:
+        store: its write transaction is the one that every call is part of.
+        policy: whose.
+        model: the policy, as its configuration says.
+        salt: of the digests of users.
+
+    Attributes:
+        released: how many releases there were when a round was last asked for.
+        records: rounds that this process has entered.
+        commits: 0; states are written elsewhere.
+    """
+
+    def __init__(self, store: Store, policy: str, model: GPBandit, salt: bytes) -> None:
+        super().__init__(
+            dim=model.domain.dim,
+            horizon=model.horizon,
+            rounds_per_user=model.privacy.rounds_per_user,
+            user_ids=model.user_ids,
+            lineage=policy,
+            salt=salt,
+        )
+        self._store, self._policy = store, policy
+        self.released = self.records = self.commits = 0
+
+    def check_open(self, count: int, users: Sequence[object] | None) -> list[bytes]:
+        """As `RoundBook`'s; nobody else takes a slot until the commit."""
+        if count != 1:
+            raise ProtocolError("rounds in the store are asked one by one")
+        person = b"" if users is None or not self.user_ids else self._users.digests([users[0]])[0]
+        found = self._store.now_writing.locked(
+            "SELECT asked, released, (SELECT rounds FROM people WHERE policy = ? AND person = ?) "
+            "FROM progress WHERE policy = ?",
+            self._policy,
+            person,
+            self._policy,
+        )
+        if not found:
+            raise CorruptState("the policy's rounds are gone from the store")
+        self.asked, self.released = int(found[0][0]), int(found[0][1])
+        digests = super().check_open(count, users)
+        if self.rounds_per_user is not None and (found[0][2] or 0) >= self.rounds_per_user:
+            self.refuse_user()
+        return digests
+
+    def open(
+        self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
+    ) -> tuple[str, ...]:
+        """Enter the round that `check_open` was called for."""
+        slot, bad = self.asked, refused is not None and bool(refused[0])
+        person, counted = (digests[0], _COUNTED) if digests else (None, "")
+        who = (self._policy, person, self.rounds_per_user) if digests else ()
+        entered = self._store.now_writing.run(
+            f"WITH {counted}taken AS (UPDATE progress SET asked = asked + 1 WHERE policy = ? AND asked = ? "  # noqa: S608
+            "RETURNING 1) INSERT INTO slots SELECT ?, ?, ?, ?, ?, NULL FROM taken"
+            f"{', counted' if counted else ''}",
+            *who,
+            self._policy,
+            slot,
+            self._policy,
+            slot,
+            person,
+            actions[0].astype("<f8").tobytes(),
+            int(RoundStatus.REFUSED if bad else RoundStatus.PENDING),
+        )
+        if entered != 1:
+            raise TryAgain("another worker gave this user a round meanwhile")
+        self.asked, self.records = slot + 1, self.records + 1
+        return (f"{self._policy[:8]}-{slot}-shared",)
+
+    def round_of(self, decision_id: str) -> int:
+        """The slot of a decision that may be settled now, kept from others until the commit."""
+        slot = slot_of(decision_id)
+        status = self._status_of(slot)
+        if status is not None and status_after(status, usable=True, missing=False) is None:
+            refuse_told()
+        return slot
+
+    def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
+        """As `RoundBook`'s; a round that a release holds, or has passed over, can only be late."""
+        status = self._status_of(index)
+        became = status_after(
+            RoundStatus.MISSED if status is None else status, usable=usable, missing=missing
+        )
+        if became is None:
+            refuse_told()
+        if status is not None and became != status:
+            self._store.now_writing.run(
+                "UPDATE slots SET status = ?, reward = ? WHERE policy = ? AND slot = ?",
+                became,
+                reward if became == RoundStatus.TOLD else None,
+                self._policy,
+                index,
+            )
+        return became
+
+    def _status_of(self, slot: int) -> int | None:
+        found = self._store.now_writing.locked(
+            "SELECT status FROM slots WHERE policy = ? AND slot = ?", self._policy, slot
+        )
+        return int(found[0][0]) if found else None
+
+
+def slot_of(ask: str) -> int:
+    """The slot of a policy's own id of a decision; CorruptState where it is none."""
+    digits = ask.split("-")[1] if ask.count("-") == 2 else ""
+    if not (digits.isascii() and digits.isdigit()):
+        raise CorruptState("the store holds something that is no decision of a policy")
+    return int(digits)
+
+
+class Following(Engine):
+    """A policy that answers by what others release.
+
+    Args:
+        store: its rounds, and what was published.
+        policy: whose.
+        model: built from its configuration; it follows from now on.
+        salt: of the digests of users.
+    """
+
+    def __init__(self, store: Store, policy: str, model: GPBandit, salt: bytes) -> None:
+        self._book = book = TableBook(store, policy, model, salt)
+        super().__init__(model, book)
+        self._store, self._id = store, policy
+        self._known: tuple[int, PublishedPosterior | None] = 0, None
+        model.follow(book, self._at)
+
+    def look(self) -> bool:
+        """Releases are others' to look after."""
+        return False
+
+    def _at(self, slot: int) -> PublishedPosterior | None:
+        """What decides a round; TryAgain where it is due and not there yet."""
+        version = bisect_right(self.policy.batch_boundaries, slot)
+        if version > self._book.released:
+            raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
+        if version != self._known[0]:
+            row = self._store.now_writing.one(
+                "SELECT published FROM releases WHERE policy = ? AND version = ?", self._id, version
+            )
+            if row is None or row[0] is None:
+                raise CorruptState("what a release has published is gone from the store")
+            self._known = version, PublishedPosterior.from_json(row[0])
+        self.version = version
+        return self._known[1]
+
+
+class SharedEngines(Engines):
+    """Policies by id whose rounds are in the store; used by the writer alone.
+
+    Args:
+        store, ledger: see `Engines`.
+        folder: private; a beginning's first state passes through it.
+    """
+
+    at_once: ClassVar[bool] = True
+
+    def use(self, writes: Writes, policy: str) -> Engine:
+        """The policy that follows; see `Engines.use`."""
+        engine = self._open.get(policy)
+        if engine is None:
+            refuse_closed(writes, policy)
+            row = writes.one("SELECT config, salt FROM progress WHERE policy = ?", policy)
+            if row is None:
+                raise CorruptState("the policy's rounds are gone from the store")
+            engine = self._open[policy] = Following(self._store, policy, configured(row[0]), bytes(row[1]))
+            self.close_some()
+        self._open.move_to_end(policy)
+        return engine
+
+    def begin(self, writes: Writes, policy: str, new: GPBandit) -> Engine:
+        """Let `new` begin, in the transaction that is open: its account pays, its state is kept."""
+        if not isinstance(new.tuning.reporting_delay, int):
+            raise InvalidParameter("reporting_delay: where several processes answer, expected rounds")
+        with scratch(self._folder) as folder:
+            life = TableLife(self._store, policy, folder, upto=0, held=0)
+            with GPBandit.open(life, new=new, ledger=self._ledger) as begun:
+                salt = bytes(read_state(life.state).arrays["book_salt"])
+                writes.run(
+                    "INSERT INTO progress VALUES (?, 0, ?, 0, ?, ?)",
+                    policy,
+                    due_after(begun, 0),
+                    canonical(begun.to_config()),
+                    salt,
+                )
+                writes.run("INSERT INTO states VALUES (?, 0, ?)", policy, life.state.read_bytes())
+                writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, begun.publish().to_json())
+        return self.use(writes, policy)
+
+    def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
+        """Nothing: whoever makes a release writes it down."""
+
+
+def configured(config: str) -> GPBandit:
+    """A policy as a configuration says, that has answered nobody."""
+    with warnings.catch_warnings():  # what they say was said when it began
+        warnings.simplefilter("ignore")
+        return GPBandit.from_config(json.loads(config))
+
+
+def due_after(policy: GPBandit, released: int) -> int | None:
+    """Rounds asked at which the release that follows so many is due; None where all were made."""
+    delay = policy.tuning.reporting_delay
+    return policy.blocks[released] + int(delay) if released < len(policy.blocks) else None  # type: ignore[arg-type]
+
+
+class TableLife(Life):
+    """Where a policy lives while it begins or is folded: its state in a file for so long, its log in `slots`.
+
+    Args:
+        store: in whose write transaction all of it happens.
+        policy: whose.
+        folder: for the state.
+        upto: rounds that are given to the policy.
+        held: rounds that its state holds.
+    """
+
+    def __init__(self, store: Store, policy: str, folder: Path, *, upto: int, held: int) -> None:
+        self._store, self._policy, self._folder = store, policy, folder
+        self._upto, self._held = upto, held
+
+    def __repr__(self) -> str:
+        return "TableLife()"
+
+    @property
+    def state(self) -> Path:  # noqa: D102
+        return self._folder / "policy.state"
+
+    @property
+    def lineage(self) -> str:  # noqa: D102
+        return self._policy
+
+    @property
+    def reach(self) -> Reach:  # noqa: D102
+        return Reach(0, 0, "")
+
+    @property
+    def records(self) -> int:  # noqa: D102
+        return 0
+
+    def earlier(  # noqa: D102
+        self, lineage: str, position: int, *, lived: bool, follows: Reach | None
+    ) -> Iterator[Record]:
+        rows = self._store.now_writing.rows(
+            "SELECT slot, person, chosen, status, reward FROM slots WHERE policy = ? AND slot < ? "
+            "ORDER BY slot",
+            self._policy,
+            self._upto,
+        )
+        slots = np.array([row[0] for row in rows], dtype=np.int64)
+        status = np.array([row[3] for row in rows], dtype=np.int64)
+        fresh = slots >= self._held
+        if not np.array_equal(slots[fresh], np.arange(self._held, self._upto)):
+            raise CorruptState("rounds are gone from the store")
+        new = rows[len(rows) - int(fresh.sum()) :]
+        if new:
+            actions = np.frombuffer(b"".join(row[2] for row in new), dtype="<f8").reshape(len(new), -1)
+            people = [bytes(row[1]) for row in new if row[1] is not None]
+            refused = status[fresh] == RoundStatus.REFUSED
+            yield Record(round_log.ASK, round_log.pack_ask(self._held, people, actions, refused))
+        told, gone = status == RoundStatus.TOLD, status == RoundStatus.ABANDONED
+        either = told | gone
+        if either.any():
+            rewards = np.array([row[4] for row in rows], dtype=np.float64)[either]  # None is NaN
+            yield Record(
+                round_log.TELL,
+                round_log.pack_tell(slots[either], rewards, told[either], gone[either]),
+            )
+
+    def prepare(self, lineage: str, position: int) -> None:  # noqa: D102
+        pass
+
+    def begin(self, lineage: str, position: int) -> None:  # noqa: D102
+        pass
+
+    def append(self, kind: bytes, content: bytes) -> None:
+        """Nothing is asked or told here."""
+        raise ProtocolError("rounds of this policy are asked where it is followed")
+
+    def settle(self) -> None:  # noqa: D102
+        pass
+
+    def refuse_leftovers(self) -> None:  # noqa: D102
+        pass
+
+    def close(self) -> None:  # noqa: D102
+        pass
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """A private folder that is gone afterwards; those of processes that died are gone before."""
+    private_folder(folder, what="states under way")
+    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=folder) as found:
+        yield Path(found)
+
+
+def swept(folder: Path) -> None:
+    """Remove what processes that died have left in `scratch`."""
+    for one in private_folder(folder, what="states under way").iterdir():
+        number = one.name.partition("-")[0]
+        if number.isdigit() and not Path(f"/proc/{number}").exists() and not _lives(int(number)):
+            shutil.rmtree(one, ignore_errors=True)
+
+
+def _lives(process: int) -> bool:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(process, 0)
+        return True
+    return False
+
+
+class Folding:
+    """Makes releases that are due, of every policy; see the module. Any number of processes have one.
+
+    Args:
+        store, ledger: the service's.
+        folder: private; states pass through it.
+        now: seconds since 1970.
+        failed: told the kind of what went wrong with a policy; the next turn tries again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        folder: Path,
+        *,
+        now: Callable[[], float],
+        failed: Callable[[Exception], object],
+    ) -> None:
+        self._store, self._ledger, self._folder = store, ledger, folder
+        self._now, self._failed = now, failed
+        self._ends: dict[str, list[tuple[int, int]]] = {}
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __repr__(self) -> str:
+        return "Folding()"
+
+    def begin(self, *, every: float) -> None:
+        """Look for what is due, again and again, in a thread."""
+        self._thread = threading.Thread(
+            target=self._work, args=(every,), name="dpbandits folding", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what is being folded, and stop."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _work(self, every: float) -> None:
+        while not self._ending.wait(every):
+            self.turn()
+
+    def turn(self) -> int:
+        """Make all releases that are due now and that nobody else is making; how many."""
+        done = 0
+        try:
+            with self._store.reading() as reads:
+                due = [str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")]
+        except DPBanditsError as error:
+            self._failed(error)
+            return 0
+        for policy in due:
+            try:
+                done += self.fold(policy)
+            except Exception as error:  # noqa: BLE001 - one policy stops no other
+                self._failed(error)
+        return done
+
+    def fold(self, policy: str) -> int:
+        """Make the releases of one policy that are due, unless somebody else does; how many."""
+        upto = self._closed(policy)
+        if upto is None:
+            return 0
+        with self._store.writing() as writes, writes.kept_alive():
+            state = writes.locked("SELECT held, content FROM states WHERE policy = ?", policy, skip=True)
+            before = writes.one("SELECT due, released FROM progress WHERE policy = ?", policy)
+            if not state or before is None or before[0] is None or before[0] > upto:
+                return 0
+            with scratch(self._folder) as folder, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what they say was said when it began
+                life = TableLife(self._store, policy, folder, upto=upto, held=int(state[0][0]))
+                life.state.touch(mode=0o600)
+                life.state.write_bytes(state[0][1])
+                with GPBandit.open(life, ledger=self._ledger) as opened:
+                    released = made = int(before[1])
+                    while opened.release_next():
+                        made += 1
+                        writes.run(
+                            "INSERT INTO releases VALUES (?, ?, ?, ?, ?)",
+                            policy,
+                            made,
+                            opened.blocks[made - 1],
+                            self._now(),
+                            opened.publish().to_json(),
+                        )
+                    due = due_after(opened, made)
+                    ends = (0, *opened.blocks)[made]
+                writes.run(
+                    "UPDATE states SET held = ?, content = ? WHERE policy = ?",
+                    upto,
+                    life.state.read_bytes(),
+                    policy,
+                )
+            writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, ends)
+            writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", due, made, policy)
+        return made - released
+
+    def _closed(self, policy: str) -> int | None:
+        """Let no reward of blocks that are due count any more; rounds asked by then. None: none is due."""
+        with self._store.reading() as reads:
+            row = reads.one("SELECT asked, due, config FROM progress WHERE policy = ?", policy)
+            if row is None or row[1] is None or row[0] < row[1] or is_closed(reads, policy):
+                return None
+        asked = int(row[0])
+        if policy not in self._ends:
+            model = configured(row[2])
+            self._ends[policy] = [
+                (end, due_after(model, number) or 0) for number, end in enumerate(model.blocks)
+            ]
+        end = max(end for end, due in self._ends[policy] if due <= asked)
+        here = policy, end, int(RoundStatus.PENDING)
+        while True:
+            with self._store.writing() as writes:
+                # Rows that a reward has locked are passed over, and come next: who waits for one while it
+                # holds another may wait for ever.
+                writes.run(
+                    "UPDATE slots SET status = ? WHERE policy = ? AND slot IN (SELECT slot FROM slots "  # noqa: S608
+                    f"WHERE policy = ? AND slot < ? AND status = ? ORDER BY slot{writes.lock[True]})",
+                    int(RoundStatus.MISSED),
+                    policy,
+                    *here,
+                )
+                left = writes.one(
+                    "SELECT slot FROM slots WHERE policy = ? AND slot < ? AND status = ? LIMIT 1", *here
+                )
+            if left is None:
+                return asked
+            time.sleep(0.01)

@@ -1,0 +1,349 @@
+"""Workers of one database: together they do what one process does, whatever becomes of some of them."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dpbandits.errors import (
+    BudgetExceeded,
+    CorruptState,
+    DPBanditsError,
+    ForkedState,
+    InvalidParameter,
+    StateError,
+)
+from dpbandits.service import core
+from dpbandits.service.core import Service
+from dpbandits.service.problems import Problem
+from dpbandits.service.row_ledger import RowLedger
+from dpbandits.service.settings import Settings
+from dpbandits.service.store import SQLiteStore, Store
+from dpbandits.state.ledger import Cost, Terms
+from internals.workers import closed, event, folding
+from service import databases
+from service.conftest import CUSTOMERS, OFFERS, Caller, served
+from service.test_kills import run_and_found
+
+KILLS = Path(__file__).with_name("worker_kills.py")
+SHORT = {**OFFERS, "horizon": 60, "tuning": {"blocks": [6, 20, 60], "n_features": 3, "lag": 2}}
+
+
+@pytest.fixture
+def address() -> str:
+    return databases.any_kind()
+
+
+@pytest.fixture
+def settings(address: str) -> Settings:
+    return Settings(database=address)
+
+
+@pytest.fixture
+def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody folds by themselves."""
+    monkeypatch.setattr(core, "FOLD_SECONDS", 1e6)
+
+
+@pytest.fixture
+def two(folder: Path, settings: Settings) -> Iterator[tuple[Service, Service, Caller, Caller]]:
+    """Two workers, and who calls each; a population and a policy have begun."""
+    first = Service(folder, settings=settings)
+    with served(first) as one:
+        assert one.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert one.post("/v1/policies", SHORT).status_code == 201
+        second = Service(folder, settings=settings)
+        assert second.first_token is None
+        with served(second, one.token) as other:
+            yield first, second, one, other
+
+
+Two = tuple[Service, Service, Caller, Caller]
+
+
+def the_policy(service: Service) -> str:
+    return str(service.read(lambda reads: reads.one("SELECT id FROM policies") or ("",))[0])
+
+
+def releases(caller: Caller) -> list[int]:
+    found = caller.get("/v1/policies/offers/releases").json()["releases"]
+    return [one["rounds"] for one in found]
+
+
+@pytest.mark.timeout(300)
+def test_a_few_faults(tmp_path: Path) -> None:
+    found = run_and_found(KILLS, 6, 1, tmp_path)
+    assert found["answers"] > 10
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_two_hundred_faults(tmp_path: Path) -> None:
+    found = run_and_found(KILLS, 200, 2, tmp_path)
+    assert found["answers"] > 2000
+    assert found["policies"] > 10
+    assert found["compared"] > 10
+
+
+def test_what_one_worker_was_told_another_knows(two: Two) -> None:
+    _, _, one, other = two
+    asked = one.decide("visit", user="u-1").json()
+    assert other.decide("visit", user="u-1").json() == asked
+    assert other.decide("visit", user="u-2").json()["type"] == "urn:dpbandits:other-body"
+    assert other.decide("again", user="u-1").json()["type"] == "urn:dpbandits:user-has-had-all"
+    assert other.reward(asked["id"], 1).json() == {"outcome": "counted"}
+    assert one.reward(asked["id"], 0).json() == {"outcome": "duplicate"}
+    assert one.get("/v1/populations").json() == other.get("/v1/populations").json()
+    assert other.post("/v1/policies", SHORT).status_code == 201  # the same request begins nothing
+    spent = other.get("/v1/populations/customers").json()["parts"][0]["spent"]
+    assert one.get("/v1/populations/customers").json()["parts"][0]["spent"] == spent
+
+
+def test_guesses_are_counted_over_all_workers(two: Two) -> None:
+    _, _, one, other = two
+    assert one.decide("visit", user="u-1").status_code == 200
+    found = [(one, other)[n % 2].decide("visit", user=f"guess {n}").status_code for n in range(12)]
+    assert found == [409] * 10 + [429] * 2
+    assert other.decide("visit", user="u-1").status_code == 429
+
+
+def test_a_withdrawn_token_is_refused_by_all_workers(two: Two) -> None:
+    _, _, one, other = two
+    made = one.post("/v1/tokens", {"label": "x", "scopes": ["read"]}).json()
+    reader = Caller(other.client, made["token"])
+    assert reader.get("/v1/policies").status_code == 200
+    assert one("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    for _ in range(100):
+        if reader.get("/v1/policies").status_code == 401:
+            return
+        threading.Event().wait(0.05)
+    raise AssertionError
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_round_waits_for_the_release_that_it_needs_and_for_no_other(two: Two) -> None:
+    first, second, one, other = two
+    for number in range(8):  # the block ends at 6, and decides from 8 on
+        answer = (one, other)[number % 2].decide(f"v{number}").json()
+        assert (answer["release"], answer["propensity"]) == (0, pytest.approx(1 / 3))
+        assert one.reward(answer["id"], 1).json() == {"outcome": "counted"}
+    waiting = second.decide(
+        "offers", "t", {"id": "v8", "user": "v8", "context": {"age": 40, "region": "west"}}
+    )
+    assert not waiting.done()
+    assert releases(other) == []
+    assert folding(first).fold(the_policy(first)) == 1
+    assert folding(second).fold(the_policy(first)) == 0
+    assert waiting.result(20.0)["release"] == 1
+    assert releases(other) == releases(one) == [6]
+    assert one.get("/v1/policies/offers/policy").text == other.get("/v1/policies/offers/policy").text
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_reward_counts_until_its_block_is_closed_and_never_after(two: Two) -> None:
+    first, second, one, other = two
+    answers = [one.decide(f"v{number}").json() for number in range(7)]
+    assert other.reward(answers[0]["id"], 1).json() == {"outcome": "counted"}
+    assert closed(second, the_policy(first)) == 7
+    assert other.reward(answers[1]["id"], 1).json() == {"outcome": "late"}
+    assert other.reward(answers[6]["id"], 1).json() == {"outcome": "counted"}  # of the next block
+    assert folding(first).fold(the_policy(first)) == 1
+    assert other.reward(answers[2]["id"], 1).json() == {"outcome": "late"}
+    with first.store.reading() as reads:
+        rows = reads.rows("SELECT slot, status FROM slots")
+    assert [row[0] for row in rows] == [6]  # contexts of the block are gone
+
+
+@pytest.mark.usefixtures("lazy")
+@pytest.mark.parametrize("locks", [True, False])
+def test_two_that_fold_one_block_at_once_release_it_once(
+    two: Two, locks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing is locked: then the witness refuses the slower one."""
+    from dpbandits.central.gp_bandit import GPBandit
+    from dpbandits.service import postgres
+
+    first, second, one, _ = two
+    for number in range(7):
+        assert one.decide(f"v{number}").status_code == 200
+    if not locks:
+        monkeypatch.setattr(postgres.PostgresWrites, "lock", ("", ""))
+    policy, original = the_policy(first), GPBandit.release_next
+    found: list[int] = []
+    errors: list[DPBanditsError] = []
+
+    def fold(service: Service) -> None:
+        try:
+            found.append(folding(service).fold(policy))
+        except DPBanditsError as error:
+            errors.append(error)
+
+    slower = threading.Thread(target=fold, args=(second,))
+    drawn: list[bool] = []
+
+    def while_the_other_tries(self: GPBandit) -> bool:
+        drawn.append(original(self))
+        if len(drawn) == 1:
+            slower.start()
+            slower.join(1.0)
+        return drawn[-1]
+
+    monkeypatch.setattr(GPBandit, "release_next", while_the_other_tries)
+    fold(first)
+    slower.join(60.0)
+    assert sum(found) == 1
+    assert len(errors) == (0 if locks else 1)
+    assert drawn.count(True) == 1
+    assert releases(one) == [6]
+    assert folding(first).fold(policy) == 0
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_worker_that_was_stopped_while_it_folded_has_released_nothing(
+    two: Two, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It drew its noise, its transaction was ended by the database, and another worker has folded since."""
+    import psycopg
+
+    from dpbandits.central.gp_bandit import GPBandit
+
+    first, second, one, _ = two
+    for number in range(7):
+        assert one.decide(f"v{number}").status_code == 200
+    policy, original = the_policy(first), GPBandit.release_next
+    with first.store.reading() as reads:
+        before = reads.rows("SELECT * FROM lineages ORDER BY lineage")
+
+    def stopped(self: GPBandit) -> bool:
+        drawn = original(self)
+        monkeypatch.setattr(GPBandit, "release_next", original)
+        with psycopg.connect(address, autocommit=True) as other:
+            other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                "AND state LIKE 'idle in transaction%'"
+            )
+        for _ in range(100):  # until its locks are gone
+            with second.store.reading() as reads:
+                assert reads.rows("SELECT * FROM lineages ORDER BY lineage") == before
+            if folding(second).fold(policy):
+                break
+        return drawn
+
+    monkeypatch.setattr(GPBandit, "release_next", stopped)
+    with pytest.raises(StateError, match="nothing was recorded"):
+        folding(first).fold(policy)
+    assert releases(one) == [6]
+    with first.store.reading() as reads:
+        (position,) = reads.one("SELECT position FROM lineages WHERE lineage = ?", policy) or (0,)
+    assert position == before[0][1] + 2  # taken up and released by one worker
+
+
+def test_users_rounds_are_counted_over_all_workers_at_once(two: Two) -> None:
+    first, second, _, _ = two
+    context = {"age": 40, "region": "west"}
+    calls = [
+        service.decide("offers", "t", {"id": f"{n}-{service is first}", "user": f"u{n}", "context": context})
+        for n in range(3)
+        for service in (first, second)
+    ]
+    outcomes = [type(call.exception(60.0)) for call in calls]
+    assert outcomes.count(Problem) == outcomes.count(type(None)) == 3
+    with first.store.reading() as reads:
+        assert reads.rows("SELECT rounds FROM people") == [(1,)] * 3
+        assert reads.rows("SELECT asked FROM progress") == [(3,)]
+        assert reads.rows("SELECT slot FROM slots ORDER BY slot") == [(0,), (1,), (2,)]
+
+
+def test_a_worker_needs_the_key_of_the_others(tmp_path: Path, settings: Settings) -> None:
+    Service(tmp_path / "one", settings=settings).close()
+    with pytest.raises(CorruptState, match=r"service\.key"):
+        Service(tmp_path / "other", settings=settings)
+
+
+def test_a_folder_that_serves_by_itself_is_not_a_workers(tmp_path: Path, settings: Settings) -> None:
+    Service(tmp_path / "own").close()
+    with pytest.raises(StateError, match="service copy"):
+        Service(tmp_path / "own", settings=settings)
+
+
+def test_the_address_is_not_shown(settings: Settings) -> None:
+    assert settings.database not in repr(settings)
+
+
+# -- the ledger ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made: Store
+    if request.param == "sqlite":
+        made = SQLiteStore(tmp_path / "service.db")
+    else:
+        from dpbandits.service.postgres import PostgresStore
+
+        made = PostgresStore(databases.any_kind())
+    yield made
+    made.close()
+
+
+def test_a_ledger_in_rows_keeps_the_rules(rows: Store) -> None:
+    ledger = RowLedger(rows)
+    ledger.open_account("a", epsilon=1)
+    ledger.open_account("a", epsilon=1)
+    with pytest.raises(InvalidParameter):
+        ledger.open_account("a", epsilon=2)
+    ledger.charge("a", charge_id="x", epsilon=0.6)
+    ledger.charge("a", charge_id="x", epsilon=0.6)
+    with pytest.raises(BudgetExceeded):
+        ledger.charge("a", charge_id="y", epsilon=0.6)
+    assert str(ledger.balance("a").spent.epsilon) == "0.6"
+    assert ledger.charged("a", "y") is None
+    ledger.advance("l", position=3, digest="aa")
+    ledger.advance("l", position=3, digest="aa")
+    for position, digest in ((3, "bb"), (5, "cc"), (2, "aa")):
+        with pytest.raises(ForkedState):
+            ledger.advance("l", position=position, digest=digest)
+    ledger.advance("l", position=4, digest="bb")
+    again = RowLedger(rows)
+    assert again.last("l") == (4, "bb")
+    assert again.balance("a").terms == Terms(epsilon=1)
+
+
+def test_what_was_put_is_undone_with_the_transaction(rows: Store) -> None:
+    ledger = RowLedger(rows)
+    ledger.open_account("a", epsilon=1)
+
+    def failing() -> None:
+        with rows.writing():
+            ledger.charge("a", charge_id="x", cost=Cost(epsilon=0.5))
+            ledger.advance("l", position=0, digest="aa")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        failing()
+    assert (str(ledger.balance("a").spent.epsilon), ledger.last("l")) == ("0", None)
+
+
+def test_a_charge_that_rests_on_an_older_balance_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever read the account before another charge cannot write over it, locks or none."""
+    from dpbandits.service import postgres
+
+    store = postgres.PostgresStore(databases.any_kind())
+    ledger = RowLedger(store)
+    ledger.open_account("a", epsilon=1)
+
+    def stale() -> None:
+        with event(ledger) as entries:
+            before = entries.account("a")
+            other = threading.Thread(target=lambda: ledger.charge("a", charge_id="y", epsilon=0.6))
+            other.start()
+            other.join(20.0)
+            assert before is not None
+            entries.put_account("a", before)
+
+    monkeypatch.setattr(postgres.PostgresWrites, "lock", ("", ""))
+    with pytest.raises(StateError, match="meanwhile"):
+        stale()
+    assert str(ledger.balance("a").spent.epsilon) == "0.6"
+    store.close()

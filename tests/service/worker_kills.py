@@ -1,0 +1,321 @@
+"""Kills, stops and cuts off workers of one database under load, and looks at what is left.
+
+    python tests/service/worker_kills.py FAULTS SEED FOLDER
+
+Four workers, each a forked process, decide and reward for the same policies; two of them reach the database
+through a proxy. One after another a worker is killed, or stopped for longer than the database waits for it
+and then waked or killed; connections are ended in the middle of a transaction; the proxy is stopped, or cuts
+everything and lets nobody in for a while. Policies begin meanwhile, so that a kill may fall between a charge
+and its answer. Whoever gets no answer asks again.
+
+Afterwards everything that was acknowledged must be there, and what was released must be, number for number,
+what one policy in one process releases given the same rounds and rewards (its noise is simulated, so that it
+can be drawn again). Prints what was found, as JSON; exits with 1 at the first contradiction.
+"""
+
+import hashlib
+import json
+import os
+import random
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from dpbandits.central import GPBandit
+from dpbandits.policy import kept
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.service import postgres
+from dpbandits.service.core import Service
+from dpbandits.service.settings import Settings
+from dpbandits.state.format import read_state
+from service import databases
+from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
+
+LEASE = 0.6
+"""Seconds that the database waits for a worker here."""
+WORKERS = 4
+
+
+def quicker() -> None:
+    """Noise that can be drawn again, and a database that waits for nobody for long."""
+    kept.SecureNoise = lambda: SimulatedNoise(7)  # type: ignore[misc, assignment]
+    postgres.IDLE_SECONDS = LEASE
+    begin = postgres.PostgresWrites.begin
+    postgres.PostgresWrites.begin = begin.replace("'5s'", f"'{1000 * LEASE:g}ms'")
+
+
+def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]], None]) -> None:
+    """Until it is killed."""
+    while True:
+        try:
+            service = Service(folder, settings=Settings(database=address))
+            break
+        except OSError:
+            raise
+        except Exception:  # noqa: BLE001 - cut off
+            time.sleep(0.1)
+    rng = random.Random(number)  # noqa: S311 - of a test
+    free = threading.Semaphore(ON_THEIR_WAY)
+    say({"open": number})
+
+    def tried(call: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Until there is an answer."""
+
+        def came(future: Any) -> None:
+            if future.exception() is None:
+                done(future.result())
+            else:
+                threading.Timer(0.05, lambda: call().add_done_callback(came)).start()
+
+        call().add_done_callback(came)
+
+    if number % 3 == 0:
+        with suppress(Exception):
+            opened(service, f"p{number}")
+            say({"begun": f"p{number}"})
+    told = 0
+    while True:
+        free.acquire()
+        policy = rng.choice(("beside", "waits"))
+        value = rng.random() if rng.random() < 0.7 else None
+        body = {"id": f"{number}-{told}", "user": f"{number}-{told}", "context": {"x": rng.random()}}
+        told += 1
+        say({"asks": [policy, body, value]})
+
+        def answered(
+            answer: Any, policy: str = policy, body: dict[str, Any] = body, value: float | None = value
+        ) -> None:
+            say({"answer": [policy, body, answer]})
+            free.release()
+            if value is not None and answer.get("arm") is not None and not answer["fallback"]:
+                tried(
+                    lambda: service.reward(policy, answer["id"], value),
+                    lambda outcome: say({"paid": [policy, answer["id"], outcome]}),
+                )
+
+        tried(lambda policy=policy, body=body: service.decide(policy, "t", body), answered)
+        if told % 20 == 0:
+            with suppress(Exception):
+                text, etag = service.published(policy)
+                say({"published": [policy, etag, hashlib.sha256(text.encode()).hexdigest()]})
+
+
+class Worker:
+    """A forked worker, and what it has said."""
+
+    def __init__(self, folder: Path, address: str, number: int) -> None:
+        self.path = folder / f"said-{number}"
+        self.process = os.fork()
+        if self.process == 0:
+            lock = threading.Lock()
+            with self.path.open("ab", buffering=0) as said:
+
+                def say(line: dict[str, Any]) -> None:
+                    with lock:
+                        said.write(json.dumps(line).encode() + b"\n")
+
+                try:
+                    life(folder / "data", address, number, say)
+                finally:
+                    os._exit(3)
+
+    def send(self, which: int) -> None:
+        os.kill(self.process, which)
+
+    def end(self) -> None:
+        self.send(signal.SIGKILL)
+        _, status = os.waitpid(self.process, 0)
+        demand(os.WIFSIGNALED(status), f"a worker ended by itself: {status}")
+
+    @property
+    def said(self) -> list[dict[str, Any]]:
+        lines = self.path.read_bytes().split(b"\n") if self.path.exists() else []
+        return [json.loads(line) for line in lines[:-1]]
+
+
+class Proxy:
+    """A process between TCP on loopback and the database's socket. It can be stopped; SIGUSR1 cuts."""
+
+    def __init__(self, address: str) -> None:
+        info = psycopg.conninfo.conninfo_to_dict(address)
+        behind = f"{info['host']}/.s.PGSQL.5432"
+        listening = socket.create_server(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        self.address = f"postgresql://{info['user']}@127.0.0.1:{port}/postgres?{address.partition('&')[2]}"
+        self.process = os.fork()
+        if self.process == 0:
+            try:
+                _forward(listening, behind)
+            finally:
+                os._exit(3)
+        listening.close()
+
+    def send(self, which: int) -> None:
+        os.kill(self.process, which)
+
+    def end(self) -> None:
+        self.send(signal.SIGKILL)
+        os.waitpid(self.process, 0)
+
+
+def _forward(listening: socket.socket, behind: str) -> None:
+    pairs: list[socket.socket] = []
+    deaf_until = 0.0
+
+    def cut(*_: object) -> None:
+        nonlocal deaf_until
+        deaf_until = time.monotonic() + 0.5
+        for one in pairs:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        pairs.clear()
+
+    signal.signal(signal.SIGUSR1, cut)
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        for one in (source, sink):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    while True:
+        caller, _ = listening.accept()
+        if time.monotonic() < deaf_until:
+            caller.close()
+            continue
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(behind)
+        pairs += [caller, server]
+        for pair in ((caller, server), (server, caller)):
+            threading.Thread(target=pump, args=pair, daemon=True).start()
+
+
+def fault(rng: random.Random, workers: list[Worker], proxy: Proxy, other: Any, again: Any) -> str:
+    """One of them; the worker that it fell on is replaced where it is dead."""
+    place = rng.randrange(len(workers))
+    what = rng.choices(("kill", "stop", "stop and kill", "end", "hold", "cut"), (6, 2, 1, 4, 1, 2))[0]
+    if what == "kill":
+        workers[place] = again(place)
+    elif what == "stop" or what == "stop and kill":
+        workers[place].send(signal.SIGSTOP)
+        time.sleep(1.5 * LEASE)
+        workers[place].send(signal.SIGCONT)
+        if what == "stop and kill":
+            time.sleep(rng.random() * 0.02)
+            workers[place] = again(place)
+    elif what == "end":
+        rows = other.execute(
+            "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND state <> 'idle' "
+            "AND backend_type = 'client backend'"
+        ).fetchall()
+        for (pid,) in rows[:2]:
+            other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+    elif what == "hold":
+        proxy.send(signal.SIGSTOP)
+        time.sleep(1.5 * LEASE)
+        proxy.send(signal.SIGCONT)
+    else:
+        proxy.send(signal.SIGUSR1)
+    return what
+
+
+def same_as_one(folder: Path, address: str, lines: list[dict[str, Any]]) -> int:
+    """One policy in one process, given the same rounds and rewards, answers and releases the same."""
+    asked = {line["asks"][1]["id"]: line["asks"] for line in lines if "asks" in line}
+    service, compared = Service(folder, settings=Settings(database=address)), 0
+    try:
+        with service.store.reading() as reads:
+            found = reads.rows(
+                "SELECT p.id, p.name, g.config, s.content FROM policies p JOIN progress g ON g.policy = p.id "
+                "JOIN states s ON s.policy = p.id WHERE p.name IN ('beside', 'waits')"
+            )
+            for policy, name, config, content in found:
+                known = {service.keys.digest("asked as", policy, "t", key): key for key in asked}
+                rows = reads.rows(
+                    "SELECT ask, asked_as, status, answer FROM decisions WHERE policy = ?", policy
+                )
+                rounds = sorted((int(row[0].split("-")[1]), *row[1:]) for row in rows)
+                one = GPBandit.from_config(json.loads(config))
+                told: list[tuple[str, float]] = []
+                for slot, key, status, answer in rounds:
+                    _, body, value = asked[known[bytes(key)]]
+                    if slot in one.blocks:  # what counted was told before its block was closed
+                        one.tell_batch([each for each, _ in told], [each for _, each in told])
+                        told = []
+                    decision = one.ask(body["context"], body["user"])
+                    demand(decision.arm == json.loads(answer)["arm"], f"{name}: another answer at {slot}")
+                    if status == "counted":
+                        told.append((decision.id, value))
+                compared += same_sums(folder, one, content, name)
+    finally:
+        service.close()
+    return compared
+
+
+def same_sums(folder: Path, one: GPBandit, content: bytes, name: str) -> int:
+    """The sums of blocks before noise, and what was released, are the same here and there; releases."""
+    here, there = folder / "here.state", folder / "there.state"
+    one.save(here)
+    there.touch(mode=0o600)
+    there.write_bytes(content)
+    count = 0
+    for part in ("raw_sums", "released"):
+        mine, theirs = (read_state(path).arrays[part] for path in (here, there))
+        count = min(len(mine), len(theirs))
+        demand(count >= max(len(mine), len(theirs)) - 1, f"{name}: {len(theirs)} releases, not {len(mine)}")
+        demand(np.array_equal(mine[:count], theirs[:count]), f"{name}: other {part}")
+    for path in (here, there):
+        path.unlink()
+    return count
+
+
+def main(faults: int, seed: int, folder: Path) -> None:
+    quicker()
+    rng = random.Random(seed)  # noqa: S311 - of a test
+    address = databases.any_kind()
+    data = folder / "data"
+    in_a_child(lambda: prepared(data, database=address))
+    proxy, everybody = Proxy(address), iter(range(10**6))
+    reached = [address, address, proxy.address, proxy.address]
+    done: list[Worker] = []
+
+    def again(place: int) -> Worker:
+        workers[place].end()
+        done.append(workers[place])
+        return Worker(folder, reached[place], next(everybody))
+
+    workers = [Worker(folder, reached[place], next(everybody)) for place in range(WORKERS)]
+    seen: dict[str, int] = {}
+    with psycopg.connect(address, autocommit=True) as other:
+        for _ in range(faults):
+            time.sleep(0.3 + rng.random())
+            what = fault(rng, workers, proxy, other, again)
+            seen[what] = seen.get(what, 0) + 1
+        time.sleep(1.0)
+    for worker in workers:
+        worker.end()
+    proxy.end()
+    lines = [line for worker in (*done, *workers) for line in worker.said]
+    releases = 0
+
+    def look() -> None:
+        nonlocal releases
+        releases = same_as_one(data, address, lines)
+        checked(data, lines, database=address, more={"faults": seen, "compared": releases})
+
+    in_a_child(look)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]))
