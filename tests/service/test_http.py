@@ -9,6 +9,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import StateError
+from dpbandits.service.budgets import open_population
 from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS, PEOPLE, Caller, served
 
@@ -249,6 +250,46 @@ def test_the_published_function_is_the_librarys_and_its_etag_its_version(shop: C
     assert later.status_code == 200
     assert later.headers["etag"] != etag
     assert shop.get("/v1/policies/offers/policy").text == later.text
+
+
+def test_functions_are_written_down_as_they_are_released(service: Service, shop: Caller) -> None:
+    for number in range(48):
+        answered(shop.decide(f"v{number}"))
+    service.tick().result()
+    with service.store.reading() as reads:
+        kept = reads.rows("SELECT version, published FROM releases ORDER BY version")
+    assert kept[-1][1] == shop.get("/v1/policies/offers/policy").text
+    assert dpb.central.PublishedPosterior.from_json(kept[-1][1]).to_json() == kept[-1][1]
+
+
+def test_a_function_is_made_to_text_while_others_are_answered(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_population(service.ledger, "customers", privacy=CUSTOMERS["privacy"], currency="zcdp")
+    service.begin_policy({**OFFERS, "settings": {}})
+    to_json, made = dpb.central.PublishedPosterior.to_json, []
+
+    def decided(number: int) -> Any:
+        body = {"id": f"v{number}", "user": f"v{number}", "context": AGNES}
+        return service.decide("offers", "t", body).result(20.0)
+
+    def slowly(function: dpb.central.PublishedPosterior) -> str:
+        made.append(decided(99))
+        return to_json(function)
+
+    for number in range(48):
+        decided(number)
+    monkeypatch.setattr(dpb.central.PublishedPosterior, "to_json", slowly)
+    service.tick().result()
+    service.close()
+    assert made[0]["arm"] in OFFERS["arms"]
+
+
+def test_who_cancels_a_tick_stops_no_later_one(service: Service, admin: Caller) -> None:
+    """As the application does when it ends."""
+    for _ in range(20):
+        service.tick().cancel()
+    service.tick().result(20.0)
 
 
 def test_the_guarantee_is_prose_and_json(shop: Caller) -> None:

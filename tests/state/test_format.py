@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.state import State, read_state, write_state
-from dpbandits.state.format import MAGIC, PREFIX, decode, encode, read_identity
+from dpbandits.state.format import MAGIC, PREFIX, Texts, decode, encode, read_identity
 
 numeric = st.one_of(
     hnp.boolean_dtypes(),
@@ -255,3 +255,43 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, failing, erro
     assert same(read_state(path), example())
     if error is not Crash:
         assert [file.name for file in tmp_path.iterdir()] == ["policy.state"]
+
+
+@given(st.lists(states, min_size=1, max_size=4))
+def test_texts_that_are_remembered_change_no_byte(ones):
+    texts = Texts()
+    for one in (*ones, *ones):
+        assert encode(one, None, texts) == encode(one)
+
+
+@pytest.mark.parametrize(
+    "values", [(1, 1.0, True), (0.0, -0.0, 0, False), ([1], [1.0]), ({"a": 1}, {"a": True})]
+)
+def test_texts_tell_equal_values_of_other_types_apart(values):
+    texts = Texts()
+    for value in values:
+        one = State(kind="test", version=1, lineage="life", position=0, public={"config": value})
+        assert encode(one, None, texts) == encode(one)
+
+
+def test_a_part_that_stays_as_it_is_is_written_once(monkeypatch):
+    texts, written, dumps = Texts(), [], json.dumps
+
+    def counted(value, **options):
+        text = dumps(value, **options)
+        written.append(len(text))
+        return text
+
+    monkeypatch.setattr(json, "dumps", counted)
+    public = {"config": {"factor": [[0.1 * number] for number in range(5_000)]}, "promise": {}}
+    sizes = []
+    for position in range(3):
+        written.clear()
+        promise = {"releases": list(range(position))}
+        one = State(
+            kind="test", version=1, lineage="life", position=position, public=public | {"promise": promise}
+        )
+        encode(one, None, texts)
+        sizes.append(sum(written))
+    assert sizes[0] > 50_000
+    assert max(sizes[1:]) < 1_000

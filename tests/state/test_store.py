@@ -464,3 +464,29 @@ def test_a_directory_that_fails_to_synchronise_is_an_error(tmp_path, monkeypatch
 
 def test_repr_shows_nothing(tmp_path):
     assert repr(StateStore(tmp_path / "canary")) == "StateStore()"
+
+
+def test_a_file_that_this_object_left_is_not_read_again_and_another_is(tmp_path, monkeypatch):
+    path = tmp_path / "state"
+    store, other = StateStore(path), StateStore(path)
+    store.commit(state(0))
+    read = []
+
+    def counted(where):
+        read.append(where)
+        return read_identity(where)
+
+    monkeypatch.setattr("dpbandits.state.store.read_identity", counted)
+    store.commit(state(1))
+    store.commit(state(2))
+    assert read == []
+    other.commit(state(3))
+    assert read == [path]
+    with pytest.raises(ForkedState):  # it is not what `store` left there
+        store.commit(state(3, draw=1.0))
+    path.write_bytes(b"no state")
+    with pytest.raises(CorruptState):
+        store.commit(state(4))
+    path.unlink()
+    store.commit(state(4))
+    assert read_state(path).position == 4

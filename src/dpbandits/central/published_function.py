@@ -420,7 +420,7 @@ class PublishedPosterior(PublishedFunction):
             "weight_variance": self.weight_variance,
             "guarantee": json.loads(self.guarantee.to_json()),
         }
-        return json.dumps(config, allow_nan=False)
+        return _written(config)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -465,6 +465,15 @@ class PublishedPosterior(PublishedFunction):
         promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
         arms = None if self.menu is None else len(self.arms)
         return said(self, **promise, arms=arms, n_features=self.features.n_features)
+
+
+def _written(value: Any) -> str:
+    """As `json.dumps` writes it, list by list, so that threads that answer meanwhile have their turns."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(name)}: {_written(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list) and value and isinstance(value[0], list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return json.dumps(value, allow_nan=False)
 
 
 def _menu_config(menu: Menu | None) -> dict[str, Any]:

@@ -53,8 +53,9 @@ class Beside:
                     self._working = False
                     return
                 future, call = self._waiting.popleft()
-            try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():  # from here on nobody can cancel it
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
+                    future.set_exception(error)
             del future, call  # an idle moment keeps no raw data

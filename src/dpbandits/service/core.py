@@ -44,9 +44,11 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from dpbandits.errors import InvalidParameter, StateError
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.errors import DPBanditsError, InvalidParameter, StateError
+from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE, refuse_moved, refuse_retired
@@ -79,6 +81,14 @@ FOLD_SECONDS = 0.1
 
 def _not_folded(error: Exception) -> None:
     log.error("a release that is due: %s", type(error).__name__)
+
+
+class _Function(NamedTuple):
+    """A function that a policy has published, or its JSON where it is written down."""
+
+    policy: str
+    version: int
+    function: PublishedPosterior | str
 
 
 class Service:
@@ -128,6 +138,7 @@ class Service:
                 self._begin_at_last()
             self._files = files.pop_all()
         self.writer = Writer(self.store)
+        self._beside = Beside()
         if self._folding is not None:
             self._folding.begin(every=FOLD_SECONDS)
 
@@ -183,6 +194,7 @@ class Service:
         """Finish what waits, and leave the folder to another process."""
         if self._folding is not None:
             self._folding.close()
+        self._beside.begin(lambda: None).result()  # after what is under way
         self.writer.close()
         self.engines.close()
         self.surveys.close()
@@ -271,7 +283,8 @@ class Service:
         if self.only_reads(kept.id):
             version, text = self._written_down(kept.id)
         else:
-            version, text = self.write(partial(self._published, kept.id)).result()
+            found = self.write(partial(self._function, kept.id)).result()
+            version, text = found.version, self._write_down(found)
         return text, f'"{kept.id[:8]}-{version}"'
 
     def only_reads(self, policy: str) -> bool:
@@ -293,20 +306,34 @@ class Service:
             raise Problem("read-only", "Nothing of this policy was written down before the backup.")
         return int(row[0]), str(row[1])
 
-    def _published(self, policy: str, writes: Writes) -> tuple[int, str]:
+    def _function(self, policy: str, writes: Writes) -> _Function:
+        """What a policy decides by now; its JSON, which takes long, is made outside of the writer's turn."""
         engine = self.engines.use(writes, policy)
         known = writes.one(
             "SELECT version, published FROM releases WHERE policy = ? ORDER BY version DESC LIMIT 1", policy
         )
         if known is not None and known[1] is not None and int(known[0]) == engine.version:
-            return engine.version, str(known[1])
-        text = engine.policy.publish().to_json()
+            return _Function(policy, engine.version, str(known[1]))
+        function = engine.policy.publish()  # which releases what is due
         self.engines.saw(writes, policy, engine, self.now())
-        writes.run(
-            "UPDATE releases SET published = ? WHERE policy = ? AND version = ?", text, policy, engine.version
-        )
-        self.engines.unpublished.discard(policy)
-        return engine.version, text
+        return _Function(policy, engine.version, function)
+
+    def _write_down(self, found: _Function) -> str:
+        """Keep a function's JSON, and give it."""
+        if isinstance(found.function, str):
+            return found.function
+        text = found.function.to_json()
+
+        def keeping(writes: Writes) -> None:
+            writes.run(
+                "UPDATE releases SET published = ? WHERE policy = ? AND version = ?",
+                text,
+                found.policy,
+                found.version,
+            )
+
+        self.write(keeping).result()
+        return text
 
     def guarantee(self, name: str) -> dict[str, Any]:
         """A policy's statement: in prose, and as JSON."""
@@ -326,17 +353,36 @@ class Service:
         """What is done beside the answers: erasure, waits that are over, and functions that were released.
 
         A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
-        """
-        return self.write(self._tick)
 
-    def _tick(self, writes: Writes) -> None:
+        Raises:
+            Problem: the folder is a backup that was not adopted.
+        """
+        self.refuse_in_a_copy()
+        return self._beside.begin(self._tick)
+
+    def _tick(self) -> None:
+        failed, functions = self.write(self._swept).result()
+        for one in functions:
+            try:
+                self._write_down(one)
+            except DPBanditsError as error:
+                self.engines.unpublished.add(one.policy)
+                failed.append(error)
+        for error in failed:
+            raise error
+
+    def _swept(self, writes: Writes) -> tuple[list[Exception], list[_Function]]:
+        """Errors of what was done in the writer's turn, and functions that are to be written down."""
         now, sweep = self.now(), partial(decisions.sweep, writes, self.engines)
         failed = [writes.apart(partial(erase, writes, before=now - self.settings.retention_days * DAY))]
         late = decisions.overdue(writes, now=now)
         most = max(1, decisions.SWEPT_TOGETHER // max(1, len(late)))
         failed += [writes.apart(partial(sweep, policy=one, now=now, most=most)) for one in late]
+        functions: list[_Function] = []
         unpublished = list(self.engines.unpublished)
-        failed += [writes.apart(partial(self._published, one, writes)) for one in unpublished]
-        for error in failed:
-            if error is not None:
-                raise error
+        failed += [writes.apart(partial(self._publish, functions, one, writes)) for one in unpublished]
+        return [error for error in failed if error is not None], functions
+
+    def _publish(self, functions: list[_Function], policy: str, writes: Writes) -> None:
+        functions.append(self._function(policy, writes))
+        self.engines.unpublished.discard(policy)

@@ -124,7 +124,8 @@ class Engines:
         """Note the releases that there are by now."""
         if not engine.look():
             return
-        for version in range(1, engine.version + 1):
+        known = writes.one("SELECT MAX(version) FROM releases WHERE policy = ?", policy)
+        for version in range(int((known[0] if known else None) or 0) + 1, engine.version + 1):
             writes.run(
                 "INSERT INTO releases VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
                 policy,

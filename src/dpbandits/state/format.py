@@ -26,6 +26,7 @@ fit with `CorruptState`; a file of another version is `IncompatibleState`.
 import hashlib
 import io
 import json
+import marshal
 import secrets
 import struct
 from collections.abc import Iterable, Mapping
@@ -39,7 +40,7 @@ from dpbandits.state.files import open_regular, replace_durably, write_durably
 from dpbandits.state.npy import read_npy, to_npy
 from dpbandits.state.sealing import StateKey
 
-__all__ = ["Identity", "State", "decode", "encode", "read_identity", "read_state", "write_state"]
+__all__ = ["Identity", "State", "Texts", "decode", "encode", "read_identity", "read_state", "write_state"]
 
 MAGIC = b"\x93DPBST\r\n"
 FORMAT_VERSION = 1
@@ -65,46 +66,90 @@ class Identity(NamedTuple):
     digest: str
 
 
-def encode(state: State, key: StateKey | None = None) -> tuple[bytes, str]:
+class Texts:
+    """JSON of the public parts of one object's states, remembered: what stays as it was is not written anew.
+
+    A policy's configuration can be a megabyte of JSON, and no commit changes it.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[bytes, str]] = {}
+
+    def __repr__(self) -> str:
+        return "Texts()"
+
+    def of(self, name: str, value: object) -> str:
+        """The JSON of a part, as `json` writes it; ValueError and its like where it is none."""
+        try:
+            mark = hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()  # exact in every type
+        except ValueError:  # what JSON takes and marshal does not
+            return _dumped(value)
+        last, text = self._last.get(name, (b"", ""))
+        if last != mark:
+            text = _dumped(value)
+            self._last[name] = mark, text
+        return text
+
+
+def encode(state: State, key: StateKey | None = None, texts: Texts | None = None) -> tuple[bytes, str]:
     """The file's bytes, sealed if there is a key, and the state's digest (hexadecimal SHA-256).
+
+    Args:
+        state: what is encoded.
+        key: that it is sealed with.
+        texts: of the object's earlier states; the bytes are the same without.
 
     Raises:
         InvalidParameter: `public` or `secret` is not JSON.
     """
-    plain, digest = _encode(state)
+    texts = Texts() if texts is None else texts
+    plain, digest = _encode(state, texts)
     if key is None:
         return plain, digest
     public = _public(state)
-    body = key.seal(plain, public=_text(public))
+    body = key.seal(plain, public=_text(public, texts))
     sealed = {"cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
-    return _framed(SEALED_VERSION, public | sealed, [body])
+    return _framed(SEALED_VERSION, public | sealed, [body], texts)
 
 
-def _encode(state: State) -> tuple[bytes, str]:
+def _encode(state: State, texts: Texts) -> tuple[bytes, str]:
     payloads = {name: to_npy(state.arrays[name]) for name in sorted(state.arrays)}
     arrays = [
         {"name": name, "bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
         for name, payload in payloads.items()
     ]
     header = _public(state) | {"secret": dict(state.secret), "arrays": arrays}
-    return _framed(FORMAT_VERSION, header, payloads.values())
+    return _framed(FORMAT_VERSION, header, payloads.values(), texts)
 
 
 def _public(state: State) -> dict[str, Any]:
     return {name: getattr(state, name) for name in _PUBLIC} | {"public": dict(state.public)}
 
 
-def _text(header: Mapping[str, Any]) -> bytes:
+def _dumped(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _joined(texts: Mapping[str, str]) -> str:
+    """An object of members that are JSON already."""
+    return "{" + ",".join(f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)) + "}"
+
+
+def _text(header: Mapping[str, Any], texts: Texts) -> bytes:
     try:
-        return json.dumps(header, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+        public = {name: texts.of(name, value) for name, value in header["public"].items()}
+        others = {name: _dumped(value) for name, value in header.items() if name != "public"}
+        return _joined(others | {"public": _joined(public)}).encode("ascii")
     except (TypeError, ValueError, RecursionError):  # the message would show the value
         raise InvalidParameter(
             "public and secret must be JSON: strings, booleans, None, finite numbers, lists, mappings"
         ) from None
 
 
-def _framed(version: int, header: Mapping[str, Any], payloads: Iterable[bytes]) -> tuple[bytes, str]:
-    text = _text(header)
+def _framed(
+    version: int, header: Mapping[str, Any], payloads: Iterable[bytes], texts: Texts
+) -> tuple[bytes, str]:
+    text = _text(header, texts)
     if len(text) > MAX_HEADER_BYTES:
         raise InvalidParameter(
             f"public and secret take {len(text)} bytes of JSON: put large data into arrays"
@@ -136,7 +181,7 @@ def _opened(file: BinaryIO, header: dict[str, Any], key: StateKey) -> State:
     body = file.read(header["bytes"])
     if hashlib.sha256(body).hexdigest() != header["sha256"]:
         raise CorruptState("the sealed state is damaged: restore the file from a backup")
-    plain = key.open(body, public=_text({name: header[name] for name in _PUBLIC}))
+    plain = key.open(body, public=_text({name: header[name] for name in _PUBLIC}, Texts()))
     inner, _ = _read_header(io.BytesIO(plain), len(plain))
     if "cipher" in inner or any(inner[name] != header[name] for name in _PUBLIC):
         raise CorruptState("the sealed state is not the one that its header describes")

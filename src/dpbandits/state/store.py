@@ -45,7 +45,7 @@ from dpbandits.state.files import (
     sync_directory,
     write_durably,
 )
-from dpbandits.state.format import decode, encode, read_identity
+from dpbandits.state.format import Identity, Texts, decode, encode, read_identity
 from dpbandits.state.ledger import Ledger, Witness, check_advance
 from dpbandits.state.sealing import StateKey
 
@@ -70,6 +70,8 @@ class StateStore:
         self._lock = self._path.with_name(self._path.name + ".lock")
         self._ledger = ledger
         self._key = key
+        self._texts = Texts()
+        self._left: tuple[tuple[int, ...], Identity] | None = None
 
     def commit(self, state: State) -> None:
         """Make `state` durable as the only continuation of its lineage.
@@ -85,7 +87,7 @@ class StateStore:
             MissingState: the path's folder is not there.
             OSError: the disk refused; repeat the commit when there is room.
         """
-        data, digest = encode(state, self._key)
+        data, digest = encode(state, self._key, self._texts)
         new = Witness(state.position, digest)
         with found(f"there is no folder {self._path.parent}: make it, then save again"), locked(self._lock):
             # Asked before writing: a stale copy must not overwrite the `.next` of the copy that
@@ -99,6 +101,7 @@ class StateStore:
             if not witnessed:
                 self._witness(state.lineage, new)
             replace_durably(self._next, self._path)
+            self._left = _stamp(self._path), Identity(state.kind, state.lineage, state.position, digest)
 
     def load(self, *, adopt: bool = False) -> State:
         """The last committed state, after finishing or discarding an interrupted commit.
@@ -142,7 +145,7 @@ class StateStore:
     def _check_occupant(self, state: State, new: Witness) -> bool:
         """Whether `path` holds this very state; refuses to replace but an earlier one of its lineage."""
         try:
-            occupant = read_identity(self._path)
+            occupant = self._occupant()
         except FileNotFoundError:
             return False
         if occupant.lineage != state.lineage:
@@ -157,6 +160,12 @@ class StateStore:
                 "cannot replace: another copy has gone on, load it from there"
             )
         return False
+
+    def _occupant(self) -> Identity:
+        """What is at `path`: known where it is the very file that this object left there."""
+        if self._left is not None and _stamp(self._path) == self._left[0]:
+            return self._left[1]
+        return read_identity(self._path)
 
     def _prepare(self, data: bytes) -> None:
         try:
@@ -247,6 +256,12 @@ class StateStore:
         if self._next.exists():
             self._next.unlink()
             sync_directory(self._next.parent)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes where a file is replaced, or written to."""
+    seen = path.lstat()
+    return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 class _Saved(NamedTuple):
