@@ -18,6 +18,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,10 @@ async def _request(
     return await reader.readexactly(length)
 
 
-async def load(kind: str, port: int, token: str, pairs: int, name: str) -> list[float]:
-    """Seconds of each request; a pair is two of them, one after the other."""
+async def load(
+    kind: str, port: int, token: str, pairs: int, name: str, policies: Sequence[str] = ("offers",)
+) -> list[float]:
+    """Seconds of each request; a pair is two of them, one after the other, of one policy after the other."""
     took: list[float] = []
     common = f"Host: x\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
 
@@ -113,7 +116,8 @@ async def load(kind: str, port: int, token: str, pairs: int, name: str) -> list[
         for number in range(pairs // CONNECTIONS):
             identity = f"{name}-{connection}-{number}"
             body = {"id": identity, "user": identity, "context": {"x": 0.3, "y": number % 10 / 10}}
-            at = "/events" if kind == "bare" else "/v1/policies/offers/decisions"
+            policy = policies[(connection + CONNECTIONS * number) % len(policies)]
+            at = "/events" if kind == "bare" else f"/v1/policies/{policy}/decisions"
             began = time.perf_counter()
             answer = await _request(
                 reader, writer, f"POST {at} HTTP/1.1\r\n{common}".encode(), json.dumps(body).encode()
@@ -149,13 +153,9 @@ def measured(kinds: dict[str, tuple[int, str]], rounds: int, pairs: int) -> list
     return rows
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--pairs", type=int, default=400)
-    options = parser.parse_args()
-    found: dict[str, Any] = {"rounds": options.rounds, "pairs": options.pairs, "connections": CONNECTIONS}
+def compared(rounds: int, pairs: int) -> dict[str, Any]:
+    """Medians over rounds, and ratios to the bare route's."""
+    found: dict[str, Any] = {"rounds": rounds, "pairs": pairs, "connections": CONNECTIONS}
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as scratch:
         kinds, processes = {}, []
@@ -166,7 +166,7 @@ def main() -> None:
             process.start()
             processes.append(process)
             kinds[kind] = ready.get(timeout=120)
-        rows = measured(kinds, options.rounds, options.pairs)
+        rows = measured(kinds, rounds, pairs)
         for process in processes:
             os.kill(process.pid or 0, 15)
             process.join(20)
@@ -179,6 +179,16 @@ def main() -> None:
             for name, ratio in (("pairs_per_second", "throughput_ratio"), ("p99_ms", "p99_ratio")):
                 own[ratio] = statistics.median(row[kind][name] / row["bare"][name] for row in rows)
         found[kind] = {name: round(value, 3) for name, value in own.items()}
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pairs", type=int, default=400)
+    options = parser.parse_args()
+    found = compared(options.rounds, options.pairs)
     text = json.dumps(found, indent=2)
     print(text)
     if options.out:

@@ -190,11 +190,11 @@ def application(service: Service) -> Application:
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _of_problem)  # the gate logs it
     metrics = Metrics(service)
+    _routes_of_decisions(app, service)  # routes are looked through in this order: what is asked most is first
+    _routes_of_devices(app, service)
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
-    _routes_of_decisions(app, service)
     _routes_of_personalizer(app, service)
-    _routes_of_devices(app, service)
     add_exchanges(app, service)
     _routes_of_operators(app, service, metrics)
     add_desk(app, service, app.state.door.token)
@@ -702,11 +702,10 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
             }
         },
     )
-    async def reports(survey: SurveyName, request: Request, token: Device) -> dict[str, Any]:
+    async def reports(survey: SurveyName, request: Request, token: Device) -> Response:
         """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
         service.refuse_in_a_copy()
-        body = await request.body()
-        return await asyncio.to_thread(service.surveys.absorb, survey, body)
+        return Json(await asyncio.to_thread(service.surveys.absorb, survey, await request.body()))
 
 
 def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:

@@ -125,7 +125,8 @@ class Service:
                 witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
                 self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
                 policies_at = private_folder(folder / "policies", what="policies")
-                self.engines = Engines(self.store, self.ledger, policies_at)
+                most = self.settings.open_policies
+                self.engines = Engines(self.store, self.ledger, policies_at, most=most)
             else:
                 self._in_database(folder)
             files.callback(self.store.close)
@@ -157,7 +158,8 @@ class Service:
         self.read_only = False
         self.store = PostgresStore(self.settings.database)
         self.ledger = RowLedger(self.store)
-        self.engines = SharedEngines(self.store, self.ledger, under_way)
+        most = self.settings.open_policies
+        self.engines = SharedEngines(self.store, self.ledger, under_way, most=most)
         self._folding = Folding(self.store, self.ledger, under_way, now=self.now, failed=_not_folded)
 
     def _begin_at_last(self) -> None:
@@ -368,8 +370,8 @@ class Service:
             except DPBanditsError as error:
                 self.engines.unpublished.add(one.policy)
                 failed.append(error)
-        for error in failed:
-            raise error
+        for one_error in failed:
+            raise one_error
 
     def _swept(self, writes: Writes) -> tuple[list[Exception], list[_Function]]:
         """Errors of what was done in the writer's turn, and functions that are to be written down."""

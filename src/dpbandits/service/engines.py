@@ -18,8 +18,6 @@ from dpbandits.state.ledger import Ledger
 
 __all__ = ["Engine", "Engines", "is_closed", "refuse_closed"]
 
-MOST_OPEN = 64
-
 
 class Records(Protocol):
     """What counts records of rounds, and states that were written."""
@@ -69,12 +67,13 @@ class Engines:
         store: its rounds are their logs.
         ledger: witnesses their states, and pays.
         folder: holds their states.
+        most: policies that are open at a time.
     """
 
     at_once: ClassVar[bool] = False
 
-    def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
-        self._store, self._ledger, self._folder = store, ledger, folder
+    def __init__(self, store: Store, ledger: Ledger, folder: Path, *, most: int) -> None:
+        self._store, self._ledger, self._folder, self._most = store, ledger, folder, most
         self._open: OrderedDict[str, Engine] = OrderedDict()
         self.unpublished: set[str] = set()
 
@@ -117,7 +116,7 @@ class Engines:
 
     def close_some(self) -> None:
         """Leave those that were not needed for longest."""
-        while len(self._open) > MOST_OPEN:
+        while len(self._open) > self._most:
             self._open.popitem(last=False)[1].policy.close()
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:

@@ -28,6 +28,8 @@ class Settings:
         retention_days: after so many days decisions are erased, but for their ids.
         database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
             a password, and is not shown.
+        open_policies: policies that are held in memory, those asked last; each is opened again when it is
+            asked after others were, which takes some tens of milliseconds.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none.
 
@@ -42,6 +44,7 @@ class Settings:
     longest_request: float = 30.0
     mismatches_per_hour: int = 10
     retention_days: float = 30.0
+    open_policies: int = 64
     witness: str = ""
     database: str = field(default="", repr=False)
 
@@ -55,6 +58,7 @@ class Settings:
         _checks.number(self.longest_request, name="longest_request")
         _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
         _checks.number(self.retention_days, name="retention_days")
+        _checks.integer(self.open_policies, name="open_policies", minimum=1)
 
     @classmethod
     def from_toml(cls, path: Path | None) -> "Settings":

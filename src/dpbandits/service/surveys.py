@@ -12,6 +12,8 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpbandits.errors import StateError
 from dpbandits.local import DurableServer, Spec
 from dpbandits.policy.accounts import cost_of_guarantee
@@ -42,6 +44,9 @@ def packed_reports(reports: list[bytes]) -> bytes:
 
 def unpacked_reports(body: bytes) -> list[bytes]:
     """The reports of a batch; Problem where its lengths do not add up, or it has too many."""
+    alike = _of_one_length(body)
+    if alike:
+        return alike
     found: list[bytes] = []
     at = 0
     while at < len(body):
@@ -59,6 +64,18 @@ def unpacked_reports(body: bytes) -> list[bytes]:
             f"Expected 1 to {MOST_REPORTS} reports, each after its length in two bytes, little-endian.",
         )
     return found
+
+
+def _of_one_length(body: bytes) -> list[bytes]:
+    """The reports of a batch that have one length, as those of one version have; none where they have not."""
+    step = _LENGTH.size + int.from_bytes(body[: _LENGTH.size], "little")
+    count = len(body) // step
+    if not 0 < count <= MOST_REPORTS or count * step != len(body):
+        return []
+    heads = np.frombuffer(body, dtype=np.uint8).reshape(count, step)[:, : _LENGTH.size]
+    if (heads != heads[0]).any():
+        return []
+    return [body[at : at + step - _LENGTH.size] for at in range(_LENGTH.size, len(body), step)]
 
 
 def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> None:

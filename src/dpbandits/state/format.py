@@ -78,7 +78,7 @@ class Texts:
     def __repr__(self) -> str:
         return "Texts()"
 
-    def of(self, name: str, value: object) -> str:
+    def of(self, name: str, value: Any) -> str:
         """The JSON of a part, as `json` writes it; ValueError and its like where it is none."""
         try:
             mark = hashlib.blake2b(marshal.dumps(value, 2), digest_size=16).digest()  # exact in every type
