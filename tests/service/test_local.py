@@ -3,11 +3,12 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpbandits as dpb
 from dpbandits.service.core import Service
-from dpbandits.service.surveys import packed_reports
+from dpbandits.service.surveys import packed_reports, unpacked_reports
 from service.conftest import Caller, served
 
 SPEC = dpb.local.Spec(
@@ -57,6 +58,13 @@ def test_reports_are_counted_once(tips: Caller) -> None:
 def test_a_batch_whose_lengths_do_not_add_up_is_refused(tips: Caller, body: bytes) -> None:
     status, problem = send(tips, body)
     assert (status, problem["type"]) == (400, "urn:dpbandits:malformed")
+
+
+@pytest.mark.parametrize("lengths", [[3], [18] * 7, [0, 0], [5, 5, 6], [0, 2, 0], [256] * 3, [2, 514]])
+def test_a_batch_is_taken_apart_as_it_was_put_together(lengths: list[int]) -> None:
+    rng = np.random.default_rng(4)
+    made = [rng.bytes(length) for length in lengths]
+    assert unpacked_reports(packed_reports(made)) == made
 
 
 def test_a_population_pays_once_and_what_does_not_fit_is_refused(tips: Caller) -> None:

@@ -90,11 +90,19 @@ def speed_peers() -> Markdown:
         ]
         for row in rows
     ]
-    random = {
-        (row["where"], row["rounds"]): row for row in load("peers") if row["name"].startswith("random")
-    }
+    random = {(row["where"], row["rounds"]): row for row in load("peers") if row["name"].startswith("random")}
     lines += [
         ["random", where, f"{rounds:,}", "", pm(row["regret"], row["standard_error"], digits=1)]
         for (where, rounds), row in random.items()
     ]
     return table(["method", "chooses among", "rounds", "ms a decision", "regret"], lines)
+
+
+def speed_service() -> Markdown:
+    lines = []
+    for row in load_all("service-speed"):
+        aim = "" if row["aim"] is None else f"{'at least' if row['least'] else 'at most'} {row['aim']:,g}"
+        lines.append([row["name"], f"{row['value']:,.4g}", aim + ", **missed**" * row["missed"]])
+    if not lines:
+        return Markdown("Not measured yet on an idle machine.")
+    return table(["what", "measured", "aim"], lines)
