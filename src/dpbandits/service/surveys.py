@@ -75,7 +75,7 @@ def _of_one_length(body: bytes) -> list[bytes]:
     heads = np.frombuffer(body, dtype=np.uint8).reshape(count, step)[:, : _LENGTH.size]
     if (heads != heads[0]).any():
         return []
-    return [body[at : at + step - _LENGTH.size] for at in range(_LENGTH.size, len(body), step)]
+    return [body[end - step + _LENGTH.size : end] for end in range(step, len(body) + 1, step)]
 
 
 def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> None:
