@@ -147,6 +147,8 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
     Raises:
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
     """
+    if writes.shared:  # answers are counted without locks
+        raise Problem("conflict", "Exchanges are kept in a folder: serve them without a database.")
     _, _, cost = _terms(asked)
     name, population = asked["name"], asked["population"]
     text = canonical({key: asked[key] for key in ("privacy", "answers", "cap")})
