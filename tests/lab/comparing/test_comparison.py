@@ -129,9 +129,14 @@ def test_killed_at_half_its_cells_it_goes_on_and_gives_the_same_table(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_dask_workers_give_identical_rows():
+def test_two_dask_workers_give_identical_rows(tmp_path):
     pytest.importorskip("distributed")
-    assert without_time(found(cluster="local:2")) == without_time(found())
+    study = tmp_path / "study.toml"
+    study.write_text(
+        "policies=['CellHistogram','uniform']\nreps=2\npeople=[100]\n[worlds.smooth]\nhard='smooth'\n"
+    )
+    said = dpb.lab.comparing.study_in(study)
+    assert without_time(compare(**said, cluster="local:2")) == without_time(compare(**said))
 
 
 def test_other_settings_are_other_cells(tmp_path):
@@ -242,6 +247,39 @@ def test_what_is_written_can_be_read_and_seen(tmp_path):
 def test_what_cannot_be_compared_is_refused(wrong):
     with pytest.raises(InvalidParameter):
         wrong()
+
+
+LOG = """
+path = "log.csv"
+[columns.age]
+low = 18
+high = 90
+[log]
+arm = "offer"
+arms = ["mail", "call"]
+reward = "bought"
+low = 0
+high = 1
+"""
+
+
+def test_a_study_of_a_log_and_of_facts(tmp_path):
+    rows = [f"{18 + k % 70},{('mail', 'call')[k % 2]},{k % 3 % 2}" for k in range(60)]
+    (tmp_path / "log.csv").write_text("age,offer,bought\n" + "\n".join(rows) + "\n")
+    (tmp_path / "log.toml").write_text(LOG)
+    (tmp_path / "facts.toml").write_text(
+        "[columns.age]\nlow=18\nhigh=90\n[plan]\narms=['a','b']\neffect=0.1\n"
+    )
+    (tmp_path / "study.toml").write_text(
+        "policies=['uniform']\nreps=1\npeople=[20]\n[worlds.log]\ntable='log.toml'\n"
+        "[worlds.facts]\nfacts='facts.toml'\n"
+    )
+    said = dpb.lab.comparing.study_in(tmp_path / "study.toml")
+    found = compare(**said, out=tmp_path / "out").rows()
+    assert [(row["world"], row["rounds"]) for row in found] == [("log", 20), ("facts", 20)]
+    before = address_of(said["worlds"]["log"])
+    (tmp_path / "log.csv").write_text("age,offer,bought\n" + "\n".join(rows[1:]) + "\n")
+    assert address_of(said["worlds"]["log"]) != before  # another table: nothing of the old one is taken
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,9 @@ def _described(thing: Any, depth: int) -> Any:  # one answer a kind
     if isinstance(thing, np.ndarray) and thing.dtype != np.object_:
         digest = hashlib.blake2b(np.ascontiguousarray(thing).tobytes(), digest_size=12).hexdigest()
         return ["array", str(thing.dtype), list(thing.shape), digest]
+    if isinstance(thing, Path):
+        content = thing.read_bytes() if thing.is_file() else b""
+        return ["file", thing.name, hashlib.blake2b(content, digest_size=12).hexdigest()]
     if isinstance(thing, Mapping):
         return ["map", sorted([str(name), inner(value)] for name, value in thing.items())]
     if isinstance(thing, list | tuple | set | frozenset):

@@ -11,8 +11,8 @@
 
 A cell is one policy in one world under one promise and for so many people, and runs once a seed. It is found
 again by what it is made of: the arguments and the source of what makes world and policy, the promise, and the
-version of this package. What a world reads from elsewhere (a file, the network) is not looked at: name a new
-folder where that has changed.
+version of this package. What these call in turn, and what a world reads from elsewhere, is not looked at:
+name a new folder where that has changed.
 """
 
 import functools
@@ -227,14 +227,14 @@ class Comparison:
             row["p"] = p
         return found
 
-    def board(self, trust: Trust | None = None, *, epsilon: float | None = None) -> list[Row]:
+    def board(self, trust: Trust, *, epsilon: float | None = None) -> list[Row]:
         """Policies of a trust model in the order of their rank sums: 1 is the best mean reward in a world.
 
         Ranks are over the places that all of them have: worlds, people and promises. Policies that earn the
         same share the mean of their ranks. `seconds` is the mean wall time of a run.
 
         Args:
-            trust: only policies of it, and those that trust nobody are left out; None: all.
+            trust: of the policies.
             epsilon: only this promise.
 
         Raises:
@@ -242,7 +242,7 @@ class Comparison:
         """
         from scipy.stats import rankdata
 
-        chosen = [one for one in self.runs if trust is None or one.cell.trust == trust]
+        chosen = [one for one in self.runs if one.cell.trust == trust]
         chosen = [one for one in chosen if epsilon is None or one.cell.epsilon in (epsilon, None)]
         names = list(dict.fromkeys(one.cell.policy for one in chosen))
         at = {(one.cell.policy, self._place(one.cell)): one for one in chosen}

@@ -12,7 +12,8 @@ The file::
     mine = "my_policies:make"    # a function of a module beside this file, or of an installed one
 
     [worlds.income]
-    table = "cps-income"         # a name of `lab.worlds.load`, or a TOML file that describes a table
+    table = "cps-income"         # a name of `lab.worlds.load`, or a TOML file that describes a table; of a
+                                 # [log], rewards of arms that were not given come from the nearest person
 
     [worlds.nugget]
     hard = "nugget"              # a world of `lab.worlds.hard`
@@ -39,11 +40,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dpbandits._typing import Seed
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab import worlds
 from dpbandits.lab.comparing.rivals import RIVALS
 from dpbandits.lab.planning.facts import Facts
+from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.description import check_keys, description_in, value_in
 
 __all__ = ["study_in"]
@@ -119,7 +123,8 @@ def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
     if kind == "gymnasium":
         return _Gymnasium(said, float(section["low"]), float(section["high"]))
     if said.endswith(".toml"):
-        return partial(_described, folder / said)
+        path = folder / said
+        return partial(_described, path, DescribedTable.from_toml(path).path)
     return partial(_loaded, said)
 
 
@@ -139,8 +144,27 @@ def _loaded(name: str, seed: Seed, people: int | None) -> Any:
     return worlds.load(name, seed=seed, horizon=people)
 
 
-def _described(path: Path, seed: Seed, people: int | None) -> Any:
-    return worlds.table_from_toml(path, seed=seed, horizon=people)
+def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | None) -> Any:
+    """A table by its description; of a [log], with what it does not say filled in.
+
+    The table's own file stands among the arguments so that runs on another table are told apart.
+    """
+    described = DescribedTable.from_toml(path)
+    log = described.outcome
+    if not isinstance(log, LoggedArm):
+        return worlds.table_of(described, seed=seed, horizon=people)
+    cells, codes = described.read(), {label: code for code, label in enumerate(log.arms.labels)}
+    return worlds.from_log(
+        {name: cells[name] for name in described.schema.names},
+        schema=described.schema,
+        actions=np.array([codes.get(label, -1) for label in np.asarray(cells[log.arm]).tolist()]),
+        rewards=np.asarray(cells[log.reward], dtype=np.float64),
+        arms=log.arms.labels,
+        reward_range=(0.0, 1.0) if log.reward_range is None else log.reward_range,
+        seed=seed,
+        horizon=people,
+        name=described.name,
+    )
 
 
 @dataclass(frozen=True)

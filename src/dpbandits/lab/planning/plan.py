@@ -148,6 +148,8 @@ class PrivacyPlan:
             "users": self.users,
             "target": self.target,
             "certainty": self.certainty,
+            "promise": self.promise,
+            "level": LEVEL,
             "worlds": self.worlds,
             "answers": {
                 trust: {**answer.to_dict(), "take": self.settings(trust) if answer.reachable else None}
@@ -166,30 +168,9 @@ class PrivacyPlan:
         Raises:
             MissingExtra: matplotlib is not installed.
         """
-        from dpbandits.lab.plot import LINES, PALETTE, add_foot, add_legend, label_axes, new_figure
+        from dpbandits.lab.planning.pictures import plan_picture
 
-        figure, axes = new_figure(width=10.0, height=3.9, columns=2)
-        titles = (f"{self.users:,} people", f"epsilon = {self.promise:g}")
-        for ax, along, title in zip(axes, ("epsilon", "people"), titles, strict=True):
-            for (colour, dash, mark), answer in zip(LINES[1:], self.answers.values(), strict=False):
-                curve: Curve | None = getattr(answer, f"along_{along}")
-                if curve is None:
-                    continue
-                style = {"color": PALETTE[colour], "linestyle": dash, "marker": mark}
-                ax.plot(curve.places, curve.share, label=f"{answer.trust}: {answer.policy}", **style)
-                ax.fill_between(curve.places, curve.low, curve.high, color=PALETTE[colour], alpha=0.15, lw=0)
-                reached = getattr(answer, along)
-                if reached is not None:
-                    ax.axvline(reached, color=PALETTE[colour], linewidth=1, linestyle=dash)
-            ax.axhline(self.target, color=PALETTE["grey"], linewidth=1)
-            ax.axhline(1.0, color=PALETTE["black"], linewidth=1, linestyle="--", label="no privacy")
-            ax.set_xscale("log")
-            ax.set_ylim(-0.1, 1.15)
-            label_axes(ax, title=title, x=along, y="share of the non-private uplift" if ax is axes[0] else "")
-        add_legend(axes[1])
-        note = f"{self.worlds} simulated worlds; bands: {LEVEL:.0%} of worlds like them. {self.banner}"
-        add_foot(figure, note)
-        return figure
+        return plan_picture(self.to_dict())
 
 
 def _up(epsilon: float) -> float:

@@ -38,11 +38,11 @@ TRUSTS = ("central", "local")
 CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
 """Of each trust model: the one that earns most in the first worlds is taken."""
 
-EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (0.3, 1.0, 3.0, 10.0)}
+EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
 """Where shares are looked at, up to the largest epsilon that may be promised."""
 
-PARTS = (30, 10, 3, 1)
-"""Shares of the users at which the number of people is looked at: users/30 and so on."""
+PARTS = (10, 3, 1)
+"""Shares of the users at which the number of people is looked at: users/10 and so on."""
 
 FIRST, STEP, MOST = 2, 2, 16
 """Worlds before the first answer, between two, and at most."""
@@ -412,7 +412,7 @@ class _Planner:
     def _answer(
         self, trust: str, seeds: Sequence[Seed], along: Curve | None, sizes: Curve | None
     ) -> TrustAnswer:
-        epsilon = None if along is None or along.places[-1] != self.epsilon else along.first(self.target)
+        epsilon = None if along is None else along.first(self.target)
         people = None if sizes is None else sizes.first(self.target)
         at = self.epsilon if epsilon is None else epsilon
         return TrustAnswer(

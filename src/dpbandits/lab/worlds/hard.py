@@ -32,7 +32,7 @@ from dpbandits.tables import Categories, Range, Schema
 
 __all__ = ["HARD", "hard"]
 
-PEOPLE = 10_000
+PEOPLE = 5_000
 """Of every world but that of few."""
 
 _FEW = 400
@@ -129,7 +129,7 @@ def hard(name: str, *, seed: Seed, horizon: int | None = None) -> TableBandit:
     Args:
         name: one of `HARD`.
         seed: of people and rewards.
-        horizon: how many people come; 10,000 by default, of the world of few 400.
+        horizon: how many people come; 5,000 by default, of the world of few 400.
 
     Raises:
         InvalidParameter: an unknown name, or no people.
