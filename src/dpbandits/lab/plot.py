@@ -54,6 +54,7 @@ __all__ = [
     "released",
     "to_data_uri",
     "to_png",
+    "to_svg",
 ]
 
 __dir__ = names_of(__name__)
@@ -94,8 +95,10 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> "tuple[Figure, list[Axes]]":
-    """A figure in the house style, sizes in inches, and its axes from left to right.
+def new_figure(
+    *, width: float = 7.2, height: float = 3.6, columns: int = 1, rows: int = 1
+) -> "tuple[Figure, list[Axes]]":
+    """A figure in the house style, sizes in inches, and its axes from left to right, row after row.
 
     Raises:
         MissingExtra: matplotlib is not installed.
@@ -108,8 +111,8 @@ def new_figure(*, width: float = 7.2, height: float = 3.6, columns: int = 1) -> 
     with mpl.rc_context(_STYLE):
         figure = _picture()(figsize=(width, height))
         FigureCanvasAgg(figure)
-        axes = figure.subplots(1, columns, squeeze=False)[0]
-    return figure, list(axes)
+        axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.ravel())
 
 
 @cache
@@ -183,6 +186,16 @@ def to_png(figure: "Figure") -> bytes:
     """The figure as PNG bytes."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+def to_svg(figure: "Figure") -> bytes:
+    """The figure as SVG bytes, the same for the same figure."""
+    import matplotlib as mpl
+
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "dpbandits"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
     return buffer.getvalue()
 
 

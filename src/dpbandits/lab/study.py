@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,10 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import in_processes, on_cluster
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.plot import to_png, to_svg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "Cell",
@@ -217,7 +221,7 @@ class Item:
         key: names in a row that tell rows apart: a run replaces the rows that it has anew, others stay.
         shown: columns of the printed table, names in a row with formats of numbers: "world | regret:.2f".
         texts: name of a column -> what makes its text of a row, where it is no number or text in it.
-        picture: rows -> PNG.
+        picture: rows -> figure, which is written as PNG and SVG.
         compare: what is said of all cells together, beside the rows. Such a file is never put together
             from parts: a part goes to a file called -part.
         file: stem of the result file, where it is not PAPER-ITEM.
@@ -231,7 +235,7 @@ class Item:
     key: tuple[str, ...]
     shown: str
     texts: Mapping[str, Callable[[Row], str]] = field(default_factory=dict)
-    picture: Callable[[Sequence[Row]], bytes] | None = None
+    picture: "Callable[[Sequence[Row]], Figure] | None" = None
     compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None
     file: str | None = None
     reps: int = 20
@@ -372,7 +376,9 @@ class Study:
         out.mkdir(parents=True, exist_ok=True)
         (out / f"{stem}.json").write_text(json.dumps(whole, indent=1) + "\n")
         if what.picture is not None:
-            (out / f"{stem}.png").write_bytes(what.picture(rows))
+            figure = what.picture(rows)
+            (out / f"{stem}.png").write_bytes(to_png(figure))
+            (out / f"{stem}.svg").write_bytes(to_svg(figure))
 
 
 def _merged(path: Path, rows: Sequence[Row], item: Item) -> list[Row]:

@@ -32,6 +32,7 @@ from dpbandits.lab.papers.dubey2021.cells import (
 )
 from dpbandits.lab.papers.dubey2021.items import STUDY
 from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
+from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.local import Server
@@ -81,7 +82,7 @@ def test_figure_in_miniature(short, tmp_path):
         "not in the paper",
         "cannot be compared: curves, functions not given",
     }
-    assert picture(results).startswith(b"\x89PNG")
+    assert to_png(picture(results)).startswith(b"\x89PNG")
 
 
 def test_command(short, tmp_path):
@@ -120,7 +121,7 @@ def test_targets_are_a_command_and_name_their_aims(short, tmp_path):
     assert [row["aim"] for row in rows] == [112.0, 50.0, 37.0]
     assert set(STUDY.cells("targets")) == set(AIMS)
     assert json.loads((tmp_path / "dubey2021-targets.json").read_text()) == rows
-    assert (tmp_path / "dubey2021-targets.png").read_bytes() == picture(rows)
+    assert (tmp_path / "dubey2021-targets.png").read_bytes() == to_png(picture(rows))
 
 
 def test_local_as_published_matches_devices_and_server_report_by_report(monkeypatch):

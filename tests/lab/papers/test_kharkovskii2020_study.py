@@ -12,6 +12,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.papers.kharkovskii2020 import cells, preparing, worlds
 from dpbandits.lab.papers.kharkovskii2020 import methods as study
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
+from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, guideline_dimension
@@ -91,7 +92,7 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert body["regret"] == mean[-1]
     np.testing.assert_allclose(json.loads(json.dumps(body))["curve"], mean, atol=1e-6)
     assert {name: body[name] for name in again[0].cell.label} == again[0].cell.label
-    assert cells.picture([row for run in again for row in run.rows]).startswith(b"\x89PNG")
+    assert to_png(cells.picture([row for run in again for row in run.rows])).startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize("item", [item for item in STUDY.items if item != "attack"])
@@ -107,12 +108,14 @@ def test_every_item_has_its_cells(item):
 def test_figures_draw_every_cell_they_have():
     """One curve a cell with its band, whatever the item."""
     curve = np.linspace(1.0, 0.1, 50)
-    for item in ("figure2", "figure3", "hidden", "branin31", "projections"):
+    for item in ("figure2", "figure3", "hidden", "branin31", "branin31-wide", "projections", "loans-printed"):
         rows = [
-            cell.label | {"curve": curve.tolist(), "errors": (0.1 * curve).tolist()}
+            cell.label
+            | {"curve": curve.tolist(), "errors": (0.1 * curve).tolist()}
+            | {"regret": 0.1, "standard_error": 0.01, "paper": cell.paper}
             for cell in STUDY.cells(item)
         ]
-        assert STUDY.item(item).picture(rows).startswith(b"\x89PNG")
+        assert to_png(STUDY.item(item).picture(rows)).startswith(b"\x89PNG")
 
 
 def test_verdicts_say_met_missed_or_not_at_hand():

@@ -11,9 +11,16 @@ from typer.testing import CliRunner
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
-from dpbandits.lab.papers.ma2025.cells import AUTHORS_LOG, FIRST_SEED, PRINTED_METHODS, CrowdCell
+from dpbandits.lab.papers.ma2025.cells import (
+    AUTHORS_LOG,
+    FIRST_SEED,
+    PRINTED_METHODS,
+    SHIFT_METHODS,
+    CrowdCell,
+)
 from dpbandits.lab.papers.ma2025.items import STUDY
 from dpbandits.lab.papers.ma2025.methods import (
+    ABSES,
     CHOSEN,
     MARKS,
     METHODS,
@@ -23,6 +30,7 @@ from dpbandits.lab.papers.ma2025.methods import (
     local_curves,
 )
 from dpbandits.lab.papers.ma2025.table_2 import PAIRS, PRINTED, PRINTED_PAIRS, printed_table2, table2
+from dpbandits.lab.plot import to_png, to_svg
 from dpbandits.lab.study import Choice, Runs
 from dpbandits.lab.worlds.classification import ClassificationTable
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
@@ -64,7 +72,7 @@ def test_every_cell_stands_once(item):
 @pytest.mark.parametrize("with_sources", [False, True])
 def test_every_method_runs_on_tables(made_up, method, with_sources):
     sources = (Source(n_users=None, epsilon=4.0),) if with_sources else ()
-    if method in ("abse", "smooth") and with_sources:
+    if method in (*ABSES, "smooth") and with_sources:
         with pytest.raises(InvalidParameter, match="target alone"):
             curve(method, "taxi", seed=3, sources=sources)
         return
@@ -132,13 +140,14 @@ def test_table2_ratios_tests_and_ranks():
 def test_printed_table2_is_reward_over_abse_beside_the_papers_number():
     source = {own: (Source(n_users=None, epsilon=own),) for own in (1.0, 4.0)}
     common = {"table": "adult-birth"}
-    runs = [runs_of(CrowdCell(method="abse", world="adult-birth"), np.full((30, MARKS), 0.5))]
+    runs = [runs_of(CrowdCell(method="abse-printed", world="adult-birth"), np.full((30, MARKS), 0.5))]
+    runs.append(runs_of(CrowdCell(method="abse", world="adult-birth"), np.full((30, MARKS), 0.1)))
     for epsilon in (1.0, 2.0):
         runs += [results(method, 0.4, epsilon=epsilon, **common) for method in ("ma2025-c1", "linear")]
         for one in source.values():
             runs.append(results("tree", 0.2, epsilon=epsilon, sources=one, **common))
     rows = printed_table2(runs)
-    assert len(rows) == len(PRINTED_PAIRS) * 2 * 3
+    assert len(rows) == len(PRINTED_PAIRS) * 2 * 5
     place = {(row["epsilon"], row["source_epsilon"], row["moment"], row["row"]): row for row in rows}
     ours = place[1.0, 4.0, "n/4", "tree with sources"]
     assert ours["ratio"] == pytest.approx(0.8 / 0.5, rel=0.01)
@@ -147,6 +156,11 @@ def test_printed_table2_is_reward_over_abse_beside_the_papers_number():
     theirs = place[1.0, 4.0, "n/4", "ma2025-c1"]
     assert (theirs["best"], theirs["significant"], theirs["paper"]) == (False, None, 0.987)
     assert place[2.0, 4.0, "n", "linear"]["paper"] == 0.762
+    # neither is private: they stand beside, and cannot be the best
+    assert place[1.0, 4.0, "n", "abse"]["ratio"] == pytest.approx(1.8)
+    assert place[1.0, 4.0, "n", "random"]["ratio"] == pytest.approx(1.0)
+    assert place[1.0, 4.0, "n", "tree with sources"]["best"]
+    assert not place[1.0, 4.0, "n", "abse"]["best"]
     with pytest.raises(InvalidParameter, match="abse"):
         printed_table2(runs[1:])
 
@@ -203,14 +217,21 @@ def test_command_resumes_and_prints(made_up, tmp_path):
 
 
 def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
-    for item in ("figure6", "figure8", "figure9a", "figure9c", "figure7a"):
+    for item in ("figure6", "figure9c"):
         some = [
             row
             for cell in STUDY.cells(item)[:40:5]
             for row in runs_of(cell, np.random.default_rng(1).random((3, MARKS)) / 2).rows
         ]
-        assert STUDY.item(item).picture(some).startswith(b"\x89PNG")
+        assert to_png(STUDY.item(item).picture(some)).startswith(b"\x89PNG")
         assert all(row["verdict"] for row in some)
+    for item in ("figure7a-printed", "figure8-printed", "figure9a-printed", "figure9c-printed"):
+        some = [
+            row
+            for cell in STUDY.cells(item)
+            for row in runs_of(cell, np.random.default_rng(1).random((2, MARKS)) / 2).rows
+        ]
+        assert b"<svg" in to_svg(STUDY.item(item).picture(some))[:2000]
     (world, epsilon, n), (mean, _) = next(iter(AUTHORS_LOG.items()))
     cell = CrowdCell(method="ma2025", world=world, epsilon=epsilon, n_users=n)
     scatter = 0.001 * np.random.default_rng(2).standard_normal((30, MARKS))
@@ -227,7 +248,8 @@ def test_figures_as_printed_have_the_papers_world_and_grid():
     assert items == [f"figure{n}-printed" for n in ("6", "7a", "7b", "8", "9a", "9b", "9c")]
     for item in items:
         assert of(item, lambda cell: cell.world) == {"ma-edge"}
-        assert of(item, lambda cell: cell.method) == set(PRINTED_METHODS)
+        every = item in ("figure6-printed", "figure7a-printed")
+        assert of(item, lambda cell: cell.method) == set(PRINTED_METHODS if every else SHIFT_METHODS)
     assert of("figure6-printed", lambda cell: (cell.n_users, cell.epsilon)) == {(1000, 1.0)}
     weak = {"n_users": 500, "epsilon": 0.5, "gamma": 5.0}
     assert of("figure6-printed", lambda cell: cell.sources) == {
@@ -236,7 +258,7 @@ def test_figures_as_printed_have_the_papers_world_and_grid():
         (Source(**weak),),
     }
     for item, sources in (("figure7a", ()), ("figure7b", (Source(n_users=5000, epsilon=8.0),))):
-        assert of(f"{item}-printed", lambda cell: cell.epsilon) == {1.0, 2.0, 4.0, 8.0, 1024.0}
+        assert of(f"{item}-printed", lambda cell: cell.epsilon) == {1.0, 2.0, 4.0, 8.0, 16.0}
         sizes = of(f"{item}-printed", lambda cell: cell.n_users)
         assert sizes == {10_000 * n for n in (1, 2, 4, 6, 8, 12, 16)}
         assert of(f"{item}-printed", lambda cell: cell.sources) == {sources}

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.errors import HINDSIGHT, METHODS, ErrorCell, features_of, slopes
+from dpbandits.lab.papers.pavlovic2025.errors import (
+    HINDSIGHT,
+    METHODS,
+    ContinuumCell,
+    ErrorCell,
+    features_of,
+    slopes,
+)
 from dpbandits.lab.papers.pavlovic2025.items import STUDY, LemmaCell
 from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds.rkhs import SETTINGS, rkhs_setting
@@ -42,6 +49,19 @@ def test_the_approximating_set_stands_in_better_with_more_rounds():
     assert last["gap"] < 2.0
     assert last["spectral Z"] < last["spectral data"]
     assert last["Z"] > 4 * first["Z"]
+
+
+def test_a_wider_clip_costs_and_finer_cells_settle():
+    cells = [
+        ContinuumCell(setting=f"SE .2 in 1+1, {count} actions", rounds=2000, epsilon=1.0)
+        for count in (6, 48, 96)
+    ]
+    coarse, fine, finer = (run.rows[0] for run in run_cells(cells, seeds=range(4)))
+    assert fine["clip"] == pytest.approx(1.0 + 0.1 * np.log(2000 / 0.05))
+    for row in (coarse, fine, finer):
+        assert row["ours"] < row["answer"] < row["clipped"] < row["random"]
+    # fewer cells are easier to choose among; from 48 on the answer is that of the interval
+    assert abs(finer["answer"] - fine["answer"]) < 0.2 * (fine["answer"] - coarse["answer"]) + 0.01
 
 
 @pytest.mark.parametrize("name", SETTINGS)

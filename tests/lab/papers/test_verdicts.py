@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.lab.papers import PAPERS, study
+from dpbandits.lab.papers.behind import behind
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED_PAIRS
 from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 
@@ -89,10 +90,45 @@ def test_every_row_that_the_papers_print_has_a_line():
         assert words in items["Dubey2021"]
     for words in ("Figure 6", "Figure 7a", "Figure 8", "Figure 9c", "Table 1", "Theorem 2.6", "3.4"):
         assert words in items["Ma2025"]
-    assert items["Ma2025"].count("Table 2") == len(PRINTED_PAIRS) * 3 * 2
+    assert items["Ma2025"].count("Table 2,") == len(PRINTED_PAIRS) * 3 * 2 + 1  # and sums of ranks
     for words in ("4.1", "4.3", "4.4", "6.2", "7.1", "8.2", "clip", "continuous"):
         assert words in items["Pavlovic2025"]
     assert all(f"Table {number}," in items["Kharkovskii2020"] for number in range(1, 13))
+
+
+@pytest.mark.parametrize(("tree", "told"), [(90.0, None), (101.0, "no"), (140.0, "yes")])
+def test_where_a_published_method_does_better_is_told(tmp_path, tree, told):
+    """Three results: ours is ahead, behind within two standard errors, and behind beyond them."""
+    common = {"world": "printed", "epsilon": 0.5, "delta": 0.1, "reps": 20, "first_seed": 1_000_000}
+    rows = [
+        common | {"column": "tree, right noise", "regret": 100.0, "standard_error": 3.0},
+        common | {"column": "tree, printed Lemma 2", "regret": 1.0, "standard_error": 0.1},  # not honest
+        common | {"column": "block release", "regret": tree, "standard_error": 4.0},
+    ]
+    (tmp_path / "dubey2021-figure1-printed.json").write_text(json.dumps(rows))
+    found = behind(tmp_path)
+    assert [row["told apart"] for row in found] == ([] if told is None else [told])
+    assert all(row["published method"] == "tree, right noise" for row in found)
+
+
+def test_in_table_2_the_larger_ratio_is_ahead_and_who_is_not_private_is_left_out(tmp_path):
+    place = {"table": "taxi", "epsilon": 1.0, "source_epsilon": 4.0, "moment": "n", "standard_error": 0.01}
+    kinds = {"tree": 0.9, "linear": 0.95, "tree with sources": 0.9, "linear with sources": 0.8, "abse": 1.0}
+    rows = [place | {"row": row, "ratio": ratio} for row, ratio in kinds.items()]
+    (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": [], "ratios": rows}))
+    assert [row["published method"] for row in behind(tmp_path)] == ["linear"]
+
+
+def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
+    common = {"world": "camelback", "reps": 10, "first_seed": 1_000_000, "standard_error": 1.0}
+    rows = [
+        common | {"column": "tree, right noise", "regret": 1000.0, "epsilon": 1.0, "delta": 0.1},
+        common | {"column": "non-private", "regret": 200.0, "epsilon": None, "delta": None},
+    ]
+    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps(rows))
+    found = {row["item"]: row for row in verdicts(tmp_path)["Dubey2021"]}
+    row = found["Table 1, camelback, alpha 1"]
+    assert row["verdict"].startswith("not reproduced: 1.98 times non-private as printed, 5.00 here")
 
 
 def test_commands_name_items_that_there_are():

@@ -17,7 +17,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["SETTINGS", "RKHSSetting", "RKHSWorld", "rkhs_setting"]
+__all__ = ["FINER", "SETTINGS", "RKHSSetting", "RKHSWorld", "rkhs_setting"]
 
 CENTRES = 15
 NOISE_SD = 0.1
@@ -119,6 +119,15 @@ SETTINGS = {
 }
 """The four settings of the results page."""
 
+FINER = {
+    one.name: one
+    for one in (
+        _setting(f"SE .2 in 1+1, {cells} actions", SquaredExponential(lengthscale=0.2), (cells,), (48,))
+        for cells in (6, 12, 24, 48, 96, 192)
+    )
+}
+"""The first with its interval of actions cut into fewer and more cells: what a continuum comes to."""
+
 
 def rkhs_setting(name: str) -> RKHSSetting:
     """A setting by name.
@@ -131,6 +140,7 @@ def rkhs_setting(name: str) -> RKHSSetting:
         >>> world.means.shape, round(float(abs(world.means).max()), 6)
         ((48, 48), 1.0)
     """
-    if name not in SETTINGS:
-        raise InvalidParameter(f"setting: expected one of {sorted(SETTINGS)}")
-    return SETTINGS[name]
+    known = SETTINGS | FINER
+    if name not in known:
+        raise InvalidParameter(f"setting: expected one of {sorted(known)}")
+    return known[name]

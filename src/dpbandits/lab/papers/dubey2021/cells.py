@@ -17,8 +17,9 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -35,12 +36,15 @@ from dpbandits.lab.papers.dubey2021.worlds import (
     tree_features,
     world_of,
 )
-from dpbandits.lab.plot import PALETTE, draw_points, label_axes, panels, to_png
+from dpbandits.lab.plot import LINES, PALETTE, draw_points, label_axes, panels
 from dpbandits.lab.study import Cell, Item, Record, Row, values_of
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["AIMS", "COLUMNS", "PolicyCell", "picture", "policy_cells", "policy_item"]
 
@@ -219,26 +223,33 @@ COLOURS = {
 }
 
 
-def picture(rows: Sequence[Row], *, along: str = "(epsilon, delta)") -> bytes:
-    """PNG of a figure or table: regret by policy, with two standard errors, a panel a world."""
+def picture(rows: Sequence[Row], *, along: str = "(epsilon, delta)") -> "Figure":
+    """A figure or table: regret by policy, with two standard errors, a panel a world."""
     promise = itemgetter("epsilon", "delta")
     figure, found = panels(rows, width=4.2)
     for ax, name, panel in found:
         promises = list(dict.fromkeys(promise(row) for row in panel if row["epsilon"] is not None))
+        private = [row["column"] for row in panel if row["epsilon"] is not None]
+        styles = {
+            column: line for column, (_, *line) in zip(dict.fromkeys(private), cycle(LINES), strict=False)
+        }
         for column in dict.fromkeys(row["column"] for row in panel):
             own = [row for row in panel if row["column"] == column]
             if own[0]["epsilon"] is None:
-                ax.axhline(own[0]["regret"], color=PALETTE[COLOURS[column]], linestyle="--", label=column)
+                style = ":" if column == RANDOM else (0, (8, 2))
+                ax.axhline(own[0]["regret"], color=PALETTE[COLOURS[column]], linestyle=style, label=column)
                 continue
             at = [promises.index(promise(row)) for row in own]
             regrets, errors = ([row[key] for row in own] for key in ("regret", "standard_error"))
-            draw_points(ax, at, regrets, errors, colour=COLOURS[column], label=column)
+            dash, mark = styles[column]
+            line = {"colour": COLOURS[column], "linestyle": dash, "marker": mark, "label": column}
+            draw_points(ax, at, regrets, errors, **line)
         labels = [f"{d:g}" if along == "delta" else f"({e:g}, {d:g})" for e, d in promises]
         ax.set_xticks(range(len(promises)), labels)
         label_axes(ax, title=name, x=along, y="regret" if ax is found[0][0] else "")
         ax.set_ylim(bottom=0)
     found[-1][0].legend(fontsize=7)
-    return to_png(figure)
+    return figure
 
 
 policy_item = partial(

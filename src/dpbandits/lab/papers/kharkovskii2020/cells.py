@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,24 +12,55 @@ from dpbandits._typing import Seed
 from dpbandits.lab.papers.kharkovskii2020 import methods
 from dpbandits.lab.papers.kharkovskii2020.methods import LIKELY, PUBLISHED, WITHOUT_EPSILON, Method
 from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
-from dpbandits.lab.plot import add_legend, draw_band, label_axes, panels, to_png
+from dpbandits.lab.plot import (
+    LINES,
+    PALETTE,
+    add_legend,
+    draw_band,
+    draw_points,
+    label_axes,
+    new_figure,
+    panels,
+)
 from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["CELLS", "PAPER", "AttackCell", "SearchCell", "picture", "printed_cells", "search_item", "verdict"]
+__all__ = [
+    "CELLS",
+    "PAPER",
+    "AttackCell",
+    "SearchCell",
+    "picture",
+    "printed_cells",
+    "printed_picture",
+    "search_item",
+    "verdict",
+    "wide_cells",
+]
 
 PAPER: dict[tuple[str, float], dict[int, float]] = {
     ("synthetic", 1.1): {3: 0.073, 6: 0.038, 8: 0.018, 10: 0.014, 15: 0.118, 20: 0.137},
     ("synthetic", 1.3): {3: 0.091, 9: 0.009, 12: 0.019, 15: 0.008, 20: 0.127, 30: 0.134},
     ("synthetic", 1.5): {5: 0.05, 10: 0.021, 15: 0.003, 20: 0.002, 30: 0.094, 50: 0.142},
+    ("loans", 2.7): {3: 0.083, 6: 0.088, 8: 0.078, 10: 0.069, 15: 0.081, 20: 0.076},
+    ("loans", 2.9): {3: 0.091, 9: 0.076, 12: 0.078, 15: 0.077, 20: 0.1, 30: 0.096},
+    ("loans", 3.1): {5: 0.097, 10: 0.091, 15: 0.069, 20: 0.084, 30: 0.104, 50: 0.127},
+    ("ames", 2.6): {3: 0.682, 6: 0.516, 8: 0.495, 10: 0.485, 15: 0.485, 20: 0.493},
+    ("ames", 2.8): {3: 0.567, 9: 0.553, 12: 0.479, 15: 0.453, 20: 0.493, 30: 0.52},
+    ("ames", 3.0): {5: 0.591, 10: 0.523, 15: 0.486, 20: 0.482, 30: 0.489, 50: 0.488},
     ("branin31", 2.3): {3: 0.53, 6: 0.184, 8: 0.038, 10: 0.0, 15: 0.005, 20: 0.024},
     ("branin31", 2.5): {3: 0.259, 9: 0.001, 12: 0.0, 15: 0.0, 20: 0.014, 30: 0.026},
     ("branin31", 2.7): {5: 0.152, 10: 0.0, 15: 0.0, 20: 0.0, 30: 0.005, 50: 0.073},
 }
-"""Tables 1 to 3 and 10 to 12, regret of the published method after 50 rows: by world, ln epsilon, r."""
+"""Tables 1 to 12, regret of the published method after 50 rows (property 100): by world, ln epsilon, r.
+
+Of loans and property other tables stand in here, `loans` and `ames`."""
+
+_STAND_INS = ("loans", "ames")
 
 TARGETS = {0.5: 0.15, 1.0: 0.07, 3.0: 0.01, 8.0: 0.003}
 """Regret of "L2-Laplace, kernel known" in the synthetic study that was aimed at, by epsilon."""
@@ -93,7 +124,9 @@ class SearchCell(Cell):
         if self.method != PUBLISHED or self.epsilon is None or self.dimension is None:
             return None
         for (world, power), along in PAPER.items():
-            if world == self.world and math.isclose(self.epsilon, math.exp(power), rel_tol=1e-9):
+            if world == self.world.removesuffix("-wide") and math.isclose(
+                self.epsilon, math.exp(power), rel_tol=1e-9
+            ):
                 return along.get(self.dimension)
         return None
 
@@ -119,6 +152,8 @@ class SearchCell(Cell):
 def verdict(cell: SearchCell, regret: float, standard_error: float) -> str:
     """Beside the paper's number or against the target, where the cell has one."""
     if cell.paper is not None:
+        if cell.world in _STAND_INS:
+            return f"paper {cell.paper:g}, of another table"
         near = abs(regret - cell.paper) <= 2.0 * standard_error
         return f"paper {cell.paper:g}" + (", within two standard errors of it" if near else "")
     target = TARGETS.get(cell.epsilon or 0.0)
@@ -184,13 +219,22 @@ def printed_cells(world: str, powers: tuple[float, ...]) -> tuple[SearchCell, ..
     )
 
 
+def wide_cells() -> tuple[SearchCell, ...]:
+    """The published algorithms of Tables 10 to 12 in `branin31-wide`."""
+    return tuple(
+        replace(cell, world="branin31-wide")
+        for cell in printed_cells("branin31", ())
+        if cell.method != "random rows"
+    )
+
+
 _ALONG = ("orange", "amber", "green", "blue", "sky")
 _FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 
-def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> bytes:
-    """PNG: regret against the number of queries, a panel a world, with bands of two standard errors."""
+def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> "Figure":
+    """Regret against the number of queries, a panel a world, with bands of two standard errors."""
     names = [row["world"] for row in rows]
     # the legend stands at the last, which has all curves
     figure, found = panels(
@@ -213,7 +257,49 @@ def picture(rows: Sequence[Row], *, by_dimension: bool = False) -> bytes:
         ax.set_yscale("symlog", linthresh=1e-3)
         ax.set_ylim(bottom=0)
     add_legend(found[-1][0])
-    return to_png(figure)
+    return figure
+
+
+def printed_picture(rows: Sequence[Row]) -> "Figure":
+    """Curves at r = 10 as the paper's figure has them, and regret by r beside the numbers of its tables."""
+    figure, (curves, tables) = new_figure(width=11.0, height=4.2, columns=2)
+    along = [row for row in rows if row["dimension"] in (None, methods.PUBLISHED_DIMENSION)]
+    shown = [row for row in along if row["method"] in (methods.GP_UCB, "random rows")]
+    for row, style in zip(shown, ("-", ":"), strict=False):
+        _draw(curves, row, colour="black", style=style, label=row["method"])
+    for method, colours, word in (
+        (PUBLISHED, ("orange", "amber", "pink", "grey", "black"), "published"),
+        (LIKELY, ("blue", "sky", "green"), "ours"),
+    ):
+        own = sorted((row for row in along if row["method"] == method), key=_epsilon)
+        for row, colour, dashes in zip(own, colours, _STYLES, strict=False):
+            label = f"{word}, epsilon e^{math.log(row['epsilon']):.1f}"
+            _draw(curves, row, colour=colour, style=dashes, label=label)
+    label_axes(curves, title=f"{rows[0]['world']}, r = 10", x="rows asked for", y="simple regret")
+    curves.set_yscale("symlog", linthresh=1e-3)
+    curves.set_ylim(bottom=0)
+    curves.legend(fontsize=6.5, frameon=False)
+    printed = [row for row in rows if row["paper"] is not None]
+    for epsilon, (colour, dash, mark) in zip(sorted(set(map(_epsilon, printed))), LINES, strict=False):
+        own = sorted((row for row in printed if row["epsilon"] == epsilon), key=_dimension)
+        name, line = f"epsilon e^{math.log(epsilon):.1f}", dict[str, Any](marker=mark, markersize=5)
+        dimensions = list(map(_dimension, own))
+        found = ([row[key] for row in own] for key in ("regret", "standard_error"))
+        draw_points(tables, dimensions, *found, colour=colour, linestyle=dash, label=name, **line)
+        said = [row["paper"] for row in own]
+        line |= {"linestyle": "", "markerfacecolor": "white", "color": PALETTE[colour]}
+        tables.plot(dimensions, said, **line, label=f"{name}, printed")
+    label_axes(tables, title="published transformation by r", x="r", y="regret after 50 rows")
+    add_legend(tables)
+    return figure
+
+
+def _epsilon(row: Row) -> float:
+    return float(row["epsilon"])
+
+
+def _dimension(row: Row) -> int:
+    return int(row["dimension"])
 
 
 def _draw(ax: "Axes", row: Row, *, colour: str, label: str, style: Any = "-") -> None:

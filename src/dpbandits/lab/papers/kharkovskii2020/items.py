@@ -9,7 +9,9 @@ from dpbandits.lab.papers.kharkovskii2020.cells import (
     AttackCell,
     SearchCell,
     printed_cells,
+    printed_picture,
     search_item,
+    wide_cells,
 )
 from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
 from dpbandits.lab.study import Item, Study
@@ -25,11 +27,33 @@ STUDY = Study(
         "branin": search_item(about="the same on Branin's function", cells=CELLS["branin"]),
         "loans": search_item(about="the same on people's loans", cells=CELLS["loans"]),
         "ames": search_item(about="the same on houses", cells=CELLS["ames"]),
+        "loans-printed": search_item(
+            about="Tables 4 to 6 as printed, on another table of loans",
+            cells=printed_cells("loans", (2.9, 2.0, 1.0)),
+            picture=printed_picture,
+        ),
+        "ames-printed": search_item(
+            about="Tables 7 to 9 as printed, on houses in Ames",
+            cells=printed_cells("ames", (2.8, 1.0, 0.5)),
+            picture=printed_picture,
+        ),
         "branin31": search_item(
-            about="Tables 10 to 12 and Figure 3 as printed", cells=printed_cells("branin31", (2.3, 2.0, 1.8))
+            about="Tables 10 to 12 and Figure 3 as printed",
+            cells=printed_cells("branin31", (2.3, 2.0, 1.8)),
+            picture=printed_picture,
+            reps=50,
+        ),
+        "branin31-wide": search_item(
+            about="the same under kernels five times as wide",
+            cells=wide_cells(),
+            picture=printed_picture,
+            reps=50,
         ),
         "projections": search_item(
-            about="Tables 1 to 3 as printed", cells=printed_cells("synthetic", (1.1, 0.9, 0.0))
+            about="Tables 1 to 3 and Figure 2a as printed",
+            cells=printed_cells("synthetic", (1.1, 0.9, 0.0)),
+            picture=printed_picture,
+            reps=50,
         ),
         "figure2": figure_2.ITEM,
         "figure3": figure_3.ITEM,

@@ -83,8 +83,10 @@ def most_likely_lengthscales(points: FloatArray, values: FloatArray) -> FloatArr
     return lengthscales
 
 
-def isotropic(points: FloatArray, lengthscales: FloatArray) -> Prepared:
+def isotropic(points: FloatArray, lengthscales: FloatArray, *, stretch: float = 1.0) -> Prepared:
     """Rows (n, d) divided by the columns' lengthscales (d,), centred, the largest norm 25; and the kernel.
+
+    The kernel is `stretch` times as wide as these lengthscales say.
 
     >>> prepared = isotropic(np.array([[0.0, 0.0], [2.0, 0.0]]), np.array([0.5, 7.0]))
     >>> prepared.points.tolist(), prepared.kernel.lengthscale
@@ -93,4 +95,4 @@ def isotropic(points: FloatArray, lengthscales: FloatArray) -> Prepared:
     scaled = points / lengthscales
     scaled = scaled - scaled.mean(axis=0)
     factor = RADIUS / float(np.linalg.norm(scaled, axis=1).max())
-    return Prepared(points=factor * scaled, kernel=SquaredExponential(lengthscale=factor))
+    return Prepared(points=factor * scaled, kernel=SquaredExponential(lengthscale=stretch * factor))

@@ -4,6 +4,8 @@
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
 - branin: the same grid with the Branin function.
 - branin31: the same function as the paper has it (Appendix A): a 31 x 31 grid, minus the logarithm.
+- branin31-wide: the same with kernels five times as wide as the most likely one: the factor between the
+  synthetic study's printed lengthscale and the one that fits its printed numbers.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -23,7 +25,7 @@ can be named by path (`world_from_file`).
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 
@@ -45,6 +47,8 @@ __all__ = ["WORLDS", "SearchWorld", "complete", "synthetic_world", "table_world"
 LENGTHSCALE = 6.25
 PER_SIDE = 100
 FITTED_ROWS = 300
+WIDE = 5.0
+"""6.25/1.25: of the synthetic study."""
 BRANIN_LENGTHSCALES = (0.535618, 1.209046)
 """Most likely ones of `branin31`, in the function's own coordinates: a slow test computes them."""
 
@@ -61,6 +65,7 @@ class SearchWorld:
         mean: prior mean that goes with the kernel.
         lengthscales: (d,) most likely ones in public coordinates, where they are known; see `prepared`.
         delta: of what the paper ran on this table.
+        stretch: of the published algorithms' kernel.
     """
 
     columns: dict[str, FloatArray]
@@ -70,6 +75,7 @@ class SearchWorld:
     mean: float = 0.0
     lengthscales: tuple[float, ...] | None = None
     delta: float = 1e-5
+    stretch: float = 1.0
 
     @property
     def points(self) -> FloatArray:
@@ -86,7 +92,7 @@ class SearchWorld:
         if self.kernel is not None:
             return Prepared(points=points, kernel=self.kernel)
         if self.lengthscales is not None:
-            return isotropic(points, np.array(self.lengthscales))
+            return isotropic(points, np.array(self.lengthscales), stretch=self.stretch)
         coins = PublicCoins(0).uniform("kharkovskii2020-fitted", 0, 1, len(points))[0]
         some = np.argsort(coins)[:FITTED_ROWS]
         return isotropic(points, most_likely_lengthscales(points[some], self.values[some]))
@@ -109,7 +115,7 @@ def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float 
     )
 
 
-def branin31_world(_seed: Seed) -> SearchWorld:
+def branin31_world(_seed: Seed, *, stretch: float = 1.0) -> SearchWorld:
     """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed."""
     x, y, values = _branin(31)
     values = -np.log(values)
@@ -122,6 +128,7 @@ def branin31_world(_seed: Seed) -> SearchWorld:
         kernel=None,
         lengthscales=(scale * BRANIN_LENGTHSCALES[0], scale * BRANIN_LENGTHSCALES[1]),
         delta=1e-3,
+        stretch=stretch,
     )
 
 
@@ -202,6 +209,7 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
     "branin": branin_world,
     "branin31": branin31_world,
+    "branin31-wide": partial(branin31_world, stretch=WIDE),
     "loans": loans_world,
     "ames": ames_world,
 }

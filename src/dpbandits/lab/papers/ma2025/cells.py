@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025.methods import (
@@ -24,12 +24,17 @@ from dpbandits.lab.papers.ma2025.methods import (
 )
 from dpbandits.lab.study import Cell, Item, Record, Row, Runs, rounded
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 __all__ = [
     "AUTHORS_LOG",
     "FIRST_SEED",
     "PRINTED_METHODS",
+    "SHIFT_METHODS",
     "SYNTHETIC",
     "CrowdCell",
+    "PrintedCell",
     "WatchedCell",
     "WholeCell",
     "crowd_item",
@@ -49,6 +54,15 @@ PRINTED_WORLD = "ma-edge"
 
 PRINTED_METHODS = ("tree", *PRINTED_CONSTANTS)
 """Ours, and the paper's algorithm with each of its constants that are tried."""
+
+SHIFT_METHODS = PRINTED_METHODS[:-1]
+"""Where sources are: C_n = 64 ln n drops no arm in Figures 6 and 7a, and is not run again."""
+
+LARGEST_EPSILON = 16.0
+"""Of this library's reports, for the paper's 1,024: of (14) nothing changes in bins of up to 64 parts."""
+
+MOST_VERSIONS = 400
+"""Of ours in Figures 7 to 9 as printed: it publishes after 100 reports, or after a 400th of them all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +85,8 @@ class CrowdCell(Cell):
 
     fields: ClassVar = {"column": "method", "rounds": "n_users"}
     measures: ClassVar = {"curve": ("curve", "curve_errors")}
+    run: ClassVar[dict[str, Any]] = {}
+    """Of `methods.curve`, where it is not its default."""
 
     @property
     def label(self) -> Row:
@@ -92,13 +108,13 @@ class CrowdCell(Cell):
     def simulate(self, seed: Seed) -> Record:
         """Average regret of the users so far, at `MARKS` points."""
         own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "sources": self.sources}
-        return {"curve": rounded(curve(self.method, self.world, seed=seed, **own), 7)}
+        return {"curve": rounded(curve(self.method, self.world, seed=seed, **own, **self.run), 7)}
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a result depends on beside the name and the seed."""
         constants = constants_of(self.method, self.world, self.sources)
-        return {"constants": constants, "sources": self.label["sources"]}
+        return {"constants": constants, "sources": self.label["sources"], **self.run}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Regret at n and at n/4, and the whole curve."""
@@ -115,15 +131,14 @@ class CrowdCell(Cell):
 class WholeCell(CrowdCell):
     """One method on everybody of a table, not on the half that constants were not chosen on."""
 
-    def simulate(self, seed: Seed) -> Record:
-        """Average regret of the users so far, at `MARKS` points."""
-        own: dict[str, Any] = {"epsilon": self.epsilon, "n_users": self.n_users, "sources": self.sources}
-        return {"curve": rounded(curve(self.method, self.world, seed=seed, half=None, **own), 7)}
+    run: ClassVar[dict[str, Any]] = {"half": None}
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """And whose."""
-        return super().settings | {"half": None}
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedCell(CrowdCell):
+    """One method on the paper's world, ours publishing at most `MOST_VERSIONS` times."""
+
+    run: ClassVar[dict[str, Any]] = {"versions": MOST_VERSIONS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +246,7 @@ def crowd_item(
     about: str,
     cells: Sequence[CrowdCell],
     *,
-    picture: Callable[[Sequence[Row]], bytes],
+    picture: "Callable[[Sequence[Row]], Figure]",
     compare: Callable[[Sequence[Runs]], dict[str, Any]] | None = None,
     reps: int = 20,
 ) -> Item:

@@ -15,7 +15,7 @@ from dpbandits.lab.papers.ma2025.cells import (
     crowds,
 )
 from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import picture
+from dpbandits.lab.papers.ma2025.pictures import picture, watched_point
 
 __all__ = ["ITEMS"]
 
@@ -42,7 +42,7 @@ ITEMS = {
             for method in PRINTED_METHODS
             for sources in _PRINTED
         ],
-        picture=_drawn,
+        picture=partial(watched_point, shown=("tree", "ma2025-2log2")),
     ),
     "figure6": crowd_item(
         "regret along the users of one crowd", crowds(sizes=(10_000,), sources=_SOURCES), picture=_drawn

@@ -6,10 +6,17 @@ how we read it before the text was at hand: n = 40,000, centres k/(K + 1).
 """
 
 from functools import partial
+from operator import itemgetter
 
-from dpbandits.lab.papers.ma2025.cells import PRINTED_METHODS, PRINTED_WORLD, crowd_item, crowds
+from dpbandits.lab.papers.ma2025.cells import (
+    PRINTED_WORLD,
+    SHIFT_METHODS,
+    PrintedCell,
+    crowd_item,
+    crowds,
+)
 from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, picture
+from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
 from dpbandits.lab.study import Row
 
 __all__ = ["ITEMS"]
@@ -29,12 +36,32 @@ def _place(row: Row) -> tuple[float, str]:
     return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
 
 
+def _printed_place(row: Row) -> tuple[float, str]:
+    if not row["sources"]:
+        return 0.0, ""
+    first = row["sources"][0]
+    return first["n_users"] / 1000, f"gamma {first['gamma']:g}, epsilon {first['epsilon']:g}"
+
+
 _item = partial(crowd_item, picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_place))
 
 ITEMS = {
-    "figure8-printed": _item(
+    "figure8-printed": crowd_item(
         "regret against the size of two sources, as printed",
-        crowds(worlds=(PRINTED_WORLD,), methods=PRINTED_METHODS, sizes=(80_000,), sources=[(), *_GROWING]),
+        crowds(
+            worlds=(PRINTED_WORLD,),
+            methods=SHIFT_METHODS,
+            sizes=(80_000,),
+            sources=[(), *_GROWING],
+            kind=PrintedCell,
+        ),
+        picture=partial(
+            panelled,
+            along=f"{SIZE_OF_SOURCES} / 1,000",
+            panel_of=itemgetter("method"),
+            line_of=_printed_place,
+            columns=3,
+        ),
     ),
     "figure8": _item(
         "regret against the size of two sources", crowds(sizes=(40_000,), sources=[(), *_GROWING])

@@ -16,15 +16,16 @@ from functools import partial
 
 from dpbandits.lab.papers.ma2025.cells import (
     EPSILONS,
-    PRINTED_METHODS,
     PRINTED_WORLD,
+    SHIFT_METHODS,
     SYNTHETIC,
     CrowdCell,
+    PrintedCell,
     crowd_item,
     crowds,
 )
 from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, picture
+from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
 from dpbandits.lab.study import Item, Row
 
 __all__ = ["ITEMS"]
@@ -50,7 +51,12 @@ def _as_printed(epsilons: Sequence[float], shifts: Sequence[tuple[float, float]]
         for gamma, kappa in shifts
     ]
     return crowds(
-        worlds=(PRINTED_WORLD,), methods=PRINTED_METHODS, epsilons=(2.0,), sizes=(40_000,), sources=sources
+        worlds=(PRINTED_WORLD,),
+        methods=SHIFT_METHODS,
+        epsilons=(2.0,),
+        sizes=(40_000,),
+        sources=sources,
+        kind=PrintedCell,
     )
 
 
@@ -63,11 +69,33 @@ def _against(along: str, cells: Sequence[CrowdCell]) -> Item:
     return crowd_item(f"regret against {along}", cells, picture=drawn)
 
 
+def _stacked(along: str, cells: Sequence[CrowdCell]) -> Item:
+    """As the paper lays it out: small epsilon of the sources above, large below."""
+
+    def panel(row: Row) -> str:
+        return f"source epsilon {row['sources'][0]['epsilon']:g}"
+
+    def place(row: Row) -> tuple[float, str]:
+        return row["sources"][0][along], row["method"]
+
+    drawn = partial(panelled, along=along, panel_of=panel, line_of=place, columns=1)
+    return crowd_item(f"regret against {along}, as printed", cells, picture=drawn)
+
+
 _ORDERED = [
     tuple(Source(n_users=n, epsilon=own) for own in order)
     for n in (10_000, 20_000, 50_000)
     for order in ((2.0, 8.0), (8.0, 2.0))
 ]
+
+
+def _order_panel(row: Row) -> str:
+    return f"n {row['n_users']:,}, epsilon {row['epsilon']:g}"
+
+
+def _order_place(row: Row) -> tuple[float, str]:
+    order = " then ".join(f"{source['epsilon']:g}" for source in row["sources"])
+    return row["sources"][0]["n_users"] / 1000, f"{row['method']}, {order}"
 
 
 def _by_order(row: Row) -> tuple[float, str]:
@@ -76,22 +104,29 @@ def _by_order(row: Row) -> tuple[float, str]:
 
 
 ITEMS = {
-    "figure9a-printed": _against(
+    "figure9a-printed": _stacked(
         "kappa", _as_printed((1.0, 8.0), [(0.2, round(0.2 * step, 1)) for step in range(6)])
     ),
-    "figure9b-printed": _against(
+    "figure9b-printed": _stacked(
         "gamma", _as_printed((2.0, 8.0), [(round(0.2 * step, 1), 1.0) for step in range(11)])
     ),
     "figure9c-printed": crowd_item(
         "regret against the order of two sources, as printed",
         crowds(
             worlds=(PRINTED_WORLD,),
-            methods=PRINTED_METHODS,
+            methods=SHIFT_METHODS,
             epsilons=(1.0, 2.0),
             sizes=(10_000, 80_000),
             sources=_ORDERED,
+            kind=PrintedCell,
         ),
-        picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_by_order),
+        picture=partial(
+            panelled,
+            along=f"{SIZE_OF_SOURCES} / 1,000",
+            panel_of=_order_panel,
+            line_of=_order_place,
+            columns=2,
+        ),
     ),
     "figure9a": _against("gamma", _shifted([(gamma, 1.0) for gamma in GAMMAS])),
     "figure9b": _against("kappa", _shifted([(0.2, kappa) for kappa in KAPPAS])),

@@ -10,8 +10,9 @@
 | `ma2025-tuned` | that with radius and bias chosen like everybody's constants, without a proof |
 | `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
+| `abse-printed` | the same with the width of its own paper, 4 |
 
-All but `abse` and `smooth` take sources. Everyone publishes after 100 users, but for those of Ma2025,
+All but these two and `smooth` take sources. Everyone publishes after 100 users, but for those of Ma2025,
 whose rules act rarely: a hundredth of its users. Constants in `CHOSEN` come from
 `benchmarks/tune_ma2025_methods.py`.
 """
@@ -61,6 +62,9 @@ __all__ = [
 PRINTED_CONSTANTS = {"ma2025-c1": 1.0, "ma2025-2log2": 2.0 / math.log(2.0), "ma2025-c64": 64.0}
 """c of C_n = c ln(n) in the algorithms as printed: the paper says that there is one, and not which."""
 
+ABSES = ("abse", "abse-printed")
+"""Without privacy and without sources."""
+
 METHODS = (
     "questions",
     "tree",
@@ -70,13 +74,14 @@ METHODS = (
     "ma2025-tuned",
     "linear",
     "neural",
-    "abse",
+    *ABSES,
 )
 """Names of the methods."""
 
 MARKS = 20
 """A curve has this many points, evenly spaced along the users."""
 
+_OURS = ("questions", "tree", "smooth")
 _BATCH = 100
 _VERSIONS_OF_SLOW_RULES = 100
 
@@ -161,6 +166,7 @@ def curve(
     half: Half | None = "report",
     data: str | None = None,
     constants: Mapping[str, Any] | None = None,
+    versions: int | None = None,
 ) -> FloatArray:
     """(MARKS,) average regret of the users so far, of one crowd.
 
@@ -173,13 +179,14 @@ def curve(
         sources: see `Source`.
         half, data: of a table.
         constants: of the method; by default those of `CHOSEN` on tables, and the defaults elsewhere.
+        versions: that ours publish at most; None: one after every 100 users.
 
     Raises:
         InvalidParameter: an unknown method, a private one without epsilon, `abse` with sources.
     """
     if method not in METHODS:
         raise InvalidParameter(f"method {method!r}: expected one of {METHODS}")
-    if sources and method in ("abse", "smooth"):
+    if sources and method in (*ABSES, "smooth"):
         raise InvalidParameter(f"{method} learns from the target alone")
     one, auxiliary = world_and_sources(name, sources, half=half, data=data)
     if isinstance(one, PeopleWorld):
@@ -188,16 +195,17 @@ def curve(
         raise InvalidParameter("n_users: a synthetic world needs a number")
     given = dict(constants_of(method, name, sources) if constants is None else constants)
     if epsilon is None:
-        if method != "abse":
+        if method not in ABSES:
             raise InvalidParameter(f"method {method!r} needs an epsilon")
         epsilon = math.inf
-    if method in ("abse", "linear", "neural"):
+    if method in (*ABSES, "linear", "neural"):
         learner = _learner(method, one, epsilon, n_users, seed, given)
         if isinstance(learner, LDPGradientBandit):
             _report_sources(learner, auxiliary, seed)
         totals = play(one, lambda: learner, n_users=n_users, seed=seed, batch=_BATCH)[:, 0]
         return at_marks(totals, _BATCH, n_users)
-    spec = _spec_of(method, one, epsilon=epsilon, n_users=n_users, given=given)
+    step = max(_BATCH, n_users // versions) if versions and method in _OURS else None
+    spec = _spec_of(method, one, epsilon=epsilon, n_users=n_users, given=given, step=step)
     result = _simulated(spec, one, auxiliary, n_users=n_users, seed=seed)
     return at_marks(result.regret, spec.reports_per_version, n_users)
 
@@ -252,7 +260,7 @@ def _spec_of(
     step: int | None = None,
 ) -> Spec:
     """The contract of a method that reports bins."""
-    ours = method in ("questions", "tree", "smooth")
+    ours = method in _OURS
     learner = method if ours else "ma2025-printed" if method in PRINTED_CONSTANTS else "ma2025"
     slow = max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES)
     return unit_spec(
@@ -290,6 +298,8 @@ def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str,
     """The constants that the reports use: those chosen for tables, the defaults elsewhere."""
     if method in PRINTED_CONSTANTS:
         return {"constant": PRINTED_CONSTANTS[method]}
+    if method == "abse-printed":
+        return {"width": 4.0}
     if name not in CLASSIFICATION_TABLES:
         return {}
     return CHOSEN.get(method + "+" if sources else method, {})
@@ -299,7 +309,7 @@ def _learner(
     method: str, one: World | PeopleWorld, epsilon: float, n_users: int, seed: int, given: Mapping[str, Any]
 ) -> ABSE | LDPGradientBandit:
     size = {"dim": one.dim, "n_arms": one.n_arms}
-    if method == "abse":
+    if method in ABSES:
         return ABSE(**size, n_users=n_users, **given)
     # twice as many hidden units as columns, as in the authors' public code
     model = LogisticModel(**size) if method == "linear" else NeuralModel(**size, width=2 * one.dim, seed=seed)

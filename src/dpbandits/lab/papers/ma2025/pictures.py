@@ -4,6 +4,7 @@ For evaluation: regret looks at mean rewards that no server sees. Bins and their
 """
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpbandits.lab.evaluation.crowds import SimulationResult
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.ma2025.methods import MARKS
 from dpbandits.lab.plot import (
+    LINES,
     PALETTE,
     add_legend,
     draw_band,
@@ -21,7 +23,6 @@ from dpbandits.lab.plot import (
     label_axes,
     new_figure,
     panels,
-    to_png,
 )
 from dpbandits.lab.study import Row
 from dpbandits.local.contract.spec import Spec
@@ -30,7 +31,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["SIZE_OF_SOURCES", "bars", "bins_picture", "mean_regret", "picture", "regret_picture"]
+__all__ = [
+    "SIZE_OF_SOURCES",
+    "bars",
+    "bins_picture",
+    "mean_regret",
+    "panelled",
+    "picture",
+    "regret_picture",
+    "watched_point",
+]
 
 SIZE_OF_SOURCES = "users of each source"
 """An axis."""
@@ -46,6 +56,7 @@ _COLOURS = {
     "linear": "green",
     "neural": "pink",
     "abse": "black",
+    "abse-printed": "grey",
 }
 _ARMS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sky", "amber", "grey", "black")]
 _STYLES = ("-", "--", ":", "-.")
@@ -54,8 +65,8 @@ _MARKERS = ("o", "s", "^", "D", "v", "P")
 
 def picture(
     rows: Sequence[Row], *, along: str, line_of: Callable[[Row], tuple[float, str]] | None = None
-) -> bytes:
-    """PNG: regret along what the item varies, with two standard errors, a panel a world.
+) -> "Figure":
+    """Regret along what the item varies, with two standard errors, a panel a world.
 
     Args:
         rows: of the item.
@@ -70,11 +81,92 @@ def picture(
         if along == "n":
             ax.set_xscale("log")
     add_legend(found[-1][0])
-    return to_png(figure)
+    return figure
 
 
-def bars(rows: Sequence[Row]) -> bytes:
-    """PNG: regret of every row, which is labelled, with two standard errors, a panel a world."""
+def panelled(
+    rows: Sequence[Row],
+    *,
+    along: str,
+    panel_of: Callable[[Row], str],
+    line_of: Callable[[Row], tuple[float, str]],
+    columns: int,
+) -> "Figure":
+    """Regret along what a figure varies, its panels as the paper lays them out, with two standard errors.
+
+    Args:
+        rows: of the item.
+        along: what the axes show.
+        panel_of: title of the panel that a row lies in.
+        line_of: where on the axis and on which line a row lies; a row of line "" lies on every one.
+        columns: panels side by side.
+    """
+    titles = list(dict.fromkeys(map(panel_of, rows)))
+    names = [name for name in dict.fromkeys(line_of(row)[1] for row in rows) if name]
+    high = max(row["regret"] + 2.0 * row["standard_error"] for row in rows)
+    deep = -(-len(titles) // columns)
+    figure, axes = new_figure(width=1.6 + 2.9 * columns, height=0.6 + 2.6 * deep, columns=columns, rows=deep)
+    for ax, title in zip(axes, titles, strict=False):
+        own = [(row, *line_of(row)) for row in rows if panel_of(row) == title]
+        for name, (colour, dash, mark) in zip(names, cycle(LINES), strict=False):
+            points = sorted(
+                (place, row["regret"], row["standard_error"])
+                for row, place, line in own
+                if line in ("", name)
+            )
+            if any(line == name for _, _, line in own):
+                style = {"linestyle": dash, "marker": mark, "markersize": 4, "linewidth": 1.2}
+                draw_points(ax, *np.array(points).T, colour=colour, label=name, **style)
+        ax.set_ylim(0.0, 1.05 * high)
+        label_axes(ax, title=title, x=along, y="regret per user")
+    for ax in axes[len(titles) :]:
+        ax.set_visible(False)
+    add_legend(axes[min(columns, len(titles)) - 1])
+    return figure
+
+
+_HATCHES = ("", "//", "..", "xx")
+
+
+def watched_point(rows: Sequence[Row], *, shown: Sequence[str]) -> "Figure":
+    """Figure 6: a column a source; regret of all, regret at one context, and shares of the arms there.
+
+    Args:
+        rows: of cells that watch a point.
+        shown: methods whose arms are drawn, a row each.
+    """
+    sources = list(dict.fromkeys(map(_source_label, rows)))
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    users = np.arange(1, MARKS + 1) * rows[0]["n_users"] / MARKS
+    width, height = 1.6 + 3.0 * len(sources), 2.1 * (2 + len(shown))
+    figure, axes = new_figure(width=width, height=height, columns=len(sources), rows=2 + len(shown))
+    for column, label in enumerate(sources):
+        own = {row["method"]: row for row in rows if _source_label(row) == label}
+        (source,) = own[methods[0]]["sources"] or [None]
+        first, second, *rest = axes[column :: len(sources)]
+        for ax, mean, error in ((first, "curve", "curve_errors"), (second, "local_curve", "local_errors")):
+            for method, (colour, dash, _) in zip(methods, LINES, strict=False):
+                line = {"colour": colour, "linestyle": dash, "label": method, "linewidth": 1.4}
+                draw_band(ax, users, own[method][mean], own[method][error], **line)
+            ax.set_ylim(0.0, 1.0)
+        said = f"{label}, gamma {source['gamma']:g}" if source else label
+        label_axes(first, title=said, x="", y="regret of all")
+        label_axes(second, title="", x="", y="regret at the point")
+        for ax, method in zip(rest, shown, strict=True):
+            shares = np.array(own[method]["arm_shares"])
+            layers = ax.stackplot(users, shares.T, colors=_ARMS, edgecolor="white", linewidth=0.5)
+            for arm, (layer, hatch) in enumerate(zip(layers, cycle(_HATCHES), strict=False)):
+                layer.set_hatch(hatch)
+                layer.set_label(f"arm {arm + 1}")
+            ax.set_ylim(0.0, 1.0)
+            label_axes(ax, title="", x="users so far" if method == shown[-1] else "", y=f"arms, {method}")
+    add_legend(axes[len(sources) - 1])
+    add_legend(axes[3 * len(sources) - 1])
+    return figure
+
+
+def bars(rows: Sequence[Row]) -> "Figure":
+    """Regret of every row, which is labelled, with two standard errors, a panel a world."""
     figure, found = panels(rows, width=5.2)
     for ax, world, own in found:
         label_axes(ax, title=world, x="regret per user")
@@ -88,7 +180,7 @@ def bars(rows: Sequence[Row]) -> bytes:
             labels.append(f"{promise}{row['method']}{' with sources' if sources else ''}")
         ax.set_yticks(range(len(own)), labels, fontsize=6)
         ax.set_ylim(bottom=0)
-    return to_png(figure)
+    return figure
 
 
 def _draw_curves(ax: "Axes", rows: Sequence[Row]) -> None:

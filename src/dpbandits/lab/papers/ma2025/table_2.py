@@ -27,7 +27,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.ma2025.cells import PRINTED_METHODS, CrowdCell, WholeCell, crowd_item, crowds
-from dpbandits.lab.papers.ma2025.methods import Source, table_references
+from dpbandits.lab.papers.ma2025.methods import ABSES, Source, table_references
 from dpbandits.lab.papers.ma2025.pictures import bars
 from dpbandits.lab.study import Row, Runs
 from dpbandits.lab.worlds.classification import REPORT_TABLES
@@ -151,15 +151,22 @@ PRINTED: dict[tuple[str, float, float, str, str], float] = {
 """(table, epsilon, epsilon of the source, moment, row) -> reward over ABSE's reward, from the paper's Table
 2."""
 
-PAPERS_NAMES = {"adult-birth": "adult", "cps-income": "jobs", "taxi": "taxi"}
-"""What the paper calls the tables of `table2-printed`; `cps-income` only stands in for its Jobs."""
+PAPERS_NAMES = {"adult-birth": "adult", "taxi": "taxi"}
+"""What the paper calls the tables of `table2-printed`; there is none for its Jobs."""
+
+
+PRINTED_BASE = "abse-printed"
+"""What the paper's table is a ratio to."""
+
+N_ARMS = 2
+"""Of both tables."""
 
 
 def compare_printed(runs: Sequence[Runs]) -> dict[str, Any]:
     """Table 2 as the paper makes it, with the cells; without runs of ABSE the cells alone."""
     rows = [row for run in runs for row in run.rows]
     cells = [{name: row[name] for name in row if not name.startswith("curve")} for row in rows]
-    if all(run.cell.method != "abse" for run in runs):
+    if all(run.cell.method != PRINTED_BASE for run in runs):
         return {"cells": cells}
     return {"cells": cells, "ratios": printed_table2(runs)}
 
@@ -167,14 +174,14 @@ def compare_printed(runs: Sequence[Runs]) -> dict[str, Any]:
 def printed_table2(runs: Sequence[Runs]) -> list[Row]:
     """For every table, pair, moment and row: reward over ABSE's reward, and the paper's number.
 
-    Everybody's best arm pays 1, so that reward is 1 less regret. `ratio` is the ratio of mean rewards, its
-    standard error that of the mean of ratios seed by seed; `best` marks the largest of a place, and
-    `significant` says of it whether it is better than every other by Wilcoxon's signed-rank test at .05,
-    two-sided. `paper` is the printed number; of the paper's own rule it
-    stands at every constant.
+    ABSE has the width of its own paper. Everybody's best arm pays 1, so that reward is 1 less regret. `ratio`
+    is the ratio of mean rewards, its standard error that of the mean of ratios seed by seed; `best` marks the
+    largest of a place among private rows, and `significant` says of it whether it is better than every other
+    by Wilcoxon's signed-rank test at .05, two-sided. `paper` is the printed number; of the paper's own rule
+    it stands at every constant. Row `abse` has our width, row `random` is an arm at random.
 
     Raises:
-        InvalidParameter: no runs of ABSE on a table.
+        InvalidParameter: no runs of ABSE as printed on a table.
     """
     from scipy.stats import wilcoxon
 
@@ -182,13 +189,15 @@ def printed_table2(runs: Sequence[Runs]) -> list[Row]:
     tables = dict.fromkeys(run.cell.world for run in runs)
     for table, pair, moment in product(tables, PRINTED_PAIRS, _MOMENTS):
         own = [run for run in runs if run.cell.world == table]
-        base = next((run for run in own if run.cell.method == "abse"), None)
+        base = next((run for run in own if run.cell.method == PRINTED_BASE), None)
         if base is None:
-            raise InvalidParameter(f"no runs of abse on {table!r}: the table is a ratio to them")
+            raise InvalidParameter(f"no runs of {PRINTED_BASE} on {table!r}: the table is a ratio to them")
         rewards = {run.cell.row_name: 1.0 - _values(run, moment) for run in own if _belongs(run, pair)}
         divisor = 1.0 - _values(base, moment)
         best = max(rewards, key=lambda row: rewards[row].mean(), default="")
-        for row, values in rewards.items():
+        beside = {run.cell.method: 1.0 - _values(run, moment) for run in own if run.cell.method == "abse"}
+        beside["random"] = np.full(len(divisor), 1.0 / N_ARMS)
+        for row, values in (rewards | beside).items():
             others = [other for other in rewards if other != row]
             gaps = [values - rewards[other] for other in others] if row == best else []
             clear = all(gap.any() and wilcoxon(gap).pvalue < 0.05 for gap in gaps)
@@ -241,7 +250,7 @@ def _printed_cells() -> list[CrowdCell]:
     alone = tuple(dict.fromkeys(epsilon for epsilon, _ in PRINTED_PAIRS))
     for table in PAPERS_NAMES:
         own: dict[str, Any] = {"worlds": (table,), "sizes": (None,), "kind": WholeCell}
-        found += crowds(**own, methods=("abse",), epsilons=(None,))
+        found += crowds(**own, methods=ABSES, epsilons=(None,))
         for method in (*PRINTED_METHODS, "linear", "neural"):
             found += crowds(**own, methods=(method,), epsilons=alone)
             for epsilon, theirs in PRINTED_PAIRS:

@@ -30,15 +30,24 @@ from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.papers.pavlovic2025.ratios import answer_weights
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row
-from dpbandits.lab.worlds.rkhs import BOUND, SETTINGS, RKHSSetting, RKHSWorld, rkhs_setting
+from dpbandits.lab.papers.pavlovic2025.theory import reward_clip
+from dpbandits.lab.study import Cell, Choice, Item, Record, Row, grid
+from dpbandits.lab.worlds.rkhs import (
+    BOUND,
+    FINER,
+    NOISE_SD,
+    SETTINGS,
+    RKHSSetting,
+    RKHSWorld,
+    rkhs_setting,
+)
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.selection import exponential_law, permute_and_flip_law
 
-__all__ = ["HINDSIGHT", "ITEM", "METHODS", "ErrorCell", "features_of", "slopes"]
+__all__ = ["CONTINUUM", "HINDSIGHT", "ITEM", "METHODS", "ContinuumCell", "ErrorCell", "features_of", "slopes"]
 
 METHODS = ("published calibration", "USCA answer", "USCA release", "non-private", "random")
 HINDSIGHT = "USCA answer, ridge in hindsight"
@@ -189,9 +198,11 @@ def _paper_plan(features: EigenFeatures, rounds: int, epsilon: float) -> Populat
     return max((PopulationEstimator(features, rounds, ridge) for ridge in RIDGES), key=value)
 
 
-def _paper_error(estimator: PopulationEstimator, world: RKHSWorld, sums: IntArray, epsilon: float) -> float:
-    """Expected loss under the exponential mechanism at Delta = 2 B sup sigma-bar^2."""
-    span = 4.0 * float(estimator.deviation.max()) ** 2  # 2 Delta, rewards in units of B
+def _paper_error(
+    estimator: PopulationEstimator, world: RKHSWorld, sums: IntArray, epsilon: float, *, clip: float = BOUND
+) -> float:
+    """Expected loss under the exponential mechanism at Delta = 2 clip sup sigma-bar^2."""
+    span = clip / BOUND * 4.0 * float(estimator.deviation.max()) ** 2  # 2 Delta, rewards in units of B
     contexts = _looked_at(estimator)
     scores = estimator.estimate(np.asarray(sums * REWARD_UNIT, dtype=np.float64))[:, contexts].T
     laws = exponential_law(scores, sensitivity=span, epsilon=epsilon)
@@ -224,6 +235,61 @@ def slopes(rows: Sequence[Row], features: EigenFeatures, method: str) -> dict[st
         "their sum": np.log(np.sqrt(gains / counts) + gains / (counts * losses)),
     }
     return {name: float(np.polyfit(term, error, 1)[0]) for name, term in terms.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuumCell(Cell):
+    """The published answer where the interval of actions is cut ever finer, and with the paper's reward clip.
+
+    Rewards lie in [-1.2, 1.2], what `answer` is calibrated to. `clipped` has the paper's clip instead,
+    sup |f| + R ln(T/delta) at delta .05, which a server needs that knows no range. `ours` is
+    `ExploreThenCommit`.
+
+    Attributes:
+        setting: one of `FINER`.
+        rounds: T.
+        epsilon: of one answer.
+    """
+
+    setting: str
+    rounds: int
+    epsilon: float
+
+    counts = ("worlds", "first seed")
+    fields: ClassVar = {"world": "setting"}
+    measures: ClassVar = {name: (name, f"{name} s.e.") for name in ("answer", "clipped", "ours", "random")}
+
+    @property
+    def clip(self) -> float:
+        """Where rewards are clipped."""
+        return reward_clip(bound=1.0, noise=NOISE_SD, rounds=self.rounds, failure_probability=0.05)
+
+    def simulate(self, seed: Seed) -> Record:
+        """Expected losses of one world."""
+        setting = rkhs_setting(self.setting)
+        world = setting.world(seed)
+        _, plans, caps = _plans(self.setting, self.rounds, (self.epsilon,), hindsight=False)
+        clean, own, _ = _learned(world, setting, caps, self.rounds)
+        (plan,), _, paper = plans[self.epsilon]
+        return {
+            "answer": _paper_error(paper, world, clean, self.epsilon),
+            "clipped": _paper_error(paper, world, clean, self.epsilon, clip=self.clip),
+            "ours": _answer_error(plan, world, own, self.epsilon),
+            "random": world.random_loss,
+        }
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Means over worlds, and the clip."""
+        (row,) = super().rows(records)
+        return [row | {"clip": self.clip}]
+
+
+CONTINUUM = Item(
+    about="answers on ever finer cells of an interval of actions, and with the reward clip",
+    cells=grid(ContinuumCell, world=tuple(FINER), rounds=(10_000,), epsilon=(1.0,)),
+    key=("setting", "rounds", "epsilon"),
+    shown="setting | rounds:, | epsilon:g | answer:.4f | clipped:.4f | ours:.4f | random:.4f | clip:.3f",
+)
 
 
 def _cells(choice: Choice) -> list[ErrorCell]:

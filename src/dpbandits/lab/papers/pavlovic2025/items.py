@@ -3,6 +3,7 @@
 | item | what | where |
 |---|---|---|
 | errors | error against T and epsilon, on fresh functions | module `errors` |
+| continuum | answers on ever finer cells of actions, and with the reward clip | module `errors` |
 | lemmas | what the approximating set costs | `LemmaCell` |
 | phases | regret of deciding from the first user on | `PhaseCell` |
 | ratios | how much of epsilon one user can use | module `ratios` |
@@ -232,6 +233,7 @@ STUDY = Study(
     measured="means over worlds",
     items={
         "errors": errors.ITEM,
+        "continuum": errors.CONTINUUM,
         "lemmas": Item(
             about="what the approximating set costs",
             cells=grid(LemmaCell, world=("SE .5 in 1+1",), rounds=(50, 100, 200, 300)),

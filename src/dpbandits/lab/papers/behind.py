@@ -1,0 +1,97 @@
+"""Where ours loses to a published method at the same promise, both honest: what the page says first.
+
+Kharkovskii2020 has no line: nothing that it publishes is private.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpbandits.lab.papers.results import ResultFolder
+from dpbandits.lab.study import Row
+
+__all__ = ["behind"]
+
+
+def behind(results: Path) -> list[Row]:
+    """Where a published method does better than ours at the same promise, both honest.
+
+    Returns:
+        Lines of item, method, theirs, ours (with standard errors) and whether they are told apart by two
+        standard errors of the difference.
+    """
+    held = ResultFolder(results)
+    return [row for part in (_behind_dubey, _behind_ma, _behind_pavlovic) for row in part(held)]
+
+
+def _against(
+    item: str, method: str, theirs: Row | None, ours: Row | None, *, name: str, more: bool
+) -> list[Row]:
+    """A line if theirs is better: `more` where larger numbers are."""
+    if theirs is None or ours is None:
+        return []
+    gap = (theirs[name] - ours[name]) * (1.0 if more else -1.0)
+    if not gap > 0.0:
+        return []
+    error = math.hypot(theirs["standard_error"], ours["standard_error"])
+    return [
+        {
+            "item": item,
+            "published method": method,
+            "theirs": f"{theirs[name]:.4g} ({theirs['standard_error']:.2g})",
+            "ours": f"{ours[name]:.4g} ({ours['standard_error']:.2g})",
+            "told apart": "yes" if gap > 2.0 * error else "no",
+        }
+    ]
+
+
+def _behind_dubey(held: ResultFolder) -> Iterator[Row]:
+    for stem in ("figure1-printed", "figure2-printed", "figure1", "figure2", "table1", "table1-printed"):
+        rows = held.rows(f"dubey2021-{stem}")
+        for method, own in (("tree, right noise", "block release"), ("local, as published", "local")):
+            for row in rows:
+                if row["column"] != method:
+                    continue
+                where = {name: row[name] for name in ("world", "epsilon", "delta")}
+                ours = held.row(f"dubey2021-{stem}", column=own, **where)
+                item = f"Dubey2021 {stem}, {row['world']}, ({row['epsilon']:g}, {row['delta']:g})"
+                yield from _against(item, method, row, ours, name="regret", more=False)
+
+
+def _behind_ma(held: ResultFolder) -> Iterator[Row]:
+    for stem in ("figure6", "figure7a", "figure7b", "figure8", "figure9a", "figure9b", "figure9c"):
+        rows = held.rows(f"ma2025-{stem}-printed")
+        place = {
+            json.dumps([row["epsilon"], row["n_users"], row["sources"]]): row
+            for row in rows
+            if row["method"] == "tree"
+        }
+        for row in rows:
+            if row["method"] != "tree":
+                key = json.dumps([row["epsilon"], row["n_users"], row["sources"]])
+                item = f"Ma2025 {stem}, epsilon {row['epsilon']:g}, n {row['n_users']:,}"
+                yield from _against(item, row["method"], row, place.get(key), name="regret", more=False)
+    ratios = held.part("ma2025-table2-printed", "ratios")
+    where = ("table", "epsilon", "source_epsilon", "moment")
+    trees = {
+        (*(row[name] for name in where), row["row"].removeprefix("tree")): row
+        for row in ratios
+        if row["row"].startswith("tree")
+    }
+    for row in ratios:
+        method = row["row"].partition(" with")[0]
+        if method not in ("tree", "abse", "random"):
+            spot = tuple(row[name] for name in where)
+            item = f"Ma2025 Table 2, {spot[0]} ({spot[1]:g}, {spot[2]:g}) at {spot[3]}"
+            ours = trees.get((*spot, row["row"].removeprefix(method)))
+            yield from _against(item, row["row"], row, ours, name="ratio", more=True)
+
+
+def _behind_pavlovic(held: ResultFolder) -> Iterator[Row]:
+    for row in held.rows("pavlovic2025-errors"):
+        if row["method"] == "published calibration":
+            where = {name: row[name] for name in ("setting", "rounds", "epsilon")}
+            ours = held.row("pavlovic2025-errors", method="USCA answer", **where)
+            item = f"Pavlovic2025 errors, {row['setting']}, T {row['rounds']:,}, epsilon {row['epsilon']:g}"
+            yield from _against(item, row["method"], row, ours, name="error", more=False)
