@@ -1,6 +1,8 @@
 """Cells of a study: order, resuming, torn files, other settings, progress."""
 
 import json
+import os
+import signal
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -70,6 +72,30 @@ def test_a_torn_line_is_run_again(tmp_path):
     assert [record["value"] for record in run([1, 2], path=path)] == [1, 4]
     assert RAN == [2]
     assert json.loads(path.read_text().splitlines()[-1])["value"] == 4
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_killed_study_goes_on_where_it_was(tmp_path, monkeypatch):
+    """SIGKILL in the middle of a repetition: what was recorded counts, and nothing else is left behind."""
+    path = tmp_path / "study.jsonl"
+    whole = run(range(5), path=tmp_path / "whole.jsonl")
+    child = os.fork()
+    if child == 0:
+        simulate = Square.simulate
+
+        def dies(self, seed):
+            if seed == 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return simulate(self, seed)
+
+        monkeypatch.setattr(Square, "simulate", dies)
+        run(range(5), path=path)
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert len(path.read_text().splitlines()) == 3
+    RAN.clear()
+    assert run(range(5), path=path) == whole
+    assert RAN == [3, 4]
 
 
 def test_other_processes_give_the_same():

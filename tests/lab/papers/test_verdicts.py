@@ -47,19 +47,28 @@ def test_numbers_are_those_of_the_files(tmp_path):
     assert line(found, "Dubey2021", "Figure 1, alpha 1,")["honest"] == NOT_RUN
 
 
-@pytest.mark.parametrize(("ratio", "verdict"), [(1.45, "reproduced with sources"), (1.3, "not reproduced")])
-def test_table_2_is_compared_within_two_standard_errors(tmp_path, ratio, verdict):
+@pytest.mark.parametrize(
+    ("ratio", "error", "verdict"),
+    [
+        (1.45, 0.01, "reproduced with sources"),
+        (1.3, 0.01, "not reproduced"),
+        (1.3, 0.2, "not told apart: too few repetitions"),
+    ],
+)
+def test_table_2_is_compared_within_two_standard_errors(tmp_path, ratio, error, verdict):
     place = {"table": "adult-birth", "epsilon": 1.0, "source_epsilon": 1.0, "moment": "n/4", "reps": 50}
     rows = [
-        place | {"row": row, "ratio": value, "standard_error": 0.01}
+        place | {"row": row, "ratio": value, "standard_error": error}
         for row, value in (("ma2025-c1 with sources", ratio), ("ma2025-c1", 0.9), ("tree", 0.95))
     ]
     (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": [], "ratios": rows}))
     row = line(verdicts(tmp_path), "Ma2025", "Table 2, adult (1, 1) at n/4")
     assert row["verdict"] == verdict
     assert row["printed"] == "1.459, 0.987"
-    assert row["honest"].startswith(f"c1 {ratio:.3f} (0.010), 0.900 (0.010); 2log2 not run, not run")
-    assert row["ours"] == "not run, 0.950 (0.010)"
+    assert row["honest"].startswith(
+        f"c1 {ratio:.3f} ({error:.3f}), 0.900 ({error:.3f}); 2log2 not run, not run"
+    )
+    assert row["ours"] == f"not run, 0.950 ({error:.3f})"
 
 
 def test_a_bound_that_is_passed_is_not_reproduced(tmp_path):
