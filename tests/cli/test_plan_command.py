@@ -50,13 +50,13 @@ def test_it_answers_from_facts_and_opens_no_table(people):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--users", "10"], "arms"),
+        (["--users", "60"], "arms"),
         (["--arms", "a,b"], "users"),
-        (["--arms", "a,b", "--users", "10", "--public"], "--arms"),
-        (["--users", "10", "--public"], "people.csv"),
-        (["--arms", "a,b", "--users", "10", "--effect", "much"], "effect"),
-        (["--arms", "a,b", "--users", "10", "--base-rate", "0.1:x"], "number"),
-        (["--arms", "a,b", "--users", "10", "--target", "1.5"], "target"),
+        (["--arms", "a,b", "--users", "60", "--public"], "--arms"),
+        (["--users", "60", "--public"], "people.csv"),
+        (["--arms", "a,b", "--users", "60", "--effect", "much"], "effect"),
+        (["--arms", "a,b", "--users", "60", "--base-rate", "0.1:x"], "number"),
+        (["--arms", "a,b", "--users", "60", "--target", "1.5"], "target"),
     ],
 )
 def test_what_is_missing_is_named(people, arguments, said):

@@ -242,6 +242,7 @@ def test_what_is_written_can_be_read_and_seen(tmp_path):
         lambda: found(promises=[-1.0]),
         lambda: found(people=[0]),
         lambda: found(reps=0),
+        lambda: found(promises=[dpb.LocalDP(epsilon=1)]),
     ],
 )
 def test_what_cannot_be_compared_is_refused(wrong):

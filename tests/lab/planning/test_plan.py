@@ -111,9 +111,9 @@ def test_curves_rise_and_their_answer_lies_between_what_was_tried():
 
 
 def test_intervals_hold_for_the_next_world():
-    """200 plans of 6 worlds; worlds differ by .08, runs by .1: the next world's share is within in 95%.
+    """200 plans of 6 worlds that differ by .08, runs by .1: nine of ten hold for the next world.
 
-    A correct interval covers at least 90% of 200 but for once in a thousand; the seed is fixed.
+    Fewer than 155 of 200 where the chance is .9 come about once in ten million times; the seed is fixed.
     """
     rng = np.random.default_rng(5)
     inside = 0
@@ -122,7 +122,7 @@ def test_intervals_hold_for_the_next_world():
         runs = worlds[:6, None, None] + 0.1 * rng.standard_normal((6, 2, 1))
         curve = predicted("epsilon", [1.0], runs, certainty=0.9)
         inside += curve.low[0] <= worlds[6] <= curve.high[0]
-    assert inside >= 180
+    assert inside >= 155
 
 
 def test_shares_are_of_a_worlds_own_uplift():

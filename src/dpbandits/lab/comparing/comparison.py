@@ -482,4 +482,9 @@ def _promises(rival: Rival, promises: Sequence[float | JointDP | LocalDP]) -> li
                 found.append(promise)
         else:
             found.append(rival.promise(_checks.number(promise, name="an epsilon"), DELTA))
+    if not found:
+        raise InvalidParameter(
+            f"promises: none is for a policy of trust {rival.trust!r}; say whom one of your own trusts by "
+            "Rival(trust=..., make=...)"
+        )
     return list(dict.fromkeys(found))

@@ -22,16 +22,16 @@ from dpbandits._typing import FloatArray
 
 __all__ = ["LEVEL", "Curve", "predicted", "shares_of"]
 
-LEVEL = 0.95
+LEVEL = 0.9
 """Of the intervals."""
 
-BETWEEN, WITHIN = 0.05, 0.06
+BETWEEN, WITHIN = 0.04, 0.1
 """Typical deviations of shares between worlds, and between two runs in one."""
 
 COUNTS = 4.0
 """For how many worlds they count."""
 
-SHAPES = 0.03
+SHAPES = 0.05
 """Deviation between the mean share of our worlds and of a world made otherwise."""
 
 _LEAST_UPLIFT = 0.25

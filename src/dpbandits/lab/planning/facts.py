@@ -144,7 +144,7 @@ class Facts:
     reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
     base_rate: Any = None
     personal: Any = (0.2, 0.9)
-    smoothness: Any = (0.15, 1.0)
+    smoothness: Any = (0.3, 1.5)
     relevant: Any = None
     scatter: float | None = None
     beliefs: Mapping[str, Between] = field(init=False, repr=False)

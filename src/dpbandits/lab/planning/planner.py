@@ -96,7 +96,7 @@ def plan(
     """Say what privacy will cost a decision, from public facts alone.
 
     Args:
-        users: people to come, one decision each.
+        users: people to come, one decision each; 50 or more.
         facts: what is known; or its arguments by name (`contexts=`, `arms=`, `effect=`, ...), see `Facts`.
         table: instead of facts, people like those to come, with what every arm pays each: they are resampled.
         public: that everybody may see the table. Planning on private data is a use of it, for which no
@@ -133,7 +133,7 @@ def plan(
     if _checks.number(epsilon, name="epsilon") > LARGEST_EPSILON:
         raise InvalidParameter(f"epsilon is {epsilon:g}: beyond {LARGEST_EPSILON:g} it protects nobody")
     planner = _Planner(
-        users=_checks.integer(users, name="users"),
+        users=_checks.integer(users, name="users", minimum=_LEAST_PEOPLE),
         source=_source(facts, table, known, public=public),
         target=_share(target, "target"),
         certainty=_share(certainty, "certainty"),
