@@ -1,16 +1,20 @@
 """Bodies that are none, full disks, callers that stop in the middle: nothing is changed or leaked."""
 
 import asyncio
+import errno
 import json
+import threading
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpbandits.service.core import Service
 from dpbandits.service.gate import Gate
+from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 
 AT = "/v1/policies/offers/decisions"
 
@@ -74,6 +78,76 @@ def test_a_full_disk_takes_nothing_and_goes_on_when_there_is_room(service: Servi
     with service.store.reading() as reads:
         asks = [row[0] for row in reads.rows("SELECT ask FROM decisions ORDER BY number")]
     assert sorted(int(ask.split("-")[1]) for ask in asks) == list(range(60))
+
+
+def test_a_disk_that_is_full_at_a_release_takes_nothing(
+    service: Service, shop: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state's file lies beside the store: whoever needs the release is told that nothing was recorded."""
+    answers = [shop.decide(f"v{number}").json() for number in range(20)]
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    refused = []
+    with monkeypatch.context() as broken:
+        broken.setattr("dpbandits.state.store.write_durably", full)
+        for number in range(20, 50):
+            reply = shop.decide(f"v{number}")
+            if reply.status_code == 200:
+                answers.append(reply.json())
+            else:
+                refused.append(number)
+                assert reply.json()["type"] == "urn:dpbandits:not-recorded"
+    assert refused
+    assert {one["release"] for one in answers} == {0}
+    assert shop.get("/v1/policies/offers/releases").json() == {"releases": []}
+    assert [shop.decide(f"v{number}").json() for number in range(len(answers))] == answers
+    later = [shop.decide(f"v{number}") for number in refused]
+    assert {one.status_code for one in later} == {200}
+    assert later[-1].json()["release"] >= 1
+    with service.store.reading() as reads:
+        asks = [row[0] for row in reads.rows("SELECT ask FROM decisions ORDER BY number")]
+    assert sorted(int(ask.split("-")[1]) for ask in asks) == list(range(50))
+
+
+def test_two_tabs_with_one_id_have_one_decision_and_one_reward(service: Service, shop: Caller) -> None:
+    body = {"id": "v1", "user": "u", "context": AGNES}
+    waiting = threading.Event()
+    service.writer.submit(lambda writes: waiting.wait(20.0))  # so that all of them wait together
+    same = [service.decide("offers", "t", dict(body)) for _ in range(8)]
+    others = [service.decide("offers", "t", {**body, "user": f"w{number}"}) for number in range(3)]
+    elsewhere = service.decide("offers", "t2", {**body, "user": "x"})
+    waiting.set()
+    answers = [one.result(20.0) for one in same]
+    assert all(one == answers[0] for one in answers)
+    for other in others:
+        with pytest.raises(Problem, match="other-body"):
+            other.result(20.0)
+    assert elsewhere.result(20.0)["id"] != answers[0]["id"]
+    rewards = [service.reward("offers", answers[0]["id"], value) for value in (0.25, 0.5, 0.75)]
+    assert [one.result(20.0) for one in rewards] == ["counted", "duplicate", "duplicate"]
+    with service.store.reading() as reads:
+        assert reads.rows("SELECT reward FROM decisions ORDER BY number") == [(0.25,), (None,)]
+
+
+def test_a_clock_that_was_set_back_goes_on_from_the_latest_time_that_is_known(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+        waits = {"wait_seconds": 60, "default_reward": 0.25}
+        assert admin.post("/v1/policies", {**OFFERS, "settings": waits}).status_code == 201
+        token, first = admin.token, admin.decide("v1").json()
+    monkeypatch.setattr("time.time", lambda: 1.0)
+    again = Service(folder)
+    with served(again, token) as admin:
+        second = admin.decide("v2").json()
+        again.tick().result()
+        status = admin.get(f"/v1/policies/offers/decisions/{first['id']}").json()
+        assert status == {"status": "pending"}  # neither settled too early nor erased
+        assert second["expires_at"] >= first["expires_at"]
+        assert admin.decide("v1").json() == first
 
 
 def through(gate: Gate, *messages: MutableMapping[str, Any]) -> list[MutableMapping[str, Any]]:

@@ -370,8 +370,8 @@ class Service:
             except DPBanditsError as error:
                 self.engines.unpublished.add(one.policy)
                 failed.append(error)
-        for one_error in failed:
-            raise one_error
+        if failed:
+            raise failed[0]
 
     def _swept(self, writes: Writes) -> tuple[list[Exception], list[_Function]]:
         """Errors of what was done in the writer's turn, and functions that are to be written down."""
