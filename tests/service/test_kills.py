@@ -1,6 +1,7 @@
 """Killed under load, a service has everything that it acknowledged; see `kills.py`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ def run_and_found(script: Path, count: int, seed: int, folder: Path) -> dict[str
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
