@@ -1,7 +1,7 @@
 """Kinds of release beside each other: `python benchmarks/releases.py --jobs 16`.
 
 Regret of `GPBandit` by what it releases, on the worlds of Dubey2021's first figure, on camelback and on boxes
-of several dimensions. Cells are pure epsilon; features keep (epsilon, delta). Noise in cells has its exact
+of several columns. Cells are pure epsilon; features keep (epsilon, delta). Noise in cells has its exact
 law; Gaussian noise is simulated at the scale of Gaussian DP. Beside the figures stand two crude yardsticks, a
 private quadratic ridge and a private histogram of cells, over the box around the domain.
 
@@ -9,8 +9,10 @@ private quadratic ridge and a private histogram of cells, over the box around th
 |---|---|---|
 | `figures` | the targets, and features beside them | from 1,000,000 |
 | `stuck` | how many of 500 runs of 10,000 rounds end below a random policy | from 1,000,000 |
-| `rule` | epsilon, delta, dimension and rounds, from which the kind is chosen | tuning, from 3,000 |
-| `checked` | the same on other seeds: what the page shows | from 1,000,000 |
+| `rule` | epsilon, delta, columns and rounds in tuning worlds: `boxes` chooses by it | tuning, from 3,000 |
+| `checked` | such a grid on worlds that nothing was chosen on: what the page shows | from 1,000,000 |
+
+Constants of cells are chosen by `tune_releases.py`, on worlds of that file as well.
 
 `--group`, `--world`, `--kind` and `--horizon` choose. Every run is written to `--runs` (JSON lines) when it
 is over, and not made again while the code that it could depend on is the same; `--minutes` stops in time.
@@ -27,6 +29,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from joblib import Parallel, delayed
+from tuning_worlds import FAMILIES, tuning_world
 
 import dpbandits
 from dpbandits.central import GPBandit, GPTuning
@@ -54,8 +58,8 @@ RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "cells.jso
 RUNS = Path(__file__).resolve().parents[1] / "build" / "releases.jsonl"
 SEEDS_A_JOB = 4
 KINDS = ("cells", "features", "ridge", "histogram")
-TUNING_SEEDS = range(300, 490)
-"""Constants of cells were chosen on these seeds of the worlds below."""
+EARLIER_SEEDS = range(300, 490)
+"""Of the worlds below: constants of cells were found on them, and chosen again on tuning worlds."""
 FIGURES: dict[str, dict[str, Any]] = {
     "figure1": {},
     "figure1-skewed": {"crowd": 0.7},
@@ -111,20 +115,37 @@ def _stuck() -> Iterable[Line]:
         yield Line("stuck", world, "cells", 1.0, 0.0, 10_000, 500)
 
 
-def _rule(group: str) -> Iterable[Line]:
+def _checked() -> Iterable[Line]:
     for dim in (1, 2, 3, 4, 6):
         for horizon in (500, 3_000):
             for epsilon in (0.3, 1.0, 3.0, 10.0):
-                yield Line(group, f"box-{dim}", "cells", epsilon, 0.0, horizon, 24)
+                yield Line("checked", f"box-{dim}", "cells", epsilon, 0.0, horizon, 24)
                 for delta in (1e-6, 1e-3, 1e-1):
-                    yield Line(group, f"box-{dim}", "features", epsilon, delta, horizon, 24)
+                    yield Line("checked", f"box-{dim}", "features", epsilon, delta, horizon, 24)
     for dim in (2, 4):
         for epsilon in (1.0, 3.0):
-            yield Line(group, f"box-{dim}", "cells", epsilon, 0.0, 10_000, 8)
-            yield Line(group, f"box-{dim}", "features", epsilon, 1e-6, 10_000, 8)
+            yield Line("checked", f"box-{dim}", "cells", epsilon, 0.0, 10_000, 8)
+            yield Line("checked", f"box-{dim}", "features", epsilon, 1e-6, 10_000, 8)
 
 
-LINES = (*_figures(), *_stuck(), *_rule("rule"), *_rule("checked"))
+RULED = ((1e-6, (1.0, 3.0, 10.0)), (1e-3, (1.0, 3.0)), (0.1, (1.0,)))
+"""Deltas and epsilons at which features stand beside cells where the rule is chosen."""
+
+
+def _rule() -> Iterable[Line]:
+    for family in FAMILIES:
+        for dim, horizon in product((1, 2, 4, 6), (500, 3_000)):
+            for epsilon in (1.0, 3.0, 10.0):
+                yield Line("rule", f"{family}-{dim}", "cells", epsilon, 0.0, horizon, 4)
+            for delta, epsilons in RULED:
+                for epsilon in epsilons:
+                    yield Line("rule", f"{family}-{dim}", "features", epsilon, delta, horizon, 4)
+        for dim, epsilon in product((2, 4), (1.0, 3.0)):
+            yield Line("rule", f"{family}-{dim}", "cells", epsilon, 0.0, 10_000, 2)
+            yield Line("rule", f"{family}-{dim}", "features", epsilon, 1e-6, 10_000, 2)
+
+
+LINES = (*_figures(), *_stuck(), *_rule(), *_checked())
 
 
 def world_of(name: str, horizon: int, seed: int) -> FunctionBandit:
@@ -133,6 +154,8 @@ def world_of(name: str, horizon: int, seed: int) -> FunctionBandit:
         return camelback(seed=seed, horizon=horizon)
     if name in FIGURES:
         return dubey2021_figure1(seed=seed, horizon=horizon, **FIGURES[name])
+    if name.partition("-")[0] in FAMILIES:
+        return tuning_world(name, horizon, seed)
     dim = int(name.removeprefix("box-"))
     coins, box = PublicCoins(seed), Box(low=np.zeros(dim), high=np.ones(dim))
     drawn = coins.uniform("benchmark/sections", 0, 3, dim + 1)
@@ -236,6 +259,64 @@ def row_of(line: Line, records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "below_random": int((regret > random).sum()),
         "seconds": float(np.mean([record["seconds"] for record in records])),
     }
+
+
+def beside(rows: Sequence[dict[str, Any]]) -> dict[tuple[float, ...], tuple[float, float]]:
+    """By columns, delta, epsilon and rounds: what cells lose less than features, and its standard error.
+
+    In percent of a random policy's regret, averaged over families of worlds.
+    """
+    cells = {(row["world"], row["epsilon"], row["horizon"]): row for row in rows if row["kind"] == "cells"}
+    found: dict[tuple[float, ...], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["kind"] == "features":
+            pair = row, cells[row["world"], row["epsilon"], row["horizon"]]
+            mean, theirs = (100.0 * one["regret"] / one["random"] for one in pair)
+            errors = [100.0 * one["standard_error"] / one["random"] for one in pair]
+            place = (int(row["world"].rpartition("-")[2]), row["delta"], row["epsilon"], row["horizon"])
+            found.setdefault(place, []).append((mean - theirs, float(np.hypot(*errors))))
+    return {
+        place: (
+            float(np.mean([less for less, _ in own])),
+            float(np.sqrt(sum(error**2 for _, error in own)) / len(own)),
+        )
+        for place, own in found.items()
+    }
+
+
+def boxes(
+    rows: Sequence[dict[str, Any]], present: Sequence[tuple[float, ...]]
+) -> tuple[tuple[float, ...], ...]:
+    """Boxes that cells are taken for, from those of the present rule.
+
+    One stays where cells lose less than features on average over its places, and where no place has features
+    ahead by more than two standard errors. One limit more is taken where cells lose less by more than two
+    standard errors on average over the places that are new. (Errors of places are taken as independent.)
+    """
+    found = beside(rows)
+
+    def within(box: tuple[float, ...]) -> set[tuple[float, ...]]:
+        return {place for place in found if all(own <= most for own, most in zip(place, box, strict=True))}
+
+    def ahead(places: set[tuple[float, ...]]) -> tuple[float, float]:
+        less, errors = np.array([found[place] for place in places]).T
+        return float(less.mean()), float(np.sqrt((errors**2).sum()) / len(errors))
+
+    kept = [
+        box
+        for box in present
+        if ahead(within(box))[0] > 0.0
+        and all(found[place][0] > -2.0 * found[place][1] for place in within(box))
+    ]
+    known = {place for box in present for place in within(box)}
+    for box in present:
+        for axis, limits in enumerate(zip(*found, strict=True)):
+            for limit in sorted({own for own in limits if own > box[axis]})[:1]:
+                larger = (*box[:axis], limit, *box[axis + 1 :])
+                new = within(larger) - known
+                if new and ahead(new)[0] > 2.0 * ahead(new)[1]:
+                    kept.append(larger)
+    return tuple(kept)
 
 
 def main() -> None:

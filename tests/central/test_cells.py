@@ -134,7 +134,8 @@ def test_an_unknown_horizon_costs_no_noise():
     assert unknown.to_config()["horizon"] is None
 
 
-def test_the_place_of_the_cells_depends_on_releases_and_public_coins_alone(monkeypatch):
+@pytest.mark.parametrize("round_of_one", [3, 12])
+def test_the_place_of_the_cells_depends_on_releases_and_public_coins_alone(monkeypatch, round_of_one):
     """Other data and the same releases: the same questions, asked of other people."""
     seen = []
     for reward in (0.0, 1.0):
@@ -142,7 +143,7 @@ def test_the_place_of_the_cells_depends_on_releases_and_public_coins_alone(monke
         coins = spy_on_coins(one)
         with monkeypatch.context() as patched:
             fix_releases(patched, one)
-            driven(one, T, reward=reward, mine=[3])
+            driven(one, T, reward=reward, mine=[round_of_one])
         mean, sd = one.predict(point(7))
         seen.append((sorted(coins.items()), mean.tolist(), sd.tolist()))
     assert seen[0] == seen[1]

@@ -12,15 +12,18 @@ from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 RESULTS = BENCHMARKS.parent / "docs" / "_results" / "cells.json"
+KINDS = ("cells", "features")
 
 
 @pytest.fixture
 def releases(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import releases
+    import tuning_worlds
 
     yield releases
-    sys.modules.pop("releases")
+    for module in (releases, tuning_worlds):
+        sys.modules.pop(module.__name__)
 
 
 def test_seeds_that_are_reported_were_not_tuned_on(releases):
@@ -30,7 +33,7 @@ def test_seeds_that_are_reported_were_not_tuned_on(releases):
             assert seeds[-1] < FIRST_REPORT_SEED
         else:
             assert seeds[0] >= FIRST_REPORT_SEED
-        assert not set(seeds) & set(releases.TUNING_SEEDS)
+        assert not set(seeds) & set(releases.EARLIER_SEEDS)
 
 
 def test_the_results_shown_are_of_every_line_and_of_its_seeds(releases):
@@ -41,6 +44,14 @@ def test_the_results_shown_are_of_every_line_and_of_its_seeds(releases):
         tuple(getattr(line, name) for name in releases.FIELDS): line.first_seed for line in releases.LINES
     }
     assert shown == wanted
+
+
+def test_the_boxes_of_the_rule_are_those_that_the_tuning_worlds_chose(releases):
+    rows = [row for row in json.loads(RESULTS.read_text()) if row["group"] == "rule"]
+    assert releases.boxes(rows, CELL_BOXES) == CELL_BOXES
+    best = {kind: [row | {"regret": 0.0} if row["kind"] == kind else row for row in rows] for kind in KINDS}
+    assert releases.boxes(best["features"], CELL_BOXES) == ()
+    assert len(releases.boxes(best["cells"], CELL_BOXES)) > len(CELL_BOXES)
 
 
 def test_where_cells_are_taken_they_lost_less_but_for_lines_that_the_page_counts():

@@ -24,15 +24,17 @@ def scripts(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     import releases
     import tables_of_people
+    import tune_releases
     import tune_table_study
+    import tuning_worlds
 
-    yield releases, tables_of_people, tune_table_study
-    for name in ("releases", "tables_of_people", "tune_table_study"):
-        sys.modules.pop(name)
+    yield releases, tables_of_people, tune_table_study, tune_releases
+    for module in (releases, tables_of_people, tune_releases, tune_table_study, tuning_worlds):
+        sys.modules.pop(module.__name__)
 
 
 def test_no_page_shows_a_table_that_constants_were_chosen_on(scripts):
-    _, tables, study = scripts
+    _, tables, study, _ = scripts
     tuned = {tables.SPECS[name].source for name in tables.TUNING}
     assert tables.SPECS["cpssw8"].source == CPS_INCOME
     assert shown("income")["table"] == "cps-income" != study.synthetic_income(seed=0, n_rows=10).name
@@ -47,8 +49,35 @@ def test_no_page_shows_a_table_that_constants_were_chosen_on(scripts):
     assert not tuned & (described | of_people | {CPS_INCOME})
 
 
+def worlds_in(found):
+    """Everything that a results file calls a world or a table, wherever it stands there."""
+    if isinstance(found, list):
+        return {name for one in found for name in worlds_in(one)}
+    if not isinstance(found, dict):
+        return set()
+    own = {value for key, value in found.items() if key in ("world", "table") and isinstance(value, str)}
+    return own | {name for one in found.values() for name in worlds_in(one)}
+
+
+def family(name):
+    return name.partition("-")[0]
+
+
+def test_no_page_shows_a_world_that_constants_of_cells_or_the_rule_were_chosen_on(scripts):
+    releases, _, _, tune = scripts
+    rows = shown("cells")
+    tuned = {world for world, *_ in tune.PLACES} | {row["world"] for row in rows if row["group"] == "rule"}
+    assert {family(name) for name in tuned} == set(releases.FAMILIES)
+    reported = {row["world"] for row in rows if row["group"] != "rule"}
+    assert {"figure1", "camelback", "box-2"} <= reported
+    names = [path.stem for path in RESULTS.glob("*.json") if path.stem not in ("cells", "releases-tuning")]
+    elsewhere = {world for name in names for world in worlds_in(shown(name))}
+    assert len(elsewhere) > 50
+    assert not {family(name) for name in reported | elsewhere} & {family(name) for name in tuned}
+
+
 def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):
-    releases, _, _ = scripts
+    releases, *_ = scripts
     rows = shown("cells")
     by_group = {
         group: {
@@ -59,9 +88,7 @@ def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):
         }
         for group in ("figures", "stuck", "rule")
     }
-    tuned = {*releases.TUNING_SEEDS} | {*by_group["rule"]}  # the rule is a choice too
-    assert len(by_group["rule"]) == 24
-    assert not {*releases.TUNING_SEEDS} & by_group["rule"]
+    tuned = {*releases.EARLIER_SEEDS} | {*by_group["rule"]}  # the rule is a choice too
     assert not tuned & (by_group["figures"] | by_group["stuck"])
     assert min(by_group["figures"] | by_group["stuck"]) >= FIRST_REPORT_SEED > max(tuned)
     assert shown("described-tables")["first_seed"] >= FIRST_REPORT_SEED

@@ -191,3 +191,25 @@ def releases_stuck() -> Markdown:
     ]
     heads = ["world", "regret", "median", "worst", "a random policy's", "runs below random"]
     return table(heads, lines)
+
+
+def releases_chosen() -> Markdown:
+    """How far cells were ahead of features where the rule was chosen."""
+    lost = {
+        (row["world"], row["kind"], row["delta"], row["epsilon"], row["horizon"]): row
+        for row in _kinds("rule")
+    }
+    families = list(dict.fromkeys(row["world"].partition("-")[0] for row in _kinds("rule")))
+    places = dict.fromkeys(
+        (int(world.partition("-")[2]), horizon, epsilon) for world, _, _, epsilon, horizon in lost
+    )
+    lines = []
+    for dim, horizon, epsilon in sorted(places):
+        cells = []
+        for kind, delta in (("cells", 0.0), ("features", 1e-6), ("features", 1e-3), ("features", 0.1)):
+            own = [lost.get((f"{family}-{dim}", kind, delta, epsilon, horizon)) for family in families]
+            shares = [100 * row["regret"] / row["random"] for row in own if row is not None]
+            cells.append(f"{sum(shares) / len(shares):.1f}" if shares else "")
+        lines.append([f"{dim}", f"{horizon:,}", f"{epsilon:g}", *cells])
+    features = (f"features, delta {delta}" for delta in ("1e-6", "1e-3", ".1"))
+    return table(["columns", "rounds", "epsilon", "cells, pure", *features], lines)

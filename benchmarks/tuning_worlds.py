@@ -1,0 +1,114 @@
+"""Made-up worlds over boxes that constants of kinds of release are chosen on. No page shows one of them.
+
+A name is FAMILY-COLUMNS, or FAMILY-COLUMNS-CROWD. Functions of all families are scaled to [.1, .9].
+
+| family | function of a point |
+|---|---|
+| `waves` | twelve cosines, frequencies of a Matern kernel of smoothness 3/2: rougher than policies believe |
+| `slopes` | one soft step across a random direction |
+| `cones` | the highest of four cones |
+| `plateaus` | one of six levels, that of the nearest of six places |
+
+| crowd | who comes |
+|---|---|
+| none | 25 uniform candidates |
+| `rare` | 25 candidates, one among the best twentieth of the box, the others from its lower 70% |
+| `few` | 5 uniform candidates |
+| `fixed` | the same twelve points every round |
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpbandits.domains import Box
+from dpbandits.lab.worlds import FunctionBandit
+from dpbandits.lab.worlds.functions import UniformCandidates
+from dpbandits.policy.coins import PublicCoins
+
+FAMILIES = ("waves", "slopes", "cones", "plateaus")
+CROWDS = ("rare", "few", "fixed")
+DESIGN = 4096
+"""Uniform points that a function is scaled on, and that `rare` crowds are taken from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """A function of a family in a box of several columns, before and after it is scaled."""
+
+    family: str
+    coins: PublicCoins
+    dim: int
+    low: float = 0.0
+    high: float = 1.0
+
+    def __call__(self, points: np.ndarray, /) -> np.ndarray:
+        own = getattr(self, self.family)(points)
+        return 0.1 + 0.8 * np.clip((own - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def scaled(self, design: np.ndarray) -> "Drawn":
+        own = getattr(self, self.family)(design)
+        return Drawn(self.family, self.coins, self.dim, float(own.min()), float(own.max()))
+
+    def uniforms(self, what: str, rows: int, columns: int) -> np.ndarray:
+        return self.coins.uniform(f"tuning/{what}", 0, rows, columns)
+
+    def waves(self, points: np.ndarray) -> np.ndarray:
+        normals = self.coins.normal("tuning/waves", 0, 12, self.dim + 4)
+        heavy = np.sqrt((normals[:, -3:] ** 2).mean(axis=1))
+        frequencies = normals[:, : self.dim] / heavy[:, None] / (0.3 * self.dim**0.5)
+        angles = points @ frequencies.T + 2.0 * np.pi * self.uniforms("angles", 12, 1)[:, 0]
+        return np.cos(angles) @ normals[:, self.dim]
+
+    def slopes(self, points: np.ndarray) -> np.ndarray:
+        normals = self.coins.normal("tuning/slopes", 0, 1, self.dim + 1)[0]
+        direction = normals[:-1] / np.linalg.norm(normals[:-1])
+        return np.tanh(5.0 * ((points - 0.5) @ direction - 0.15 * normals[-1]))
+
+    def cones(self, points: np.ndarray) -> np.ndarray:
+        drawn = self.uniforms("cones", 4, self.dim + 1)
+        heights = 0.4 + 0.6 * drawn[:, -1]
+        far = np.linalg.norm(points[..., None, :] - drawn[:, :-1], axis=-1) / (0.4 * self.dim**0.5)
+        return (heights * np.clip(1.0 - far, 0.0, 1.0)).max(axis=-1)
+
+    def plateaus(self, points: np.ndarray) -> np.ndarray:
+        drawn = self.uniforms("plateaus", 6, self.dim + 1)
+        return drawn[((points[..., None, :] - drawn[:, :-1]) ** 2).sum(axis=-1).argmin(axis=-1), -1]
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """Decision sets that are no uniform ones: rows of `design`, best first."""
+
+    name: str
+    design: np.ndarray
+
+    def __call__(self, coins: PublicCoins, start: int, stop: int, /) -> np.ndarray:
+        rounds, last = stop - start, len(self.design) - 1
+        if self.name == "fixed":
+            rows = (coins.uniform("tuning/fixed", 0, 1, 12) * last).astype(np.int64)
+            return np.repeat(self.design[rows], rounds, axis=0)
+        drawn = coins.uniform("tuning/rare", start, stop, 26)
+        rows = ((0.3 + 0.7 * drawn[:, :25]) * last).astype(np.int64)
+        place = (drawn[:, 25] * 25).astype(np.int64)
+        own = np.arange(rounds)
+        rows[own, place] = ((rows[own, place] / last - 0.3) / 0.7 * 0.05 * last).astype(np.int64)
+        return self.design[rows]
+
+
+def tuning_world(name: str, horizon: int, seed: int) -> FunctionBandit:
+    """The world of this name under a seed."""
+    family, dim, crowd = (*name.split("-"), "")[:3]
+    coins, box = PublicCoins(seed), Box(low=np.zeros(int(dim)), high=np.ones(int(dim)))
+    design = coins.uniform("tuning/design", 0, DESIGN, box.dim)
+    mean = Drawn(family, coins, box.dim).scaled(design)
+    count = {"few": 5, "fixed": 12}.get(crowd, 25)
+    ranked = design[np.argsort(-mean(design), kind="stable")]
+    law = (
+        Crowd(crowd, ranked)
+        if crowd in ("rare", "fixed")
+        else UniformCandidates(domain=box, n_candidates=count)
+    )
+    return FunctionBandit(
+        name=name, domain=box, mean=mean, candidates=law, n_candidates=count, horizon=horizon, seed=seed
+    )
