@@ -10,9 +10,9 @@ the value that it has. Cells: `PLACES`, worlds of `tuning_worlds.py`. The others
 alone, `ROWS` people of each, at (1, 1e-6). What counts is regret as a share of a random policy's, averaged
 over places.
 
-The present value stays unless another is ahead by more than one standard error of the paired difference. Of
-some twenty neighbours several would be by chance, so whoever is runs again on fresh seeds, and is taken if it
-is ahead there by more than two. All seeds are below 1,000,000.
+The present value stays unless another is ahead by more than two standard errors of the paired difference. Of
+some twenty neighbours one may be by chance, so whoever is runs again on fresh seeds, and is taken if it is ahead
+there by more than two as well. All seeds are below 1,000,000.
 """
 
 import argparse
@@ -229,7 +229,7 @@ def tuned(kind: str, options: argparse.Namespace) -> list[Record]:
                 )
             )
             rows.append(row)
-            ahead += [(name, value)] * (gain > error)
+            ahead += [(name, value)] * (gain > 2.0 * error)
         left = ahead
     return rows
 
