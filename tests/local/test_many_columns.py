@@ -17,9 +17,9 @@ from dpbandits.policy.coins import PublicCoins
 DIM = 10
 
 
-def spec_of(dim=DIM, *, n_arms=2, epsilon=2.0, **own):
+def spec_of(dim=DIM, *, n_arms=2, epsilon=2.0, learner="questions", **own):
     box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
-    return Spec(domain=box, n_arms=n_arms, privacy=dpb.LocalDP(epsilon=epsilon), **own)
+    return Spec(domain=box, n_arms=n_arms, privacy=dpb.LocalDP(epsilon=epsilon), learner=learner, **own)
 
 
 def version_of(spec, columns, **own):
@@ -30,18 +30,34 @@ def version_of(spec, columns, **own):
     return PublishedQuestions(version=4, columns=columns, **(tables | own))
 
 
-def test_ten_columns_are_asked_about_by_default_one_at_a_time_at_first():
+@pytest.mark.parametrize(
+    ("dim", "epsilon", "n_users", "learner"),
+    [
+        (10, 2.0, 60_000, "questions"),
+        (10, 2.0, 50_000, "smooth"),
+        (10, 2.0, None, "smooth"),
+        (10, 1.0, 60_000, "smooth"),
+        (64, 4.0, 10**6, "questions"),
+        (65, 4.0, 10**6, "smooth"),
+        (3, 1.0, None, "questions"),
+    ],
+)
+def test_many_columns_are_asked_about_by_default_where_enough_people_are_expected(
+    dim, epsilon, n_users, learner
+):
+    assert spec_of(dim, epsilon=epsilon, n_users=n_users, learner=None).learner == learner
+
+
+def test_columns_are_asked_about_one_at_a_time_at_first():
     spec = spec_of(reports_per_version=10)
-    assert spec.learner == "questions"
     learner, coins = learner_for(spec), PublicCoins(1)
     asked = [learner.publish(spec, version, coins).columns for version in range(DIM)]
     assert asked == [(column,) for column in range(DIM)]
 
 
-def test_more_columns_than_are_asked_about_take_bins_or_are_refused():
-    assert spec_of(65).learner == "smooth"
+def test_more_columns_than_are_asked_about_are_refused():
     with pytest.raises(InvalidParameter, match="more than can be asked about"):
-        spec_of(65, learner="questions")
+        spec_of(65)
 
 
 @pytest.mark.parametrize("columns", [(3,), (0, 9), (1, 4, 8)])
@@ -59,7 +75,7 @@ def test_a_version_of_ten_columns_with_as_many_cells_as_may_be_has_two_kilobytes
     people = {f"x{j}": dpb.Range(0, 1) for j in range(8)}
     people |= {"a": dpb.Categories(list("abcdefg")), "b": dpb.Categories(list("abc"))}
     privacy = dpb.LocalDP(epsilon=4.0)
-    spec = Spec(contexts=dpb.Schema(**people), arms=list("vwxyz"), privacy=privacy)
+    spec = Spec(contexts=dpb.Schema(**people), arms=list("vwxyz"), privacy=privacy, learner="questions")
     assert spec.grid_over((0, 1, 8, 9)).size == 1344
     assert len(version_of(spec, (0, 1, 8, 9)).to_json(spec)) <= 2048
 

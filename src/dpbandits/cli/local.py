@@ -69,7 +69,9 @@ def simulate_command(
     ] = None,
     learner: Annotated[
         Learner | None,
-        Option(help="By default questions, or smooth of many arms; both of ma2025 are published."),
+        Option(
+            help="By default questions, or smooth of many columns and arms; both of ma2025 are published."
+        ),
     ] = None,
     mechanism: Annotated[
         Mechanism, Option(help="Private report; auto: signed or krr by variance; ma2025 uses its own.")

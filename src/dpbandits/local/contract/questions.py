@@ -67,7 +67,16 @@ from dpbandits.local.contract.reports import PublishedArms, read_only
 if TYPE_CHECKING:
     from dpbandits.local.contract.spec import Spec
 
-__all__ = ["MOST_ASKED", "MOST_PARTS", "About", "Grid", "PublishedQuestions", "asks_about", "fits_a_grid"]
+__all__ = [
+    "MOST_ASKED",
+    "MOST_PARTS",
+    "About",
+    "Grid",
+    "PublishedQuestions",
+    "asks_about",
+    "fits_a_grid",
+    "people_for",
+]
 
 About = Literal["reward", "place"]
 
@@ -167,6 +176,18 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
     except InvalidParameter:
         return False
     return True
+
+
+def people_for(dim: int, epsilon: float) -> float:
+    """Expected users from which a spec of many columns takes the learner of questions by itself.
+
+    Columns alone then take about a sixth of the reports, see `local.learners.columns`.
+
+    Example:
+        >>> round(people_for(10, 2.0))
+        54375
+    """
+    return 2500.0 * dim * (1.0 + 4.7 / epsilon**2)
 
 
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:

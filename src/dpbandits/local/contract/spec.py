@@ -28,6 +28,7 @@ from dpbandits.local.contract.questions import (
     PublishedQuestions,
     asks_about,
     fits_a_grid,
+    people_for,
 )
 from dpbandits.local.contract.reports import (
     DEADLINE,
@@ -112,7 +113,8 @@ class Spec(Contract[PublishedArms]):
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
             start `tree`, and `questions` of three columns and fewer. None: `questions` where the server
-            assigns arms, at most 12, and columns are at most 64 (`local.contract.questions`), else `smooth`.
+            assigns arms, at most 12, and a grid has room for the columns, or `n_users` is enough for more
+            (`local.contract.questions`: `Grid`, `people_for`); else `smooth`.
         arms: labels of the arms, which people with contexts are given; or who chooses among them. `server`,
             also where labels are given: what is published names one arm a bin, which is public, so a report
             hides the bin and the reward. `user`: it gives probabilities, the device draws, and a report hides
@@ -122,7 +124,8 @@ class Spec(Contract[PublishedArms]):
         window: how many versions before the current one are still accepted.
         tie: which longest edge of a bin is halved, see `DyadicPartition`; `questions` has no bins.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
-        n_users: expected number of users; `ma2025` and `ma2025-printed` need it.
+        n_users: expected number of users: `ma2025` and `ma2025-printed` need it, and with many columns the
+            learner depends on it where none is named.
         seed: public randomness of the server.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
         deadline: seconds after a choice by which a device reports it, with a reward or without.
@@ -190,9 +193,8 @@ class Spec(Contract[PublishedArms]):
         integer(self.seed, name="seed", minimum=0)
         _checks.one_of(self.arms, get_args(ArmChoice), name="arms")
         if self.learner is None:
-            few = self.n_arms <= MOST_ASKED
-            asks = self.arms == "server" and few and asks_about(self.dim, self.codes)
-            assign(self, learner="questions" if asks else "smooth")
+            few = self.arms == "server" and self.n_arms <= MOST_ASKED
+            assign(self, learner="questions" if few and self._can_ask() else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self.constants, CONSTANTS[self.learner])
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
@@ -210,6 +212,13 @@ class Spec(Contract[PublishedArms]):
         depth = self.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.mechanisms_for(n_leaves)
+
+    def _can_ask(self) -> bool:
+        """Whether columns are few enough for questions, or enough users are expected."""
+        if fits_a_grid(self.dim, self.codes):
+            return True
+        enough = (self.n_users or 0) >= people_for(self.dim, self.epsilon)
+        return enough and asks_about(self.dim, self.codes)
 
     def _check_questions(self) -> None:
         if self.arms != "server":
