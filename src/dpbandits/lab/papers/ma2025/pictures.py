@@ -46,6 +46,7 @@ SIZE_OF_SOURCES = "users of each source"
 """An axis."""
 
 _COLOURS = {
+    "questions": "pink",
     "tree": "blue",
     "smooth": "sky",
     "ma2025": "orange",
