@@ -59,7 +59,7 @@ SHIFT_METHODS = PRINTED_METHODS[:-1]
 """Where sources are: C_n = 64 ln n drops no arm in Figures 6 and 7a, and is not run again."""
 
 LARGEST_EPSILON = 16.0
-"""Of this library's reports, for the paper's 1,024: of (14) nothing changes in bins of up to 64 parts."""
+"""Of this library's reports, for the paper's 1,024: the radius (14) stays in bins of up to 64 parts."""
 
 MOST_VERSIONS = 400
 """Of ours in Figures 7 to 9 as printed: it publishes after 100 reports, or after a 400th of them all."""
