@@ -122,7 +122,7 @@ def test_they_find_what_they_find_without_the_service(begun: Caller, curator: Ca
 
 
 def test_the_population_pays_for_positions_and_answers_before_there_is_a_release(admin: Caller) -> None:
-    refused(admin.post("/v1/outsourced", DOSES), "invalid", 422)
+    refused(admin.post("/v1/outsourced", DOSES), "not-found", 404)
     answered(admin.post("/v1/populations", PATIENTS), 201)
     seen = answered(admin.post("/v1/outsourced:preview", DOSES))
     assert (seen["fits"], seen["cost"]["epsilon"]) == (True, "2.0")

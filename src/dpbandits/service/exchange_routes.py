@@ -150,8 +150,10 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     )
     async def upload(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
         """Refused where it promises anything else than was paid for; the same again changes nothing."""
+        service.refuse_in_a_copy()
         given = message.model_dump()
-        return await _done(service.write(lambda writes: exchanges.upload(writes, exchange, **given)))
+        new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
+        return await _done(service.write(lambda writes: exchanges.upload(writes, exchange, new)))
 
     @app.get(
         "/v1/outsourced/{exchange}/release",

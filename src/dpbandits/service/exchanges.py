@@ -44,7 +44,7 @@ from dpbandits.outsourced.publish import read_description
 from dpbandits.policy.accounts import cost_of
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.service.budgets import charge_for, previewed, promise_of
+from dpbandits.service.budgets import charge_for, previewed, promise_of, standing
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
@@ -52,9 +52,11 @@ from dpbandits.service.store import Reads, Writes
 from dpbandits.state.ledger import Cost, Ledger
 
 __all__ = [
+    "Upload",
     "answer",
     "ask",
     "begin_exchange",
+    "checked_upload",
     "described_exchange",
     "end_exchange",
     "exchange_names",
@@ -157,6 +159,7 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
         raise Problem("conflict", "There is another exchange of this name: choose another name.")
     if row is None or row[3] == "beginning":
         check_open(writes, population)
+        standing(ledger, population)
         identity = uuid.uuid4().hex if row is None else str(row[0])
         if row is None:
             ledger.after(population, cost=cost)
@@ -180,39 +183,54 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
 # -- the release ----------------------------------------------------------------------------------------
 
 
-def upload(
-    writes: Writes, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
-) -> dict[str, Any]:
-    """Take a curator's release, or where it lies; the same one again changes nothing.
+class Upload(NamedTuple):
+    """A release that was checked: its description, and its inputs.npy or the address where it lies."""
+
+    description: str
+    inputs: bytes | None
+    at: str | None
+
+
+def checked_upload(
+    reads: Reads, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
+) -> Upload:
+    """A curator's release, held against what was paid for; that takes long, and needs no transaction.
 
     Args:
-        writes: the transaction.
+        reads: the store.
         name: of the exchange.
         description: what its release.json holds.
         inputs: its inputs.npy, in Base64; None where they lie elsewhere.
         at: the address where they lie then; nothing is fetched from there.
 
     Raises:
-        Problem: it is no release, or promises something else than was paid for, or there is another.
+        Problem: it is no release, or promises something else than was paid for.
     """
-    found = _exchange(writes, name)
-    check_open(writes, found.population)
-    text = canonical(description)
-    if found.status == "ended":
-        raise Problem("conflict", "The exchange has ended, and was erased.")
+    found = _exchange(reads, name)
     if (inputs is None) == (at is None):
         raise Problem("invalid", "Send the inputs, or the address where they lie: one of the two.")
     data = None if inputs is None else _decoded(inputs)
     _check_release(found, description, data)
+    return Upload(canonical(description), data, at)
+
+
+def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
+    """Take a release that was checked; the same one again changes nothing.
+
+    Raises:
+        Problem: there is another, or the exchange has ended.
+    """
+    found = _exchange(writes, name)
+    check_open(writes, found.population)
+    if found.status == "ended":
+        raise Problem("conflict", "The exchange has ended, and was erased.")
     if found.status == "open":
-        if (canonical(found.description), found.inputs, found.at) != (text, data, at):
+        if Upload(canonical(found.description), found.inputs, found.at) != new:
             raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
         return described_exchange(writes, name)
     writes.run(
         "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?",
-        text,
-        data,
-        at,
+        *new,
         found.id,
     )
     return described_exchange(writes, name)
