@@ -1,6 +1,7 @@
 """What the routes do, over HTTP."""
 
 import json
+from bisect import bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,14 @@ def test_ids_are_a_tokens_own(shop: Caller) -> None:
     other = shop.with_scopes("decide")
     first, second = answered(shop.decide("v1", user="a")), answered(other.decide("v1", user="b"))
     assert first["id"] != second["id"]
+
+
+def test_an_answer_says_by_how_many_releases_it_was_made(shop: Caller) -> None:
+    """From the decision on at which a release takes effect, that one included."""
+    boundaries = answered(shop.post("/v1/policies:preview", OFFERS))["releases_after_rounds"]
+    said = [answered(shop.decide(f"v{number}"))["release"] for number in range(60)]
+    assert said == [bisect_right(boundaries, number) for number in range(60)]
+    assert said[-1] >= 2
 
 
 def test_a_user_has_so_many_rounds(shop: Caller) -> None:

@@ -157,6 +157,8 @@ def decide(
     engine = engines.use(writes, kept.id)
     answer, ask, status = _answer(engine, kept, body)
     engines.saw(writes, kept.id, engine, now)
+    if "problem" not in answer:
+        answer["release"] = engine.version  # by now: the ask may have made one, and decided by it
     wait = kept.settings.get("wait_seconds")
     due = now + wait if wait is not None and status in ("pending", "deferred") else None
     if due is not None:
@@ -214,10 +216,10 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         else:
             decision = policy.ask(brought, user, available=available)
     except (HorizonExceeded, ContributionExceeded) as error:
-        return _without(engine, kept, body, problem_of(error), "fallback", taken=False)
+        return _without(kept, body, problem_of(error), "fallback", taken=False)
     except InvalidData as error:
         taken = engine.life.records > before
-        return _without(engine, kept, body, problem_of(error), "refused", taken=taken)
+        return _without(kept, body, problem_of(error), "refused", taken=taken)
     answer = _decided(decision, engine, shadow=shadow)
     if shadow:
         answer["would_choose"] = policy.recommend(brought)
@@ -233,7 +235,7 @@ def _matrix(candidates: Any) -> Any:
 
 
 def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {"release": engine.version, "fallback": False, "propensity": None}
+    answer: dict[str, Any] = {"fallback": False, "propensity": None}
     if decision.propensity is not None and not shadow:
         answer["propensity"] = decision.propensity
     if engine.policy.menu is None:
@@ -242,12 +244,12 @@ def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, A
 
 
 def _without(
-    engine: Engine, kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, taken: bool
+    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, taken: bool
 ) -> tuple[dict[str, Any], str | None, str]:
     """The fallback where it may be given; else the refusal, which is recorded where a round was taken."""
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
-        return {"release": engine.version, "fallback": True, "propensity": None, "arm": arm}, None, status
+        return {"fallback": True, "propensity": None, "arm": arm}, None, status
     if not taken:
         raise problem
     return {"problem": problem.slug, "detail": problem.detail}, None, status
