@@ -353,11 +353,15 @@ def test_another_sites_form_begins_no_audit(desk: Caller) -> None:
 def test_an_audit_ends_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbandits.service.desk.auditing.LONGEST", 0.01)
     audits = Audits()
-    assert audits.begin("one", SPEC.to_config(), 0.0)
+    assert audits.begin("one", SPEC.to_config, 0.0)
     while audits.of("one").under_way:
         time.sleep(0.01)
     assert audits.of("one").failed == "It did not end in its time."
-    assert audits.begin("two", {}, 0.0)
+    monkeypatch.undo()
+    assert audits.begin("two", dict, 0.0)
+    while audits.of("two").under_way:
+        time.sleep(0.01)
+    assert audits.of("two").failed.startswith("It cannot be made")
 
 
 def test_a_population_whose_spending_is_not_known_says_so(service: Service) -> None:

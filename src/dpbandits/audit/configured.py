@@ -48,6 +48,9 @@ PEOPLE = 12
 MOST_ROUNDS = 100_000
 """Rounds that are played at most; later releases of a policy whose noise is mixed are left out."""
 
+_TOGETHER = 5_000
+"""Rounds of one call."""
+
 _MOST_TOGETHER = 15
 """Moved entries with Laplace noise that are looked at together, where the promise has a delta."""
 
@@ -225,6 +228,11 @@ def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks
 
     Everybody is offered one row alone, so that nothing is left to choose.
     """
+    if policy.batch_boundaries[0] > MOST_ROUNDS:
+        raise InvalidParameter(
+            f"the first release comes after {policy.batch_boundaries[0]} rounds, and an audit plays at most "
+            f"{MOST_ROUNDS}: audit a configuration with a shorter horizon"
+        )
     rounds = min(policy.privacy.rounds_per_user, policy.blocks[0])
     other = policy.domain.sample(1, np.random.default_rng(0))
 
@@ -236,8 +244,10 @@ def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks
         policy.tell_batch(ids, np.full(rounds, reward))
     count = rounds
     for end in policy.batch_boundaries[:blocks]:
-        asked(np.repeat(other, end - count, axis=0), range(count, end))
-        count = end
+        while count < end:
+            together = min(_TOGETHER, end - count)
+            asked(np.repeat(other, together, axis=0), range(count, count + together))
+            count += together
         policy.publish()
     return policy.released.ravel()
 

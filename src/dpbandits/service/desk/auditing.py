@@ -9,13 +9,14 @@ import atexit
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +29,8 @@ __all__ = ["SAMPLES", "Audited", "Audits", "bundled"]
 SAMPLES = 30_000
 """Of each audit, before its own share: what is costly takes some seconds."""
 
-LONGEST = 300.0
-"""Seconds in which an audit ends."""
+LONGEST, MOST_MEMORY = 300.0, 4 << 30
+"""Seconds in which an audit ends, and bytes of address space that it has."""
 
 MOST = 100
 """Policies whose last audit is remembered."""
@@ -54,14 +55,14 @@ class Audited:
     """An audit, made or under way.
 
     Attributes:
-        config: what is attacked.
         began_at: seconds since 1970.
+        config: what is attacked.
         rows: what was proved, as `AuditRow.to_json` has it; None while it is under way.
         failed: why there are no rows, in fixed words; empty where there are.
     """
 
-    config: dict[str, Any]
     began_at: float
+    config: dict[str, Any] = field(default_factory=dict)
     rows: list[dict[str, Any]] | None = field(default=None)
     failed: str = field(default="")
 
@@ -87,12 +88,12 @@ class Audits:
         """The last audit of a policy, by its id."""
         return self._made.get(subject)
 
-    def begin(self, subject: str, config: Mapping[str, Any], now: float) -> bool:
+    def begin(self, subject: str, config: Callable[[], Mapping[str, Any]], now: float) -> bool:
         """Begin one; False where another is under way.
 
         Args:
             subject: id of the policy.
-            config: of a `GPBandit` or a `Spec`.
+            config: gives that of a `GPBandit` or a `Spec`; called beside the answers.
             now: seconds since 1970.
         """
         with self._lock:
@@ -101,8 +102,9 @@ class Audits:
             self._made.pop(subject, None)
             while len(self._made) >= MOST:
                 del self._made[next(iter(self._made))]
-            audited = self._made[subject] = Audited(dict(config), now)
-        threading.Thread(target=self._make, args=(audited,), name="dpbandits audit", daemon=True).start()
+            audited = self._made[subject] = Audited(now)
+        made = (audited, config)
+        threading.Thread(target=self._make, args=made, name="dpbandits audit", daemon=True).start()
         return True
 
     def close(self) -> None:
@@ -111,13 +113,14 @@ class Audits:
             with suppress(OSError):
                 self._child.kill()
 
-    def _make(self, audited: Audited) -> None:
+    def _make(self, audited: Audited, config: Callable[[], Mapping[str, Any]]) -> None:
         try:
+            audited.config = dict(config())
             audited.rows = self._proved(audited.config)
         except subprocess.TimeoutExpired:
             audited.failed = "It did not end in its time."
         except Exception:  # noqa: BLE001 - whatever it is, the page says no more
-            audited.failed = "It broke off."
+            audited.failed = "It cannot be made of this configuration, or broke off."
 
     def _proved(self, config: dict[str, Any]) -> list[dict[str, Any]]:
         with tempfile.TemporaryDirectory(prefix="dpbandits-audit-") as folder:
@@ -134,8 +137,9 @@ class Audits:
                 text=True,
             )
             with self._child as child:
-                with suppress(OSError):
+                with suppress(OSError, AttributeError):  # Linux has both
                     os.setpriority(os.PRIO_PROCESS, child.pid, 10)
+                    resource.prlimit(child.pid, resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
                 try:
                     told, _ = child.communicate(timeout=LONGEST)
                 except subprocess.TimeoutExpired:

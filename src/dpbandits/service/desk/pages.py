@@ -11,7 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import resources
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -344,7 +344,7 @@ class _Desk:
     def begin_audit(self, name: str) -> Response:
         """Begin attacks on a policy's configuration, unless others are under way."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
-        config = policies.configuration(self._service.ledger, kept)
+        config = partial(policies.configuration, self._service.ledger, kept)
         if not self._audits.begin(kept.id, config, self._service.now()):
             return self.audit(name, busy=True)
         return Response(status_code=303, headers={"Location": f"/desk/policies/{name}/audit"})
@@ -352,7 +352,7 @@ class _Desk:
     def begin_local_audit(self, name: str) -> Response:
         """The same of a local policy."""
         row = self._survey(name)
-        if not self._audits.begin(row[0], json.loads(row[3]), self._service.now()):
+        if not self._audits.begin(row[0], partial(json.loads, row[3]), self._service.now()):
             return self.local_audit(name, busy=True)
         return Response(status_code=303, headers={"Location": f"/desk/local/{name}/audit"})
 
