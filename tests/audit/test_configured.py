@@ -91,7 +91,7 @@ def test_what_is_no_configuration_is_refused(config: dict[str, Any]) -> None:
 
 def test_a_first_block_that_is_too_long_to_be_played_is_refused_before_it_is() -> None:
     with pytest.raises(dpb.errors.InvalidParameter, match="at most 100000"):
-        audit_of(policy(horizon=10_000_000, privacy=dpb.JointDP(epsilon=1)).to_config()).run()
+        audit_of(policy(horizon=4_000_000, privacy=dpb.JointDP(epsilon=1)).to_config()).run()
 
 
 def test_the_command_reads_a_file(tmp_path: Path) -> None:
