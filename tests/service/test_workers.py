@@ -81,8 +81,8 @@ def test_a_few_faults(tmp_path: Path) -> None:
 @pytest.mark.timeout(3600)
 def test_two_hundred_faults(tmp_path: Path) -> None:
     found = run_and_found(KILLS, 200, 2, tmp_path)
-    assert found["answers"] > 2000
-    assert found["policies"] > 10
+    assert found["answers"] > 500
+    assert found["policies"] > 5
     assert found["compared"] > 10
 
 

@@ -75,6 +75,33 @@ def adopt(
         typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")
 
 
+@app.command("copy")
+def copy(
+    *,
+    data: Data,
+    to: Annotated[str, Option(help="postgresql://..., or with --database a folder that is not there yet.")],
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Move everything into a database, or from one into a folder; where it was is retired."""
+    from dataclasses import replace
+
+    from dpbandits.errors import InvalidParameter
+    from dpbandits.service.moving import into_database, into_folder
+    from dpbandits.service.settings import Settings
+
+    settings = Settings.from_toml(config)
+    if to.startswith(("postgresql://", "postgres://")):
+        into_database(data, settings=replace(settings, database=to))
+        typer.echo("moved: serve with --database; the folder's policies are retired")
+        return
+    settings = settings if database is None else replace(settings, database=database)
+    if not settings.database:
+        raise InvalidParameter("--to: expected postgresql://..., or a folder together with --database")
+    into_folder(data, Path(to), settings=settings)
+    typer.echo("moved: serve the new folder; the database is retired")
+
+
 @app.command("token")
 def token(
     *,

@@ -251,5 +251,13 @@ class PostgresStore(Store):
             finally:
                 self.current = None
 
+    def go_on_numbering(self, writes: Writes) -> None:
+        """Rows that are numbered go on after the last that is there."""
+        for table in ("decisions", "events"):
+            writes.rows(
+                f"SELECT setval(pg_get_serial_sequence('{table}', 'number'), "  # noqa: S608 - names of ours
+                f"(SELECT COALESCE(MAX(number), 0) + 1 FROM {table}), false)"
+            )
+
     def close(self) -> None:  # noqa: D102
         self._pool.close()

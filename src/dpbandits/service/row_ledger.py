@@ -19,7 +19,7 @@ from typing import Any
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, ForkedState
 from dpbandits.service.store import Reads, Store, TryAgain, Writes
-from dpbandits.state.ledger import Balance, Charge, Entries, Ledger, Terms, Witness
+from dpbandits.state.ledger import Balance, Charge, Contents, Entries, Ledger, Terms, Witness
 
 __all__ = ["RowLedger"]
 
@@ -34,6 +34,11 @@ class RowLedger(Ledger):
     def __init__(self, store: Store) -> None:
         self._store = store
 
+    def contents(self) -> Contents:
+        """All rows."""
+        with self._reading() as entries:
+            return entries.everything()
+
     @contextmanager
     def _event(self) -> Iterator[Entries]:
         if (current := self._store.current) is not None:
@@ -47,7 +52,7 @@ class RowLedger(Ledger):
             rows.put(writes)
 
     @contextmanager
-    def _reading(self) -> Iterator[Entries]:
+    def _reading(self) -> Iterator["_Rows"]:
         if (current := self._store.current) is not None:
             yield _Rows(current)
         else:
@@ -67,10 +72,7 @@ class _Rows:
 
     def account(self, name: str) -> Balance | None:
         row = self._row("account", name, "SELECT terms, spent, simulated FROM accounts WHERE name = ?")
-        if row is None:
-            return None
-        with reading("an account of the ledger", CorruptState):
-            return Balance.of(Terms.from_json(row[0]), _charge(row[1], row[2]))
+        return None if row is None else _balance(*row)
 
     def charge(self, account: str, charge_id: str) -> Charge | None:
         row = self._reads.one(
@@ -90,6 +92,21 @@ class _Rows:
 
     def put_lineage(self, lineage: str, witness: Witness) -> None:
         self._lineages[lineage] = witness
+
+    def everything(self) -> Contents:
+        """All rows."""
+        rows = self._reads.rows
+        return Contents(
+            {
+                row[0]: _balance(*row[1:])
+                for row in rows("SELECT name, terms, spent, simulated FROM accounts")
+            },
+            {
+                (row[0], row[1]): _charge(*row[2:])
+                for row in rows("SELECT account, charge_id, spent, simulated FROM charges")
+            },
+            {row[0]: Witness(*row[1:]) for row in rows("SELECT lineage, position, digest FROM lineages")},
+        )
 
     def _row(self, kind: str, name: str, query: str) -> tuple[Any, ...] | None:
         if isinstance(self._reads, Writes):
@@ -142,6 +159,11 @@ class _Rows:
 
 def _amounts(charge: Charge) -> str:
     return json.dumps([str(amount) for amount in charge.amounts])
+
+
+def _balance(terms: str, amounts: str, simulated: int) -> Balance:
+    with reading("an account of the ledger", CorruptState):
+        return Balance.of(Terms.from_json(terms), _charge(amounts, simulated))
 
 
 def _charge(amounts: str, simulated: int) -> Charge:

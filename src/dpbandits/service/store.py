@@ -39,7 +39,7 @@ import re
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,6 +125,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 Row = tuple[Any, ...]
 
+_TOGETHER = 200
+
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
     """A migration's statement with an engine's own names of types, the longest first."""
@@ -197,6 +199,14 @@ class Writes(Reads):
     def run(self, sql: str, *arguments: object) -> int:
         """Execute a statement; how many rows it changed."""
         return int(self._connection.execute(sql, arguments).rowcount)
+
+    def many(self, table: str, rows: Sequence[Row]) -> None:
+        """Insert rows of all columns of a table, some hundred in a statement."""
+        for first in range(0, len(rows), _TOGETHER):
+            some = rows[first : first + _TOGETHER]
+            marks = f"({', '.join('?' * len(some[0]))})"
+            text = f"INSERT INTO {table} VALUES {', '.join([marks] * len(some))}"  # noqa: S608 - a name of ours
+            self.run(text, *(value for row in some for value in row))
 
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
         """Rows of a query of one table, which nobody else changes until the commit.

@@ -430,6 +430,14 @@ class Entries(Protocol):
     def put_lineage(self, lineage: str, witness: Witness) -> None: ...
 
 
+class Contents(NamedTuple):
+    """All rows of a ledger, to be taken in by another one: balances, charges and witnesses by their names."""
+
+    accounts: dict[str, Balance]
+    charges: dict[tuple[str, str], Charge]
+    lineages: dict[str, Witness]
+
+
 class Ledger(Seen, ABC):
     """What policies, clients and stores ask of a ledger. Every method is atomic.
 
@@ -564,6 +572,23 @@ class Ledger(Seen, ABC):
         """The last witness of a lineage, or None when the ledger has never seen it."""
         with self._reading() as entries:
             return entries.lineage(lineage)
+
+    def take_in(self, contents: Contents) -> None:
+        """Begin with another ledger's rows; that one is not to be charged, or to witness, any more.
+
+        Raises:
+            InvalidParameter: an account or a lineage is there already; nothing was taken.
+        """
+        with self._event() as entries:
+            known = any(entries.account(name) is not None for name in contents.accounts)
+            if known or any(entries.lineage(lineage) is not None for lineage in contents.lineages):
+                raise InvalidParameter("the ledger has accounts or lineages of these names already")
+            for name, balance in contents.accounts.items():
+                entries.put_account(name, balance)
+            for (account, charge_id), charge in contents.charges.items():
+                entries.put_charge(account, charge_id, charge)
+            for lineage, witness in contents.lineages.items():
+                entries.put_lineage(lineage, witness)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

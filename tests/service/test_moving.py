@@ -1,0 +1,179 @@
+"""A service moves from its folder into a database and back: it goes on in one place, whatever interrupts."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.errors import ForkedState, InvalidParameter, StateError
+from dpbandits.service import moving
+from dpbandits.service.core import Service
+from dpbandits.service.moving import into_database, into_folder
+from dpbandits.service.settings import Settings
+from service import databases
+from service.conftest import CUSTOMERS, Caller, served
+from service.test_workers import SHORT, releases
+
+
+@pytest.fixture
+def moved_to() -> Settings:
+    return Settings(database=databases.any_kind())
+
+
+def begun(folder: Path) -> tuple[str, list[dict[str, Any]]]:
+    """A folder in the middle of its second block: its token, and what was answered."""
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert admin.post("/v1/policies", SHORT).status_code == 201
+        answers = [admin.decide(f"v{number}").json() for number in range(12)]
+        for answer in answers[1::2]:
+            admin.reward(answer["id"], 1)
+        assert releases(admin) == [6]
+        return admin.token or "", answers
+
+
+def goes_on(admin: Caller, answers: list[dict[str, Any]], first: int, blocks: list[int]) -> None:
+    """What was answered is answered, users have had their rounds, and rewards that are awaited count."""
+    for number, answer in enumerate(answers):
+        assert admin.decide(f"v{number}").json() == answer
+    again = admin.decide("again", user="v3").json()
+    assert again["type"] == "urn:dpbandits:user-has-had-all"
+    assert admin.reward(answers[first]["id"], 0.5).json() == {"outcome": "counted"}
+    assert admin.reward(answers[first + 1]["id"], 0.5).json() == {"outcome": "duplicate"}
+    assert admin.reward(answers[2]["id"], 0.5).json() == {"outcome": "late"}
+    assert releases(admin) == blocks
+    parts = admin.get("/v1/populations/customers").json()["parts"]
+    assert [part["spent"] for part in parts if part["spent"] != "0"] == [SPENT]
+
+
+SPENT = ""
+
+
+def spent(folder: Path, token: str) -> str:
+    with served(Service(folder), token) as admin:
+        found = admin.get("/v1/populations/customers").json()["parts"]
+    return str(next(part["spent"] for part in found if part["spent"] != "0"))
+
+
+def test_there_and_back(
+    folder: Path, tmp_path: Path, moved_to: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, answers = begun(folder)
+    monkeypatch.setitem(globals(), "SPENT", spent(folder, token))
+    into_database(folder, settings=moved_to)
+    with pytest.raises(StateError, match="goes on in a database"):
+        Service(folder)
+    with served(Service(folder, settings=moved_to), token) as admin:
+        goes_on(admin, answers, 8, [6])
+        answers += [admin.decide(f"v{number}").json() for number in range(12, 23)]
+        assert {answer["release"] for answer in answers[12:22]} == {1}
+        assert answers[22]["release"] == 2
+        assert releases(admin) == [6, 20]
+        for number in (20, 22):
+            admin.reward(answers[number - (number == 22)]["id"], 1)
+    home = tmp_path / "home"
+    into_folder(folder, home, settings=moved_to)
+    with pytest.raises(StateError, match="moved into a folder"):
+        Service(folder, settings=moved_to)
+    from dpbandits.service.postgres import PostgresStore
+
+    store = PostgresStore(moved_to.database)
+    with store.reading() as reads:  # nothing raw is left
+        for table in ("slots", "people", "states", "progress", "tokens"):
+            assert reads.rows(f"SELECT * FROM {table}") == []  # noqa: S608
+    store.close()
+    with served(Service(home), token) as admin:
+        for number, answer in enumerate(answers):
+            assert admin.decide(f"v{number}").json() == answer
+        assert admin.reward(answers[22]["id"], 1).json() == {"outcome": "counted"}
+        assert admin.reward(answers[20]["id"], 1).json() == {"outcome": "duplicate"}
+        assert admin.reward(answers[14]["id"], 1).json() == {"outcome": "late"}
+        assert admin.decide("again", user="v15").json()["type"] == "urn:dpbandits:user-has-had-all"
+        assert admin.decide("more").json()["release"] == 2
+    assert spent(home, token) == SPENT
+
+
+def test_what_was_left_cannot_go_on_even_without_its_note(folder: Path, moved_to: Settings) -> None:
+    token, _ = begun(folder)
+    into_database(folder, settings=moved_to)
+    (folder / "service.moved").unlink()
+    service = Service(folder)
+    policy = service.read(lambda reads: reads.one("SELECT id FROM policies") or ("",))[0]
+    with pytest.raises(ForkedState):
+        service.write(lambda writes: service.engines.use(writes, policy)).result()
+    with served(service, token) as admin:
+        assert admin.decide("more").status_code == 503
+        assert admin.get("/v1/policies/offers/policy").status_code == 503
+
+
+@pytest.mark.parametrize("at", ["fill_database", "retire_lineages"])
+def test_a_move_that_is_interrupted_goes_on(
+    folder: Path, moved_to: Settings, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, answers = begun(folder)
+    original = getattr(moving, at)
+
+    def interrupted(*arguments: Any) -> None:
+        original(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, at, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            into_database(folder, settings=moved_to)
+    with pytest.raises(StateError, match=r"being filled|service copy"):
+        Service(folder, settings=moved_to)
+    into_database(folder, settings=moved_to)
+    into_database(folder, settings=moved_to)  # again changes nothing
+    with served(Service(folder, settings=moved_to), token) as admin:
+        assert admin.decide("v3").json() == answers[3]
+        assert admin.decide("more").json()["release"] == 1
+
+
+def test_a_move_back_that_is_interrupted_goes_on(
+    folder: Path, tmp_path: Path, moved_to: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token, answers = begun(folder)
+    into_database(folder, settings=moved_to)
+    original = moving.fill_folder
+
+    def interrupted(*arguments: Any) -> None:
+        original(*arguments)
+        raise KeyboardInterrupt
+
+    home = tmp_path / "home"
+    with monkeypatch.context() as patched:
+        patched.setattr(moving, "fill_folder", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            into_folder(folder, home, settings=moved_to)
+    with pytest.raises(StateError):
+        Service(home)
+    with served(Service(folder, settings=moved_to), token) as admin:  # the database is as it was
+        answers.append(admin.decide("v12").json())
+    into_folder(folder, home, settings=moved_to)
+    with served(Service(home), token) as admin:
+        assert admin.decide("v12").json() == answers[12]
+
+
+def test_what_lives_in_a_folder_is_not_moved(folder: Path, moved_to: Settings) -> None:
+    token, answers = begun(folder)
+    service = Service(folder)
+    service.write(
+        lambda writes: writes.run("INSERT INTO surveys VALUES ('s', 'tips', 'customers', '{}', 0)")
+    ).result()
+    service.close()
+    with pytest.raises(InvalidParameter, match="live in a folder"):
+        into_database(folder, settings=moved_to)
+    with served(Service(folder), token) as admin:  # all is as it was
+        assert admin.decide("v3").json() == answers[3]
+        assert admin.decide("more").status_code == 200
+
+
+def test_another_services_database_is_not_written_over(
+    folder: Path, tmp_path: Path, moved_to: Settings
+) -> None:
+    Service(tmp_path / "other", settings=moved_to).close()
+    begun(folder)
+    with pytest.raises(StateError, match="of its own"):
+        into_database(folder, settings=moved_to)
+    Service(folder).close()
