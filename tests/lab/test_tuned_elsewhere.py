@@ -76,6 +76,20 @@ def test_no_page_shows_a_world_that_constants_of_cells_or_the_rule_were_chosen_o
     assert not {family(name) for name in reported | elsewhere} & {family(name) for name in tuned}
 
 
+def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):
+    import many_columns
+
+    monkeypatch.delitem(sys.modules, "many_columns")
+    tables = scripts[1]
+    tuned = {one.source for one in many_columns.TUNING.values()}
+    tuned |= {tables.SPECS[name].source for name in tables.TUNING}
+    rows = shown("many-columns")["rows"]
+    assert {row["table"] for row in rows} == set(many_columns.REPORT)
+    assert not tuned & {one.source for one in many_columns.REPORT.values()}
+    assert {row["columns"] for row in rows} == {10}
+    assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED > many_columns.FIRST_TUNING_SEED
+
+
 def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):
     releases, *_ = scripts
     rows = shown("cells")

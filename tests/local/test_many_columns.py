@@ -60,6 +60,13 @@ def test_more_columns_than_are_asked_about_are_refused():
         spec_of(65)
 
 
+def test_many_columns_have_few_arms_because_every_column_has_a_learner_of_its_own():
+    assert spec_of(n_arms=12).names_columns
+    with pytest.raises(InvalidParameter, match="13 arms"):
+        spec_of(n_arms=13)
+    assert spec_of(n_arms=13, n_users=10**9, learner=None).learner == "smooth"
+
+
 @pytest.mark.parametrize("columns", [(3,), (0, 9), (1, 4, 8)])
 def test_a_version_is_the_same_after_json_and_has_two_kilobytes(columns):
     spec = spec_of(n_arms=5, epsilon=4.0)

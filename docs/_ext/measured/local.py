@@ -81,12 +81,12 @@ def local_questions() -> Markdown:
             ours = find(found, "questions-auto", world, epsilon, n_users)
             others = [
                 cell(find(found, case, world, epsilon, n_users), *names)
-                for case in ("smooth-auto", "tree-auto", "smooth-laplace")
+                for case in ("smooth-auto", "tree-auto", "smooth-laplace", "linear")
             ]
             said = "" if bound is None else judged(ours, bound, *names, sign=sign)
             lines.append([world, f"{epsilon:g}", bound or "", cell(ours, *names), said, *others])
     lines.sort(key=lambda line: not str(line[4]).startswith("missed"))
-    heads = ["world", "epsilon", "set", "questions", "", "smooth", "tree", "smooth, Laplace"]
+    heads = ["world", "epsilon", "set", "questions", "", "smooth", "tree", "smooth, Laplace", "linear"]
     return table(heads, lines)
 
 

@@ -68,8 +68,8 @@ def ma_ratios(moment: str) -> list[Markdown]:
     return out
 
 
-def ma_ranks(moment: str) -> Markdown:
-    rows = [row for row in ma("table2")["rank_sums"] if row["moment"] == moment]
+def ma_ranks(moment: str, item: str = "table2") -> Markdown:
+    rows = [row for row in ma(item)["rank_sums"] if row["moment"] == moment]
     pairs = list(dict.fromkeys((row["epsilon"], row["source_epsilon"]) for row in rows))
     totals: dict[str, dict[Any, float]] = {}
     for row in rows:

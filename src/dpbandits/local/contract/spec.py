@@ -231,6 +231,11 @@ class Spec(Contract[PublishedArms]):
                 f"{self.dim} columns are more than can be asked about: build the Spec with "
                 "learner='smooth', or name fewer columns and categories"
             )
+        if self.names_columns and self.n_arms > MOST_ASKED:
+            raise InvalidParameter(
+                f"{self.n_arms} arms: with more columns than one grid tells apart expected at most "
+                f"{MOST_ASKED}, or learner='smooth'"
+            )
         self.mechanisms_for(self.n_parts)
 
     def _read_people(self) -> None:
