@@ -52,8 +52,12 @@ def transfer_targets() -> Markdown:
 
 def transfer_edge() -> Markdown:
     found = _transfers()
-    none, good = (regret_of(found[name, "ma-edge"]) for name in ("none", "good"))
-    return Markdown(f"- `ma-edge`: {none} without a source, {good} with 5,000 at epsilon 8.")
+    names = ("none", "good", "questions-none", "questions-good")
+    none, good, own, best = (regret_of(found[name, "ma-edge"]) for name in names)
+    return Markdown(
+        f"- `ma-edge`: {none} without a source, {good} with 5,000 at epsilon 8.\n"
+        f"- The same by the learner `questions`: {own} and {best}."
+    )
 
 
 def transfer_counting() -> Markdown:
