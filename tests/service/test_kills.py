@@ -34,6 +34,20 @@ def test_a_few_kills(tmp_path: Path) -> None:
     assert found["policies"] >= 2
 
 
+def test_the_page_says_what_was_found() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    found = json.loads((docs / "_results" / "service-faults.json").read_text())
+    page = " ".join((docs / "service.md").read_text().split())
+    kills, schema = found["kills"], found["schema"]
+    assert f"In {kills['kills']} kills" in page
+    assert f"{kills['answers']:,} decisions and {kills['rewards']:,} rewards were acknowledged" in page
+    assert f"each of {kills['policies']} policies" in page
+    assert f"Of {schema['cases']:,} requests" in page
+    assert schema["failed"] == 0
+    assert f"kills.py {kills['kills']} {kills['seed']} " in page
+    assert f"schema.py {schema['examples']} {schema['seed']} " in page
+
+
 @pytest.mark.slow
 def test_two_hundred_kills(tmp_path: Path) -> None:
     found = found_after(200, 2, tmp_path)
