@@ -306,6 +306,7 @@ def test_a_local_policys_page_has_a_map_over_any_two_columns(desk: Caller) -> No
 # -- audits -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", ["/desk/policies/offers", "/desk/local/app"])
 def test_an_audit_of_the_live_configuration_is_taken_along(
     desk: Caller, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -316,7 +317,7 @@ def test_an_audit_of_the_live_configuration_is_taken_along(
     reply = page(desk, f"{path}/audit", cookie, method="POST")
     assert (reply.status_code, reply.headers["location"]) == (303, f"{path}/audit")
     assert page(desk, f"{path}/audit", cookie, method="POST").status_code == 409  # one at a time
-    for _ in range(1000):
+    for _ in range(2000):
         text = page(desk, f"{path}/audit", cookie).text
         if "Under way" not in text:
             break

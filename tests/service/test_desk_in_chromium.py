@@ -214,13 +214,17 @@ def test_keys_reach_everything_and_show_where_they_are(browser: Any, shop: Any) 
     assert page.evaluate("document.activeElement.id") == "content"  # skipped to
 
 
-def test_an_audit_is_begun_and_taken_along_by_keys(browser: Any, shop: Any) -> None:
+@pytest.mark.timeout(300)
+def test_an_audit_is_begun_and_taken_along_by_keys(
+    browser: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpbandits.service.desk.auditing.SAMPLES", 100)
     page = logged_in(browser, shop, 390, "dark")
     page.goto(f"{shop[0]}/desk/local/app/audit")
     page.locator("main button").focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("text=Under way since")
-    for _ in range(200):
+    for _ in range(800):
         if not page.locator("text=Under way since").count():
             break
         page.wait_for_timeout(250)
