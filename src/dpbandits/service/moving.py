@@ -75,7 +75,8 @@ def into_database(folder: Path, *, settings: Settings) -> None:
             move = uuid.uuid4().hex
             with store.writing() as writes:
                 _refuse_what_stays(writes)
-                policies = _policies(writes, Engines(store, ledger, folder / "policies"), folder)
+                engines = Engines(store, ledger, folder / "policies", most=settings.open_policies)
+                policies = _policies(writes, engines, folder)
                 fill_database(to, writes, policies, ledger, folder, move)
             write_durably(folder / MOVED, json.dumps({"move": move}).encode(), exclusive=True)
         with store.reading() as reads:
