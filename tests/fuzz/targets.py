@@ -8,6 +8,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
@@ -18,6 +19,7 @@ import dpbandits as dpb
 from dpbandits import domains
 from dpbandits.central import GPBandit, GPTuning, PublishedPosterior
 from dpbandits.central.published import Dubey2021
+from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
     Client,
@@ -36,7 +38,8 @@ from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
 from dpbandits.models.features.people import arm_features
 from dpbandits.outsourced import Modeler, PublishedRows
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import BasePolicy, growthbook
+from dpbandits.policy.exported import read as read_exported
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
@@ -246,6 +249,25 @@ def _published_posterior() -> Target:
         if PublishedPosterior.from_json(read.to_json()).to_json() != read.to_json():
             raise AssertionError("a function that comes back otherwise")
         return read.predict(read.domain.sample(1, np.random.default_rng(0)) if read.menu is None else PERSON)
+
+    return Target(parse=parse, seeds=tuple(text.encode() for text in texts), form="json")
+
+
+def _exported_policy() -> Target:
+    """What is read has decided for somebody, and has leaves or says why not."""
+    bandit, spec = _bandit_of_people(), _spec()
+    for reward in (0.2, 0.9, 0.4):
+        bandit.tell(bandit.ask({"age": 40, "region": "s"}).id, reward)
+    bins = PublishedArms(version=3, splits=(0, 2), arms=np.array([0, 1, 0]))
+    named = Spec(contexts=PEOPLE, arms=["a", "b"], privacy=dpb.LocalDP(epsilon=2.0))
+    asked = Server(named).publish().to_decisions(named)
+    texts = [bandit.publish().to_decisions(), bins.to_decisions(spec), asked]
+
+    def parse(data: bytes) -> object:
+        policy = read_exported(as_text(data))
+        with suppress(InvalidParameter):
+            growthbook(as_text(data), "offers")
+        return policy
 
     return Target(parse=parse, seeds=tuple(text.encode() for text in texts), form="json")
 
@@ -565,6 +587,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "policy-configurations": _policy_configurations,
     "guarantee": _guarantee,
     "published-posterior": _published_posterior,
+    "exported-policy": _exported_policy,
     "partition-spec": _partition_spec,
     "published-policy": _published_policy,
     "published-questions": _published_questions,

@@ -500,6 +500,23 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             guarantee=self.guarantee,
         )
 
+    @in_turn
+    def public_draws(self, count: int) -> FloatArray:
+        """(count, m) weights by which it would decide the next rounds, were nothing released meanwhile.
+
+        Of public coins and of what was released, like every decision: they say nothing further. For
+        `PublishedPosterior.to_decisions`, so that replicas explore as this policy does.
+
+        Raises:
+            InvalidParameter: no positive integer.
+            ProtocolError: nothing was released, and arms are drawn evenly.
+        """
+        _checks.integer(count, name="count")
+        self._prepare()
+        if self._posterior is None:
+            raise ProtocolError("public_draws: nothing was released, and arms are drawn evenly")
+        return self._kind.draws_for(self._posterior, self._book.asked, count, self._coins)
+
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers and released quantities."""
         return {

@@ -291,6 +291,10 @@ class Kind(ABC, Generic[D, P]):
         drawn = self._drawn_for(posterior, start, count, coins)
         return np.concatenate([whole.of_weights(weights) for _, _, weights in drawn])
 
+    def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
+        """Thompson weights (count, m) of rounds start..: public, like the coins and the posterior."""
+        return np.concatenate([weights for *_, weights in self._drawn_for(posterior, start, count, coins)])
+
     def _drawn_for(
         self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
     ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:

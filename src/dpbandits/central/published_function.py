@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._checks import public_array, scale
@@ -25,11 +26,13 @@ from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models import features as feature_maps
-from dpbandits.models.features import Features
+from dpbandits.models.features import ArmFeatures, Features, SectionFeatures
+from dpbandits.models.features.base import NORM_BOUND
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
-from dpbandits.models.measures import CellMeasure
+from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.policy import exported
 from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.files import found
 from dpbandits.state.npy import from_npy, to_npy
@@ -145,6 +148,14 @@ class PublishedFunction(Seen, ABC):
         return self.under(
             replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
         )
+
+    def _decisions(self, rule: dict[str, Any]) -> str:
+        if self.menu is None:
+            raise InvalidParameter(
+                "to_decisions: of people with contexts and arms alone: points are not exported"
+            )
+        arms, schema = self.menu.arms.labels, self.menu.contexts
+        return exported.written_policy(rule, schema=schema, arms=arms, version=None, coded=True)
 
     @abstractmethod
     def to_files(self) -> dict[str, bytes]:
@@ -264,6 +275,22 @@ class PublishedCells(PublishedFunction):
     def _cells(self, contexts: Any) -> IntArray:
         points = contexts if self.menu is None else self.menu.encode(contexts)
         return self.contexts.locate(points, name="contexts")
+
+    def to_decisions(self) -> str:
+        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+
+        Raises:
+            InvalidParameter: there is no menu, or columns of it are not exported.
+        """
+        edges: list[list[float]] = []
+        for axis in self.contexts.axes:
+            if isinstance(axis, IntervalAxis):
+                edges.append(axis.edges[1:-1].tolist())
+            elif axis.dim == 1 and (np.diff(axis.points[:, 0]) > 0).all():
+                edges.append((0.5 * (axis.points[1:, 0] + axis.points[:-1, 0])).tolist())
+            else:
+                raise InvalidParameter("to_decisions: cells that are no product of columns are not exported")
+        return self._decisions({"type": "cells", "edges": edges, "scores": self._mean.tolist()})
 
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
@@ -405,6 +432,37 @@ class PublishedPosterior(PublishedFunction):
         return replace(self, guarantee=guarantee)
 
     # -- JSON -------------------------------------------------------------------------------------
+
+    def to_decisions(self, *, draws: ArrayLike | None = None) -> str:
+        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+
+        Args:
+            draws: (S, m) weights that `GPBandit.public_draws` gave, to explore by as the server does.
+
+        Raises:
+            InvalidParameter: there is no menu, columns of it are not exported, or features that are no
+                separate sections of a kernel for every arm, as the default ones are.
+        """
+        found, law = self.features, self.posterior
+        base = getattr(found, "base", None)
+        if not isinstance(found, ArmFeatures) or not isinstance(base, SectionFeatures):
+            raise InvalidParameter(f"to_decisions: {type(found).__name__} are not exported")
+        per_arm = (found.n_arms, base.n_features)
+        rows = np.zeros((0, law.mean.size)) if draws is None else public_array(draws, name="draws", ndim=2)
+        if rows.shape[1] != law.mean.size:
+            raise InvalidParameter(f"draws: expected {law.mean.size} weights a draw")
+        rule = {
+            "type": "kernel",
+            "kernel": base.kernel.to_config(),
+            "landmarks": base.landmarks.tolist(),
+            "projection": base.projection.tolist(),
+            "longest": NORM_BOUND,
+            "middle": self.reward_range.middle,
+            "width": self.reward_range.width,
+            "mean": law.mean.reshape(per_arm).tolist(),
+            "draws": rows.reshape(-1, *per_arm).tolist(),
+        }
+        return self._decisions(rule)
 
     def to_json(self) -> str:
         """Everything, as JSON of plain numbers and labels; all of it is public."""

@@ -260,6 +260,14 @@ class PublishedQuestions(PublishedArms):
         if not good:
             raise IncompatibleState("the published table does not fit the spec's grid, arms and parts")
 
+    def _rule(self, spec: "Spec") -> dict[str, Any]:
+        """The grid's cells, each of which names its arm."""
+        from dpbandits.policy import exported
+
+        told = exported.chosen(np.asarray(self.arms).tolist(), spec.n_arms)
+        edges = [exported.cut_at(size) for size in spec.grid.sizes]
+        return {"type": "cells", "edges": edges, "scores": told}
+
     def to_config(self) -> dict[str, Any]:
         """JSON-ready; see the module."""
         arms = np.asarray(self.arms)

@@ -562,6 +562,47 @@ class PublishedArms(Published):
             return ()
         return tuple(spec.label(arm) for arm in best[leaves].tolist())
 
+    @worded
+    def to_decisions(self, spec: "Spec") -> str:
+        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+
+        Args:
+            spec: that it belongs to.
+
+        Raises:
+            IncompatibleState: as `check`.
+            InvalidParameter: columns of the spec that are not exported.
+        """
+        from dpbandits.policy import exported
+
+        self.lineage(spec)
+        box, labels = spec.domain, spec.labels
+        bounds = zip(box.low.tolist(), box.high.tolist(), strict=True)
+        return exported.written_policy(
+            self._rule(spec),
+            schema=spec.contexts,
+            arms=range(spec.n_arms) if labels is None else labels,
+            version=self.version,
+            bounds=() if spec.contexts is not None else tuple(bounds),
+            clip=spec.contexts is not None,
+        )
+
+    def _rule(self, spec: "Spec") -> dict[str, Any]:
+        """The bins as a tree, whose leaves say every arm's chance."""
+        from dpbandits.policy import exported
+
+        bins, weights = spec.bins(self), self.weights
+        told = exported.chosen(self.arms.tolist(), spec.n_arms) if self.arms is not None else []
+        told = told if weights is None else weights.tolist()
+        nodes: list[dict[str, Any]] = []
+        for node in range(bins.n_nodes):
+            if bins.left[node] < 0:
+                nodes.append({"scores": told[bins.rank[node]]})
+                continue
+            split = {"column": int(bins.split_column[node]), "at": float(bins.threshold[node])}
+            nodes.append(split | {"below": int(bins.left[node]), "above": int(bins.right[node])})
+        return {"type": "tree", "nodes": nodes}
+
 
 def _integers(values: Any, *, name: str) -> IntArray:
     """(n,) integers that nobody changes any more; nothing is rounded, and no boolean is one."""

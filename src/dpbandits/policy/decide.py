@@ -1,0 +1,88 @@
+"""The reference evaluator of exported policies, of the standard library alone: copy it wherever Python runs.
+
+docs/exported-policies.md says what is in one; `js/src/decide.js` is the same in JavaScript.
+"""
+
+import math
+from bisect import bisect_right
+from operator import mul
+from typing import Any
+
+__all__ = ["arm_scores", "decide_by"]
+
+Point = list[float]
+
+
+class _Unreadable(ValueError):
+    pass
+
+
+def _place(column: dict[str, Any], value: Any) -> float:
+    value = column.get("missing") if value is None or value != value else value
+    values, low, high = column.get("values"), column.get("low", 0.0), column.get("high", 1.0)
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not (number and (column.get("clip") or low <= value <= high) if values is None else value in values):
+        raise _Unreadable
+    if values is not None:
+        code = float(values.index(value))
+        return code if column.get("coded") else (code + 0.5) / len(values)
+    return float(min(max((min(max(value, low), high) - low) / (high - low), 0.0), 1.0))
+
+
+def _kernel(k: dict[str, Any], x: Point, z: Point) -> float:
+    if k["type"] in ("Product", "Sum"):
+        return (math.prod if k["type"] == "Product" else sum)(_kernel(part, x, z) for part in k["parts"])
+    if k["type"] == "Scaled":
+        return float(k["variance"]) * _kernel(k["kernel"], x, z)
+    own, scale = k.get("columns") or range(len(x)), k.get("lengthscale", 1.0)
+    if k["type"] == "Indicator":
+        return 1.0 if all(x[j] == z[j] for j in own) else float(k["correlation"])
+    scales = scale if isinstance(scale, list) else [scale] * len(own)
+    r = math.hypot(*((x[j] - z[j]) / one for j, one in zip(own, scales, strict=True)))
+    if k["type"] == "SquaredExponential":
+        return math.exp(-(r**2) / 2.0)
+    r *= math.sqrt(2.0 * k["nu"])
+    return float({0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[k["nu"]]) * math.exp(-r)
+
+
+def _tree(rule: dict[str, Any], x: Point) -> list[float]:
+    node = rule["nodes"][0]
+    while "above" in node:
+        node = rule["nodes"][node["above" if x[node["column"]] >= node["at"] else "below"]]
+    return list(node["scores"])
+
+
+def _cells(rule: dict[str, Any], x: Point) -> list[float]:
+    cell = 0
+    for share, edges in zip(x, rule["edges"], strict=True):
+        cell = cell * (len(edges) + 1) + bisect_right(edges, share)
+    return list(rule["scores"][cell])
+
+
+def _features(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
+    near = [_kernel(rule["kernel"], x, z) for z in rule["landmarks"]]
+    phi = [sum(map(mul, near, column)) for column in zip(*rule["projection"], strict=True)]
+    scale = rule["width"] * min(1.0, rule["longest"] / (math.hypot(*phi) or 1.0))
+    weights = rule["mean"] if draw is None else rule["draws"][draw]
+    return [rule["middle"] + scale * sum(map(mul, phi, arm)) for arm in weights]
+
+
+def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
+    """Every arm's expected reward or chance; by that `draw` of the public draws where one is named."""
+    told = context if isinstance(context, dict) else dict(enumerate(context))
+    x, rule = (
+        [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])],
+        policy["rule"],
+    )
+    if rule["type"] == "kernel":
+        return _features(rule, x, draw)
+    return (_tree if rule["type"] == "tree" else _cells)(rule, x)
+
+
+def decide_by(policy: dict[str, Any], context: Any, draw: int | None = None) -> Any:
+    """The arm that the server gives to this person; None where the context cannot be read."""
+    try:
+        found = arm_scores(policy, context, draw)
+    except _Unreadable:
+        return None
+    return policy["arms"][found.index(max(found))]

@@ -1,0 +1,249 @@
+"""Exported policies decide as the server does: by the evaluators in Python and in JavaScript."""
+
+import functools
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.local import PublishedArms, Server, Spec
+from dpbandits.policy import decide_by, growthbook
+from dpbandits.policy.decide import arm_scores
+from dpbandits.policy.exported import read
+from js.driver import NODE, asked
+
+PEOPLE = dpb.Schema(
+    age=dpb.Range(18, 90, clip=True),
+    region=dpb.Categories(["north", "south", "west"]),
+    share=dpb.Range(-0.3, 0.7, missing=0.1),
+)
+ARMS = ["mail", "call", 3]
+MANY, SOME = 10_000, 200
+CLOSE = 1e-9
+
+
+def people(count: int, seed: int = 0) -> dict[str, list[Any]]:
+    """Columns of people, with values on the borders of cells among them."""
+    rng = np.random.default_rng(seed)
+    ages = np.where(
+        rng.random(count) < 0.3, rng.choice(18 + 72 * np.arange(65) / 64, count), rng.uniform(9, 99, count)
+    )
+    shares = np.where(
+        rng.random(count) < 0.3, rng.choice(np.arange(65) / 64, count) - 0.3, rng.random(count) - 0.3
+    )
+    regions = rng.choice(["north", "south", "west"], count).tolist()
+    return {"age": ages.tolist(), "region": regions, "share": np.clip(shares, -0.3, 0.7).tolist()}
+
+
+def rows(columns: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def by_javascript(policy: str, contexts: list[Any], draw: int | None = None) -> list[Any]:
+    question = {"what": "decide", "policy": json.loads(policy), "contexts": contexts}
+    [answer] = asked([question if draw is None else question | {"draw": draw}])
+    found: list[Any] = answer["arms"]
+    return found
+
+
+def local(**changes: Any) -> Spec:
+    promise = dpb.LocalDP(epsilon=1)
+    return Spec(contexts=PEOPLE, privacy=promise, **{"arms": ARMS, "learner": "tree", **changes})
+
+
+@functools.cache
+def decided_locally() -> dict[str, tuple[str, list[Any]]]:
+    """Name -> JSON, and what the server says of 10,000 people."""
+    rng, found = np.random.default_rng(4), {}
+    splits = [0]
+    for _ in range(60):
+        splits.append(int(rng.choice([k for k in range(2 * len(splits) + 1) if k not in splits])))
+    keyed, user = local(tie="keyed", seed=5), local(labels=ARMS, arms="user")
+    arms = rng.integers(3, size=len(splits) + 1)
+    chances = rng.dirichlet(np.ones(3), size=len(splits) + 1)
+    made: list[tuple[str, Spec, PublishedArms]] = [
+        ("bins", keyed, PublishedArms(version=7, splits=tuple(splits), arms=arms)),
+        ("chances", user, PublishedArms(version=8, splits=tuple(splits), weights=chances)),
+    ]
+    asking = local(learner="questions")
+    first = Server(asking).publish()
+    table = {**vars(first)}
+    told = {name: table[name] for name in ("version", "parts", "turned", "about")}
+    made.append(("questions", asking, type(first)(arms=np.arange(len(first.parts)) // 40 % 3, **told)))
+    for name, spec, published in made:
+        best = published.recommend_batch(spec, people(MANY))
+        found[name] = published.to_decisions(spec), list(best)
+    return found
+
+
+LOCAL = ("bins", "chances", "questions")
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_what_a_local_server_published_decides_alike(name: str) -> None:
+    """Arms of cells have no ties to speak of: all 10,000 are equal, on the borders too."""
+    policy, wanted = decided_locally()[name]
+    contexts = rows(people(MANY))
+    read_back = read(policy)
+    assert [decide_by(read_back, context) for context in contexts] == wanted
+    if NODE is not None:
+        assert by_javascript(policy, contexts) == wanted
+
+
+def bandit() -> dpb.central.GPBandit:
+    return dpb.central.GPBandit(
+        contexts=PEOPLE,
+        arms=ARMS,
+        reward_range=(-1, 3),
+        horizon=400,
+        privacy=dpb.JointDP(epsilon=8, delta=1e-4),
+        seed=3,
+    )
+
+
+def learned() -> dpb.central.GPBandit:
+    """A policy that has learned something from 300 people."""
+    policy = bandit()
+    for number, person in enumerate(rows(people(300, seed=1))):
+        decision = policy.ask(person, user=str(number))
+        policy.tell(decision.id, 2.0 * (decision.arm == ARMS[int(person["age"] > 50)]) - person["share"])
+    return policy
+
+
+@pytest.mark.parametrize("count", [1_000, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_a_published_posterior_decides_as_the_server_and_explores_as_it_will(count: int) -> None:
+    policy = learned()
+    published = policy.publish()
+    draws = policy.public_draws(14)  # as many rounds as there are before the next release
+    exported = published.to_decisions(draws=draws)
+    columns = people(count)
+    mean, _ = published.predict(columns)
+    best = np.sort(mean, axis=1)
+    clear = best[:, -1] - best[:, -2] > CLOSE
+    wanted = published.recommend_batch(columns)
+    assert clear.sum() > count - 5
+    assert len(set(wanted)) > 1
+    contexts, read_back = rows(columns), read(exported)
+    for place in range(SOME):
+        assert decide_by(read_back, contexts[place]) == wanted[place] or not clear[place]
+    if NODE is not None:
+        found = by_javascript(exported, contexts)
+        assert [one for one, sure in zip(found, clear, strict=True) if sure] == [
+            one for one, sure in zip(wanted, clear, strict=True) if sure
+        ]
+    before = policy.diagnostics()["blocks_released"]
+    for draw, person in enumerate(contexts[:14]):  # the rounds that come, as the policy explores them
+        assert policy.ask(person, user=f"later {draw}").arm == decide_by(read_back, person, draw)
+    assert policy.diagnostics()["blocks_released"] == before
+    told = [arm_scores(read_back, person) for person in contexts[:50]]
+    np.testing.assert_allclose(told, mean[:50], atol=1e-9)
+
+
+def test_cells_of_a_published_function_decide_alike() -> None:
+    table = dpb.Schema(age=dpb.Range(18, 90, clip=True), region=dpb.Categories(["north", "south", "west"]))
+    columns = {name: values for name, values in people(MANY).items() if name != "share"}
+    rng = np.random.default_rng(2)
+    published = cells(table, rng)
+    wanted = list(published.recommend_batch(columns))
+    exported = published.to_decisions()
+    contexts = rows(columns)
+    read_back = read(exported)
+    assert [decide_by(read_back, context) for context in contexts] == wanted
+    if NODE is not None:
+        assert by_javascript(exported, contexts) == wanted
+
+
+def cells(table: dpb.Schema, rng: np.random.Generator) -> dpb.central.PublishedCells:
+    from dpbandits.models.measures import CellMeasure, FiniteAxis, IntervalAxis
+    from dpbandits.tables.menu import Menu
+
+    axes = (IntervalAxis(np.array([0, 0.1, 0.125, 0.5, 0.9, 1.0])), FiniteAxis(np.arange(3.0)))
+    mean = rng.random((2, 15))
+    return dpb.central.PublishedCells(
+        actions=CellMeasure.finite([0.0, 1.0]),
+        contexts=CellMeasure(axes, np.ones(15)),
+        mean=mean,
+        sd=np.ones((2, 15)),
+        guarantee=local().statement(),
+        menu=Menu(contexts=table, arms=["mail", "call"]),
+    )
+
+
+def test_contexts_that_cannot_be_read_get_no_arm() -> None:
+    text, _ = decided_locally()["bins"]
+    policy = read(text)
+    unread: list[Any] = [{}, {"age": "44", "region": "north"}, {"age": 44, "region": "east"}, {"age": True}]
+    infinite = {"age": 1e309, "region": "north"}
+    assert [decide_by(policy, one) for one in (*unread, infinite)] == [None] * 5
+    assert (
+        decide_by(policy, {"age": 44, "region": "north"}) in ARMS
+    )  # share has a missing=
+    if NODE is not None:
+        assert by_javascript(text, unread) == [None] * 4
+
+
+def matches(condition: dict[str, Any], person: dict[str, Any]) -> bool:
+    """GrowthBook's conditions, of the operators that are used here."""
+    operators = {
+        "$gte": lambda value, bound: value >= bound,
+        "$lt": lambda value, bound: value < bound,
+        "$lte": lambda value, bound: value <= bound,
+        "$in": lambda value, several: value in several,
+        "$exists": lambda value, wanted: (value is not None) == wanted,
+    }
+    return all(
+        operators[operator](person.get(name), bound)
+        for name, one in condition.items()
+        for operator, bound in one.items()
+    )
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_leaf_conditions_of_growthbook_say_the_same(name: str) -> None:
+    policy, wanted = decided_locally()[name]
+    told = growthbook(policy, "offers")
+    bandit = told["contextualBandits"]["offers"]
+    assert set(bandit) == {"banditVersion", "contexts"}
+    assert bandit["banditVersion"] == json.loads(policy)["version"]
+    assert told["rule"]["contextualBanditRef"] == "offers"
+    leaves = bandit["contexts"]
+    assert len(leaves) < 1000
+    assert all(abs(sum(leaf["weights"]) - 1.0) < 1e-9 for leaf in leaves)
+    for person, arm in list(zip(rows(people(MANY)), wanted, strict=True))[:SOME]:
+        held = [leaf for leaf in leaves if matches(leaf["condition"], person)]
+        assert len(held) == 1
+        weights = held[0]["weights"]
+        assert told["rule"]["contextualVariations"][weights.index(max(weights))] == arm
+
+
+def test_what_is_not_constant_on_cells_has_no_leaves() -> None:
+    features = bandit().publish().to_decisions()
+    with pytest.raises(dpb.errors.InvalidParameter, match="not constant on cells"):
+        growthbook(features, "offers")
+
+
+def test_what_is_not_exported_is_refused_by_name() -> None:
+    dates = dpb.Schema(day=dpb.DateRange("2024-01-01", "2024-12-31"))
+    spec = Spec(contexts=dates, arms=ARMS, privacy=dpb.LocalDP(epsilon=1), learner="tree")
+    with pytest.raises(dpb.errors.InvalidParameter, match=r"\['day'\]"):
+        Server(spec).publish().to_decisions(spec)
+    points = dpb.central.GPBandit(
+        kernel=dpb.kernels.SquaredExponential(lengthscale=0.3),
+        domain=dpb.Box(low=[0], high=[1]),
+        reward_range=(0, 1),
+        horizon=100,
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+    )
+    with pytest.raises(dpb.errors.InvalidParameter, match="not exported"):
+        points.publish().to_decisions()
+    with pytest.raises(dpb.errors.ProtocolError, match="nothing was released"):
+        points.public_draws(3)
+
+
+def test_what_is_no_export_is_refused() -> None:
+    text, _ = decided_locally()["bins"]
+    for other in ("", "{}", "[]", '{"format": 2}', text[:-9], text.replace('"tree"', '"t"')):
+        with pytest.raises(dpb.errors.CorruptState):
+            read(other)
