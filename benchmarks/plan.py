@@ -5,7 +5,8 @@ with what really happens there: the coverage of planned shares, the width of the
 recommended epsilon reaches the target and is at most twice the smallest that does. What is done is kept
 beside the output, and a run that was broken off goes on. `--first-seed` is of the truth (from 1,000,000 on;
 worlds that nobody who wrote the code has seen take seeds from 9,000,000). The constants of
-`dpbandits.lab.planning.answers` were chosen on the worlds of `benchmarks/plan_tuning`, `--first-seed 1`.
+`dpbandits.lab.planning.answers` were set after a look at two worlds of `benchmarks/plan_tuning`, with
+`--first-seed 1`.
 
 **A world** is one of:
 

@@ -7,7 +7,7 @@ from pages import RESULTS, load, pm, shown, table
 
 from dpbandits.lab.planning import pictures
 
-NOT_RUN = Markdown("The command below has not been run on this code.")
+NOT_RUN = Markdown("The command of this page has not been run on this code.")
 
 
 def _held(name: str) -> Any:

@@ -48,7 +48,7 @@ from dpbandits.tables.description import check_keys, columns_in, description_in
 
 __all__ = ["SMOOTHNESS", "Between", "Facts"]
 
-SMOOTHNESS = {"smooth": (0.4, 1.2), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
+SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
 """Words for lengths."""
 
 AROUND = 0.1
@@ -144,7 +144,7 @@ class Facts:
     reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
     base_rate: Any = None
     personal: Any = (0.2, 0.9)
-    smoothness: Any = (0.3, 1.5)
+    smoothness: Any = (0.3, 3.0)
     relevant: Any = None
     scatter: float | None = None
     beliefs: Mapping[str, Between] = field(init=False, repr=False)

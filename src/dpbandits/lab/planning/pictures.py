@@ -20,16 +20,12 @@ def plan_picture(plan: Mapping[str, Any]) -> "Figure":
     """
     figure, axes = new_figure(width=10.0, height=3.9, columns=2)
     titles = (f"{plan['users']:,} people", f"epsilon = {plan['promise']:g}")
-    fixed = (("people", plan["users"]), ("epsilon", plan["promise"]))
-    for ax, along, title, (other, value) in zip(axes, ("epsilon", "people"), titles, fixed, strict=True):
+    for ax, along, title in zip(axes, ("epsilon", "people"), titles, strict=True):
+        curves = [row for row in plan["rows"] if row["along"] == along]
         for (trust, answer), (colour, dash, mark) in zip(
             plan["answers"].items(), cycle(LINES[1:]), strict=False
         ):
-            # A place where both lines cross stands twice among the rows: once is enough.
-            places = {
-                row[along]: row for row in plan["rows"] if row["trust"] == trust and row[other] == value
-            }
-            rows = [places[place] for place in sorted(places)]
+            rows = [row for row in curves if row["trust"] == trust]
             x, share, low, high = ([row[name] for row in rows] for name in (along, "share", "low", "high"))
             style = {"color": PALETTE[colour], "linestyle": dash, "marker": mark}
             ax.plot(x, share, label=f"{trust}: {answer['policy']}", **style)
@@ -38,7 +34,10 @@ def plan_picture(plan: Mapping[str, Any]) -> "Figure":
                 ax.axvline(answer[along], color=PALETTE[colour], linewidth=1, linestyle=dash)
         ax.axhline(plan["target"], color=PALETTE["grey"], linewidth=1, label="target")
         ax.axhline(1.0, color=PALETTE["black"], linewidth=1, linestyle="--", label="no privacy")
+        marks = sorted({row[along] for row in curves})
         ax.set_xscale("log")
+        ax.set_xticks(marks, [f"{mark:,g}" if mark < 1000 else f"{mark:,.0f}" for mark in marks])
+        ax.minorticks_off()
         ax.set_ylim(-0.1, 1.15)
         label_axes(ax, title=title, x=along, y="share of the non-private uplift" if ax is axes[0] else "")
     add_legend(axes[1])

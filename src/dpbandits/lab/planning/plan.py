@@ -131,14 +131,16 @@ class PrivacyPlan:
         return _CODE[answer.policy].format(epsilon=epsilon, delta=self.delta, users=self.users)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row a trust model and place: epsilon, people, share, the ends of its interval, its error."""
+        """One row a trust model and place of either curve: share, its interval, error, scatter of a run."""
         found = []
         for answer in self.answers.values():
             fixed = {"trust": answer.trust, "policy": answer.policy}
             if answer.along_epsilon is not None:
-                found += [{**fixed, "people": self.users, **row} for row in answer.along_epsilon.to_rows()]
+                rows = answer.along_epsilon.to_rows()
+                found += [{**fixed, "along": "epsilon", "people": self.users, **row} for row in rows]
             if answer.along_people is not None:
-                found += [{**fixed, "epsilon": self.promise, **row} for row in answer.along_people.to_rows()]
+                rows = answer.along_people.to_rows()
+                found += [{**fixed, "along": "people", "epsilon": self.promise, **row} for row in rows]
         return found
 
     def to_dict(self) -> dict[str, Any]:
