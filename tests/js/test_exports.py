@@ -177,9 +177,7 @@ def test_contexts_that_cannot_be_read_get_no_arm() -> None:
     unread: list[Any] = [{}, {"age": "44", "region": "north"}, {"age": 44, "region": "east"}, {"age": True}]
     infinite = {"age": 1e309, "region": "north"}
     assert [decide_by(policy, one) for one in (*unread, infinite)] == [None] * 5
-    assert (
-        decide_by(policy, {"age": 44, "region": "north"}) in ARMS
-    )  # share has a missing=
+    assert decide_by(policy, {"age": 44, "region": "north"}) in ARMS  # share has a missing=
     if NODE is not None:
         assert by_javascript(text, unread) == [None] * 4
 
