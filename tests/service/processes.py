@@ -23,14 +23,14 @@ def free_port() -> int:
 class ServerProcess:
     """`dpbandits serve` on a folder; begun, it answers."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        self._folder, self._port, self.token = folder, port, ""
+    def __init__(self, folder: Path, port: int = 0, more: tuple[str, ...] = ()) -> None:
+        self._folder, self._port, self._more, self.token = folder, port, more, ""
         self.begin()
 
     def begin(self) -> None:
         command = [sys.executable, "-m", "dpbandits", "serve", "--data", str(self._folder)]
         self.process = subprocess.Popen(
-            [*command, "--port", str(self._port)],
+            [*command, "--port", str(self._port), *self._more],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,

@@ -290,6 +290,11 @@ def test_a_connection_that_the_database_ended_is_replaced_and_a_lost_commit_is_n
     other.close()
 
 
+def test_a_database_that_may_forget_what_it_acknowledged_is_refused() -> None:
+    with pytest.raises(StateError, match="synchronous_commit"):
+        opened(f"{databases.any_kind()}%20-csynchronous_commit%3Doff")
+
+
 def test_another_programs_database_and_a_wrong_address_are_refused() -> None:
     import psycopg
 

@@ -1,8 +1,11 @@
 """Workers of one database: together they do what one process does, whatever becomes of some of them."""
 
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +26,7 @@ from dpbandits.service.store import SQLiteStore, Store
 from dpbandits.state.ledger import Cost, Terms
 from internals.workers import closed, event, folding
 from service import databases
-from service.conftest import CUSTOMERS, OFFERS, Caller, served
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 from service.test_kills import run_and_found
 
 KILLS = Path(__file__).with_name("worker_kills.py")
@@ -347,3 +350,49 @@ def test_a_charge_that_rests_on_an_older_balance_is_refused(monkeypatch: pytest.
         stale()
     assert str(ledger.balance("a").spent.epsilon) == "0.6"
     store.close()
+
+
+@pytest.mark.timeout(300)
+def test_several_workers_serve_one_address_and_one_that_dies_is_begun_anew(tmp_path: Path) -> None:
+    from service.processes import ServerProcess
+
+    server = ServerProcess(tmp_path / "data", more=("--database", databases.any_kind(), "--workers", "2"))
+    try:
+        server.post("/v1/populations", CUSTOMERS)
+        server.post("/v1/policies", SHORT)
+        children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+        workers = [int(one) for one in children.read_text().split()]
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        ids = set()
+        for number in range(8):  # the release that the last of them needs is made meanwhile
+            body = {"id": f"v{number}", "user": f"v{number}", "context": AGNES}
+            ids.add(asked_until_answered(server, body)["id"])
+        assert len(ids) == 8
+        for _ in range(200):
+            now = {int(one) for one in children.read_text().split()}
+            if len(now) == 2 and workers[0] not in now:
+                break
+            threading.Event().wait(0.05)
+        assert len(now) == 2
+    finally:
+        server.stop()
+    assert not any(Path(f"/proc/{one}").exists() for one in now)
+
+
+def asked_until_answered(server: Any, body: dict[str, Any]) -> dict[str, Any]:
+    for _ in range(50):
+        try:
+            found: dict[str, Any] = server.post("/v1/policies/offers/decisions", body)
+        except OSError:  # the worker that had it was killed
+            threading.Event().wait(0.05)
+        else:
+            return found
+    raise AssertionError
+
+
+def test_several_workers_need_a_database(tmp_path: Path) -> None:
+    from dpbandits.service.serving import serve_folder
+
+    with pytest.raises(InvalidParameter, match="--database"):
+        serve_folder(tmp_path, config=None, host=None, port=0, say=print, workers=2)

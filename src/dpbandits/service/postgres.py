@@ -144,7 +144,7 @@ class PostgresStore(Store):
         InvalidParameter: no such address can be.
         CorruptState: the database is another program's.
         IncompatibleState: it has a later version.
-        StateError: it cannot be reached.
+        StateError: it cannot be reached, or may forget what it has acknowledged.
     """
 
     shared: ClassVar[bool] = True
@@ -191,6 +191,8 @@ class PostgresStore(Store):
 
     def _migrate(self) -> None:
         with self.writing() as writes:
+            if writes.one("SHOW synchronous_commit") == ("off",):
+                raise StateError("synchronous_commit is off: a crash could lose a release that was seen")
             known = writes.one("SELECT to_regclass('facts') IS NOT NULL")
             have = 0
             if known == (True,):

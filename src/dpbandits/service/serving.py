@@ -106,14 +106,19 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
     own, stopping = os.getpid(), threading.Event()
     running: set[int] = set()
 
+    told = {signal.SIGTERM, signal.SIGINT}
+
     def begin() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, told)  # who is told meanwhile must know of whom
         process = os.fork()
         if process:
             running.add(process)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, told)
             return
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for one in told:
+                signal.signal(one, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, told)
             threading.Thread(target=_follow, args=(own,), daemon=True).start()
             serve()
             os._exit(0)
@@ -127,8 +132,8 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
         for process in running:
             os.kill(process, signal.SIGTERM)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    for one in told:
+        signal.signal(one, stop)
     for _ in range(count):
         begin()
     while running:
