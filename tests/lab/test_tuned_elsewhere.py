@@ -66,7 +66,9 @@ def family(name):
 def test_no_page_shows_a_world_that_constants_of_cells_or_the_rule_were_chosen_on(scripts):
     releases, _, _, tune = scripts
     rows = shown("cells")
-    tuned = {world for world, *_ in tune.PLACES} | {row["world"] for row in rows if row["group"] == "rule"}
+    tuned = {world for row in shown("releases-tuning") for world in row["worlds"]}
+    tuned |= {row["world"] for row in rows if row["group"] == "rule"}
+    assert {world for world, *_ in tune.PLACES} <= tuned
     assert {family(name) for name in tuned} == set(releases.FAMILIES)
     reported = {row["world"] for row in rows if row["group"] != "rule"}
     assert {"figure1", "camelback", "box-2"} <= reported
@@ -88,6 +90,32 @@ def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):
     assert not tuned & {one.source for one in many_columns.REPORT.values()}
     assert {row["columns"] for row in rows} == {10}
     assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED > many_columns.FIRST_TUNING_SEED
+
+
+def test_constants_of_cells_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says(scripts):
+    """Every neighbour was tried, on these worlds alone; who was ahead twice is the constant, or named."""
+    *_, tune = scripts
+    rows, left = shown("releases-tuning"), set()
+    for name, (owner, attribute, values) in tune.GRID.items():
+        own = [row for row in rows if row["constant"] == name]
+        screened = {row["value"]: row for row in own if row["stage"] == "screened"}
+        again = {row["value"]: row for row in own if row["stage"] == "confirmed"}
+        assert set(screened) == set(values)
+        ahead, taken = (
+            {value for value, row in found.items() if row["gain"] > 2.0 * row["standard_error"]}
+            for found in (screened, again)
+        )
+        assert set(again) == ahead
+        present = getattr(owner, attribute)
+        assert {row["present"] for row in own} == {present}
+        left |= {name} if taken else set()
+    assert left == set(tune.LEFT)
+    page = (RESULTS.parent / "releases.md").read_text()
+    assert all(f"*{name}*" in page for name in left)
+    for row in rows:
+        assert set(row["worlds"]) == {world for world, *_ in tune.PLACES}
+        assert (row["first_seed"], row["seeds"]) == tune.STAGES[row["stage"]]
+        assert row["first_seed"] + row["seeds"] <= FIRST_REPORT_SEED
 
 
 def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):

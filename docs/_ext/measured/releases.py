@@ -193,6 +193,24 @@ def releases_stuck() -> Markdown:
     return table(heads, lines)
 
 
+def releases_tuning() -> Markdown:
+    """What each constant of cells would gain with another value, in percent of a random policy's regret."""
+    rows = load("releases-tuning")
+    lines = []
+    for constant in dict.fromkeys(row["constant"] for row in rows):
+        own = [row for row in rows if row["constant"] == constant]
+        texts = [
+            "; ".join(
+                f"{row['value']:g}: {100 * row['gain']:+.1f} ± {100 * row['standard_error']:.1f}"
+                for row in own
+                if row["stage"] == stage
+            )
+            for stage in ("screened", "confirmed")
+        ]
+        lines.append([constant, f"{own[0]['present']:g}", *texts])
+    return table(["constant", "value", "another value: gain", "again, on fresh seeds"], lines)
+
+
 def releases_chosen() -> Markdown:
     """How far cells were ahead of features where the rule was chosen."""
     lost = {
