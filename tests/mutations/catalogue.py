@@ -441,7 +441,7 @@ MUTATIONS = (
         "a user takes part more often than the noise covers",
         (
             "policy/bookkeeping.py",
-            "any(self._users.of(user) + more > limit for",
+            "any(had(user) + more > limit for",
             "any(more > limit for",
         ),
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
@@ -1700,8 +1700,8 @@ MUTATIONS = (
         "within one batch a user takes any number of rounds",
         (
             "policy/bookkeeping.py",
-            "any(self._users.of(user) + more > limit for user, more in fresh.items())",
-            "any(self._users.of(user) + 1 > limit for user, more in fresh.items())",
+            "any(had(user) + more > limit for user, more in Counter(digests).items())",
+            "any(had(user) + 1 > limit for user, more in Counter(digests).items())",
         ),
         tests="tests/policy/test_bookkeeping.py::test_a_users_rounds_are_bounded_also_inside_one_batch",
     ),

@@ -20,7 +20,7 @@ _COMMANDS = {
         "schema:schema",
         "Write a first TOML file for a table, to be corrected by what is known without the data.",
     ),
-    "plan": ("plan:plan", "Say what privacy will cost a decision, before a single person is asked."),
+    "plan": ("plan:plan", "Say what privacy will cost, per trust model, before a single person is asked."),
     "calibrate": ("promise:calibrate", "How much noise a promise needs."),
     "guarantee": (
         "promise:guarantee",
