@@ -67,30 +67,30 @@ export const readContract = (text) =>
       deadline: 1000 * (spec.deadline ?? DAY),
     };
     if (spec.policy === "questions") {
-      sound(spec.arms === "server");
       contract.sizes = gridSizes(columns);
+      sound(spec.arms === "server" && (contract.sizes || (columns.length <= 64 && n_arms <= 12)));
       contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
     }
     return contract;
   });
 
-/** Cells of the grid along every column: one a category, and what room is left for ranges. */
+/** Cells of the grid along every column: one a category, and what room is left for ranges; none where versions name
+ * their columns. */
 function gridSizes(columns) {
   const ranges = columns.filter(({ values }) => !values).length;
   const room = Math.floor(1400 / product(columns.map(({ values }) => values?.length ?? 1)));
   const side = Math.min(64, Math.floor(room ** (1 / ranges) + 1e-9));
-  sound(room && (!ranges || side >= 6));
-  return columns.map(({ values }) => values?.length ?? side);
+  return room && (!ranges || side >= 6) ? columns.map(({ values }) => values?.length ?? side) : null;
 }
 
 /** The published version of a text, for this contract: `at(point)` says what is published there. */
 export const readPublished = (text, contract) => {
   return reading("version", text, (found) => {
     expect(found.spec === hex(contract.digest), "pinned", "version of another contract");
-    const kind = contract.sizes ? "PublishedQuestions" : "PublishedPolicy";
+    const kind = contract.parts ? "PublishedQuestions" : "PublishedPolicy";
     sound(found.kind === kind && isCount(found.version, 2 ** 32 - 1));
     const { version, about } = found;
-    return { text, version, silent: about === "place", ...(contract.sizes ? table : bins)(found, contract) };
+    return { text, version, silent: about === "place", ...(contract.parts ? table : bins)(found, contract) };
   });
 };
 
@@ -130,10 +130,13 @@ function bins({ splits, arms, weights }, { spec, columns, seed }) {
 
 const keyed = (text, n) => Number(new DataView(digestOf(text, 8).buffer).getBigUint64(0, true) % BigInt(n));
 
-function table({ about, bits: [armBits, partBits], size, table }, { sizes, parts, spec }) {
+function table({ about, bits: [armBits, partBits], size, table, columns: some }, { sizes, columns, parts, spec }) {
+  const over = sizes ? [...sizes.keys()] : some;
+  const along = sizes ?? over.map((j) => columns[j].values?.length ?? 8);
+  sound(sizes ? !some?.length : size <= 1400 && over.length && over.every((j, at) => isCount(j, 63) && !(j <= over[at - 1])));
   const width = armBits + partBits + 1;
   const bytes = Uint8Array.from(atob(table), (one) => one.charCodeAt(0));
-  sound(bytes.length === Math.ceil((size * width) / 8) && size === product(sizes));
+  sound(bytes.length === Math.ceil((size * width) / 8) && size === product(along));
   const numbered = [...bytes].reverse().reduce((sum, byte) => (sum << 8n) | BigInt(byte), 0n);
   const codes = Array.from({ length: size }, (_, cell) =>
     Number((numbered >> BigInt(cell * width)) & BigInt(2 ** width - 1)),
@@ -150,8 +153,8 @@ function table({ about, bits: [armBits, partBits], size, table }, { sizes, parts
     !(numbered >> BigInt(size * width)) &&
     cells.every(({ arm, cell }) => arm < spec.n_arms && cell < parts);
   sound(good);
-  const along = (x, size) => Math.min(Math.floor(x * size), size - 1);
-  return { cells: parts, at: (point) => cells[point.reduce((cell, x, j) => cell * sizes[j] + along(x, sizes[j]), 0)] };
+  const place = (x, size) => Math.min(Math.floor(x * size), size - 1);
+  return { cells: parts, at: (point) => cells[over.reduce((cell, j, at) => cell * along[at] + place(point[j], along[at]), 0)] };
 }
 
 /** Whether two labels or categories are equal, as Python's are: 1 is true. */
@@ -190,7 +193,7 @@ function drawn(chances) {
 }
 
 /** What a version says to a person: the arm, and what a report will be about. */
-export function decided({ spec, columns, sizes }, published, point, available) {
+export function decided({ spec, columns }, published, point, available) {
   const arms = spec.labels ?? [...Array(spec.n_arms).keys()];
   const { version, silent, cells, at } = published;
   const found = at(point ?? columns.map(() => 0.5));

@@ -116,7 +116,8 @@ def test_grids_have_the_same_cells() -> None:
             people = dpb.Schema(**columns)
             promise = dpb.LocalDP(epsilon=1)
             specs.append(Spec(contexts=people, arms=["a", "b"], privacy=promise))
-    specs = [spec for spec in specs if spec.asks]
+    specs = [spec for spec in specs if spec.asks and not spec.names_columns]
+    assert len(specs) > 8
     found = asked([{"what": "contract", "spec": spec.to_json()} for spec in specs])
     assert [one["sizes"] for one in found] == [list(spec.grid.sizes) for spec in specs]
 
