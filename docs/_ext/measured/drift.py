@@ -1,0 +1,83 @@
+"""What `changing-people.md` shows."""
+
+from IPython.display import HTML, Markdown
+from pages import Row, bars, draw, load, pm, shown, table
+
+from dpbandits.lab import plot
+
+_ABOUT = {
+    "forget": "`forget=5_000`",
+    "stays": "without",
+    "restart": "begun anew every 10,000",
+    "open": "nobody protected, half-life 5,000",
+    "window": "nobody protected, last 10,000",
+    "ldp": "randomised response, last 10,000",
+    "histogram": "private histogram",
+}
+_WORLDS = {
+    "box": "box, features",
+    "cells": "box, cells, pure epsilon",
+    "smooth": "contexts of 2 columns, features",
+    "people": "contexts of 6 columns, marginals",
+}
+
+
+def _found() -> dict[tuple[str, str, str], Row]:
+    return {(row["world"], row["change"], row["policy"]): row for row in load("drift")}
+
+
+def drift_opening() -> Markdown:
+    """The two aims, world by world."""
+    found, lines = _found(), []
+    for world, name in _WORLDS.items():
+        forgets, open_ = (found[world, "abrupt", policy] for policy in ("forget", "open"))
+        rests = [found[world, "none", policy] for policy in ("forget", "stays")]
+        recovered = forgets["after"] / open_["after"]
+        whole = [0.5 * (row["before"] + row["after"]) for row in rests]
+        cost = 1.0 - whole[0] / whole[1]
+        met = {True: "met", False: "**missed**"}
+        lines.append(
+            [
+                name,
+                f"{100 * recovered:.0f}%, {met[recovered >= 0.7]}",
+                f"{100 * cost:.1f}%, {met[cost <= 0.05]}",
+            ]
+        )
+    return table(
+        ["", "of what is recovered without privacy (aim 70%)", "lost where nothing changes (aim 5%)"], lines
+    )
+
+
+def drift_picture() -> HTML:
+    """Shares after an abrupt change."""
+    found = _found()
+    figure, axes = draw(height=4.6, width=9.0, columns=2)
+    for place, world in zip(axes, ("box", "people"), strict=True):
+        rows = [found[world, "abrupt", policy] for policy in _ABOUT if (world, "abrupt", policy) in found]
+        names = [_ABOUT[row["policy"]].replace("`", "") for row in rows]
+        colours = [plot.PALETTE["blue" if row["policy"] == "forget" else "grey"] for row in rows]
+        bars(
+            place,
+            names,
+            [row["after"] for row in rows],
+            [row["after_error"] or 0.0 for row in rows],
+            color=colours,
+        )
+        place.set_xlabel("share of the uplift after the change")
+        place.set_title(_WORLDS[world], fontsize=10)
+    return shown(figure, "What seven policies earn after an abrupt change, in two worlds.")
+
+
+def drift_table() -> Markdown:
+    lines = [
+        [
+            _WORLDS[row["world"]],
+            {"none": "none", "abrupt": "at once", "slow": "slowly"}[row["change"]],
+            _ABOUT[row["policy"]],
+            *(pm(row[part], row[f"{part}_error"], digits=3) for part in ("before", "after", "last")),
+            row["seeds"],
+        ]
+        for row in load("drift")
+    ]
+    heads = ["world", "change", "policy", "first half", "second half", "last fifth", "seeds"]
+    return table(heads, lines)
