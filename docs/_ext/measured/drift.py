@@ -63,8 +63,9 @@ def drift_picture() -> HTML:
             [row["after_error"] or 0.0 for row in rows],
             color=colours,
         )
-        place.set_xlabel("share of the uplift after the change")
-        place.set_title(_WORLDS[world], fontsize=10)
+        place.set_xlabel("share after the change")
+        place.set_title(_WORLDS[world].partition(",")[0], fontsize=10)
+    axes[1].tick_params(axis="y", labelleft=False)
     return shown(figure, "What seven policies earn after an abrupt change, in two worlds.")
 
 
