@@ -79,7 +79,7 @@ def test_there_and_back(
 
     store = PostgresStore(moved_to.database)
     with store.reading() as reads:  # nothing raw is left
-        for table in ("slots", "people", "states", "progress", "tokens"):
+        for table in ("slots", "people", "states", "progress", "decisions", "tokens"):
             assert reads.rows(f"SELECT * FROM {table}") == []  # noqa: S608
     store.close()
     with served(Service(home), token) as admin:

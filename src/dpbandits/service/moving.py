@@ -12,8 +12,8 @@ one is filled anew; after it the new one only has to be told. A policy that was 
 still to come in the new place alone, so nothing is released twice; its account is in the new ledger alone, so
 nothing is charged twice.
 
-A database that was left keeps no raw data: rounds, states and tokens are gone from it. A folder that was left
-keeps what it had; erase it when the move is trusted.
+A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. A folder
+that was left keeps what it had; erase it when the move is trusted.
 
 Local policies and exchanges live in folders, and policies whose `reporting_delay` is a time need one process:
 where there are such, nothing is moved.
@@ -51,7 +51,7 @@ __all__ = ["into_database", "into_folder"]
 
 _PLAIN = ("tokens", "populations", "policies", "decisions", "events")
 """Tables that are moved as they are."""
-_RAW = ("progress", "slots", "people", "states", "tokens", "accounts", "charges")
+_RAW = ("progress", "slots", "people", "states", "decisions", "tokens", "accounts", "charges")
 _BEING_FILLED = "it is being filled; repeat the move"
 
 
