@@ -22,6 +22,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
+from dpbandits.service.shared import scratch
 from dpbandits.service.store import SQLiteStore, Store
 from dpbandits.state.ledger import Cost, Terms
 from internals.workers import closed, event, folding
@@ -396,3 +397,17 @@ def test_several_workers_need_a_database(tmp_path: Path) -> None:
 
     with pytest.raises(InvalidParameter, match="--database"):
         serve_folder(tmp_path, config=None, host=None, port=0, say=print, workers=2)
+
+
+def test_a_state_that_a_crash_left_is_gone_at_the_next_start(folder: Path, settings: Settings) -> None:
+    """Also where the dead process had this one's number, as in a container; what is in use stays."""
+    under_way = folder / "under-way"
+    Service(folder, settings=settings).close()
+    left = under_way / f"{os.getpid()}-abc"
+    left.mkdir(mode=0o700)
+    (left / "policy.state").write_bytes(b"raw")
+    with scratch(under_way) as used:
+        Service(folder, settings=settings).close()
+        assert [one for one in under_way.iterdir() if one.is_dir()] == [used]
+    assert not used.exists()
+    assert not left.exists()

@@ -32,7 +32,6 @@ from and written to one; the file is removed, also after a crash, at the next st
 """
 
 import json
-import os
 import shutil
 import tempfile
 import threading
@@ -40,7 +39,7 @@ import time
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -49,13 +48,13 @@ import numpy as np
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError, StateError
 from dpbandits.policy import round_log
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
 from dpbandits.service.engines import Engine, Engines, is_closed, refuse_closed
 from dpbandits.service.keys import canonical
 from dpbandits.service.store import Store, TryAgain, Writes
-from dpbandits.state.files import private_folder
+from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
 from dpbandits.state.journal import Record
 from dpbandits.state.ledger import Ledger
@@ -65,6 +64,9 @@ __all__ = ["Folding", "SharedEngines", "TableLife"]
 
 WAIT_FOR_RELEASE = 0.05
 """Seconds after which a call is tried again that needs a release which is being made."""
+
+_LOCK = "lock"
+"""A file that a process holds while it uses the folder that it is in."""
 
 _COUNTED = (
     "counted AS (INSERT INTO people VALUES (?, ?, 1) ON CONFLICT (policy, person) DO UPDATE "
@@ -369,23 +371,23 @@ class TableLife(Life):
 def scratch(folder: Path) -> Iterator[Path]:
     """A private folder that is gone afterwards; those of processes that died are gone before."""
     private_folder(folder, what="states under way")
-    with tempfile.TemporaryDirectory(prefix=f"{os.getpid()}-", dir=folder) as found:
-        yield Path(found)
+    with ExitStack() as files:
+        with locked(folder / _LOCK):  # nobody sweeps between the two
+            found = Path(files.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            files.enter_context(locked(found / _LOCK, wait=False))
+        yield found
 
 
 def swept(folder: Path) -> None:
-    """Remove what processes that died have left in `scratch`."""
-    for one in private_folder(folder, what="states under way").iterdir():
-        number = one.name.partition("-")[0]
-        if number.isdigit() and not Path(f"/proc/{number}").exists() and not _lives(int(number)):
-            shutil.rmtree(one, ignore_errors=True)
+    """Remove what processes that died have left in `scratch`: nobody holds its lock.
 
-
-def _lives(process: int) -> bool:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(process, 0)
-        return True
-    return False
+    Numbers of processes would not tell: in a container each life of a service has the same ones.
+    """
+    with locked(private_folder(folder, what="states under way") / _LOCK):
+        for one in folder.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                with suppress(StateError), locked(one / _LOCK, wait=False):
+                    shutil.rmtree(one, ignore_errors=True)
 
 
 class Folding:
