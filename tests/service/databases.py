@@ -6,9 +6,10 @@ import shutil
 import subprocess
 import tempfile
 import uuid
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -32,6 +33,13 @@ def fresh(kind: str) -> str:
 def any_kind() -> str:
     """An empty schema of whichever server there is."""
     return fresh("debian" if _programs() is not None else "wheel")
+
+
+def with_log() -> tuple[str, Callable[[], str]]:
+    """An empty schema of Debian's server, and what its log holds."""
+    address = fresh("debian")
+    folder = Path(unquote(address.partition("?host=")[2].partition("&")[0]))
+    return address, (folder / "log").read_text
 
 
 def _programs() -> Path | None:

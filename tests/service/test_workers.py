@@ -411,3 +411,19 @@ def test_a_state_that_a_crash_left_is_gone_at_the_next_start(folder: Path, setti
         assert [one for one in under_way.iterdir() if one.is_dir()] == [used]
     assert not used.exists()
     assert not left.exists()
+
+
+def test_the_databases_own_log_has_no_values_of_what_failed(folder: Path) -> None:
+    """PostgreSQL writes statements that fail into its log, and values are in their text."""
+    address, told = databases.with_log()
+    first = Service(folder, settings=Settings(database=address))
+    second = Service(folder, settings=Settings(database=address))
+    with first.store.writing() as writes:
+        writes.run("INSERT INTO facts VALUES ('canary-1', 'arm-7531')")
+    with pytest.raises(StateError, match="23505"), second.store.writing() as writes:
+        writes.run("INSERT INTO facts VALUES (?, ?)", "canary-1", "arm-7531")
+    first.close()
+    second.close()
+    found = told()
+    assert "duplicate key" in found  # it is the log
+    assert "arm-7531" not in found

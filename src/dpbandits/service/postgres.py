@@ -11,7 +11,9 @@ undoes the transaction and ends the connection. Whoever wakes up after that find
 nothing.
 
 A commit whose answer never came may have taken place: that is `NotKnown`, and no other error leaves it open.
-Texts of errors of the database can hold what a statement was given, so only their codes are told.
+Texts of errors of the database can hold what a statement was given, so only their codes are told. The
+database writes statements that fail, values and all, into its own log: every transaction forbids it, where
+the role may (`GRANT SET ON PARAMETER`, of PostgreSQL 15).
 """
 
 import re
@@ -99,12 +101,19 @@ def _in_words(error: "psycopg.Error", *, committing: bool) -> StateError:
     return StateError(f"the service's database could not be used ({code}); nothing was recorded")
 
 
+_UNLOGGED = "; SELECT " + ", ".join(
+    f"CASE WHEN has_parameter_privilege('{name}', 'SET') THEN set_config('{name}', '{value}', true) END"
+    for name, value in (("log_min_error_statement", "panic"), ("log_error_verbosity", "terse"))
+)
+"""No statement of a transaction that fails, or stands in another's way, is in the database's log."""
+
+
 class PostgresWrites(Writes):
     """A write transaction of PostgreSQL."""
 
     begin: ClassVar[str] = (
         f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = "
-        f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'"
+        f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'{_UNLOGGED}"
     )
     shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
@@ -130,6 +139,7 @@ class PostgresWrites(Writes):
 
 _BEGIN_READING = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+    + _UNLOGGED
 )
 
 
