@@ -216,6 +216,35 @@ def test_leaf_conditions_of_growthbook_say_the_same(name: str) -> None:
         assert told["rule"]["contextualVariations"][weights.index(max(weights))] == arm
 
 
+def one_column(rule: dict[str, Any]) -> str:
+    columns = [{"name": "x", "type": "Range", "low": 0.0, "high": 1.0}]
+    named = {"arms": ["a", "b"], "columns": columns, "rule": rule}
+    return json.dumps({"format": 1, "kind": "dpbandits decisions"} | named)
+
+
+@pytest.mark.parametrize(
+    ("rule", "weights"),
+    [
+        ({"type": "cells", "edges": [[]], "scores": [[0.3, 0.7]]}, [0.0, 1.0]),
+        ({"type": "cells", "edges": [[]], "scores": [[0.5, 0.5]]}, [1.0, 0.0]),
+        ({"type": "tree", "nodes": [{"scores": [0.333333, 0.666666]}]}, [0.333333 / 0.999999, 2 / 3]),
+    ],
+)
+def test_leaves_of_growthbook_take_rewards_for_no_chances_and_rounded_chances_for_no_rewards(
+    rule: dict[str, Any], weights: list[float]
+) -> None:
+    """Local policies have chances that sum to 1 up to 1e-5; two rewards can sum to 1 by chance."""
+    [leaf] = growthbook(one_column(rule), "offers")["contextualBandits"]["offers"]["contexts"]
+    assert leaf["weights"] == pytest.approx(weights, abs=1e-9)
+
+
+@pytest.mark.parametrize("chances", [[2.0, 1.0], [-0.5, 1.5], [0.0, 0.0]])
+def test_a_tree_whose_leaf_has_no_chances_is_refused(chances: list[float]) -> None:
+    rule = {"type": "tree", "nodes": [{"scores": chances}]}
+    with pytest.raises(dpb.errors.InvalidParameter, match="sum to 1"):
+        growthbook(one_column(rule), "offers")
+
+
 def test_what_is_not_constant_on_cells_has_no_leaves() -> None:
     features = bandit().publish().to_decisions()
     with pytest.raises(dpb.errors.InvalidParameter, match="not constant on cells"):

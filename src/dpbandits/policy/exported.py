@@ -148,11 +148,11 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
         raise InvalidParameter("growthbook: columns have no names: build the policy with contexts=")
     contexts: list[dict[str, Any]] = []
     with reading("a policy that is constant on cells", InvalidParameter):
-        for box, found in _leaves(policy):
+        for box, weights in _leaves(policy):
             sides = zip(columns, box, strict=True)
             condition = {column["name"]: _within(column, *side) for column, side in sides}
             if all(one is not None for one in condition.values()):
-                leaf = {"leafId": len(contexts), "condition": condition, "weights": _weights(found)}
+                leaf = {"leafId": len(contexts), "condition": condition, "weights": weights}
                 contexts.append(leaf)
     even = [1.0 / len(arms)] * len(arms)
     rule = {"contextualBanditRef": name, "contextualVariations": arms, "weights": even}
@@ -160,24 +160,24 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
     return {"contextualBandits": {name: bandit}, "rule": rule}
 
 
-def _weights(found: Sequence[float]) -> list[float]:
-    """Chances as they are; of expected rewards the best."""
-    if min(found) >= 0.0 and abs(sum(found) - 1.0) < 1e-9:
-        return list(found)
-    return [float(arm == found.index(max(found))) for arm in range(len(found))]
-
-
 def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
-    """Boxes of shares, half open, and their scores; equal neighbours are one where that is easy."""
+    """Boxes of shares, half open, and their weights; equal neighbours are one where that is easy.
+
+    A tree says chances, which may be rounded; cells say expected rewards, of which the best takes all.
+    """
     rule = policy["rule"]
     whole = ((0.0, math.inf),) * len(policy["columns"])
     if rule["type"] == "tree":
-        yield from _below(rule["nodes"], 0, whole)
+        for box, chances in _below(rule["nodes"], 0, whole):
+            if min(chances) < 0.0 or abs(sum(chances) - 1.0) > 1e-4:
+                raise InvalidParameter("growthbook: chances of a leaf do not sum to 1")
+            yield box, [chance / sum(chances) for chance in chances]
         return
     shape = [len(edges) + 1 for edges in rule["edges"]]
     if math.prod(shape) > MOST_CELLS:
         raise InvalidParameter(f"growthbook: more than {MOST_CELLS} cells")
-    weights = np.array([_weights(one) for one in rule["scores"]]).reshape(*shape, -1)
+    scores = np.array(rule["scores"])
+    weights = np.eye(scores.shape[1])[scores.argmax(axis=1)].reshape(*shape, -1)
     bounds = [(0.0, *edges, math.inf) for edges in rule["edges"]]
     yield from _merged(weights, [(0, size) for size in shape], bounds)
 
