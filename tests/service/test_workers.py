@@ -427,3 +427,25 @@ def test_the_databases_own_log_has_no_values_of_what_failed(folder: Path) -> Non
     found = told()
     assert "duplicate key" in found  # it is the log
     assert "arm-7531" not in found
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_reward_that_the_database_undoes_is_told_again_and_undoes_no_others(
+    two: Two, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a deadlock: the statement failed, and its transaction takes no other before it goes back."""
+    from dpbandits.central.gp_bandit import GPBandit
+
+    first, _, one, _ = two
+    asked, original = one.decide("visit").json(), GPBandit.tell
+    failed: list[str] = []
+
+    def failing(self: GPBandit, *given: Any) -> Any:
+        if not failed:
+            failed.append("once")
+            first.store.now_writing.run("INSERT INTO facts VALUES ('version', 'again')")
+        return original(self, *given)
+
+    monkeypatch.setattr(GPBandit, "tell", failing)
+    assert one.reward(asked["id"], 1).json() == {"outcome": "counted"}
+    assert one.reward(asked["id"], 1).json() == {"outcome": "duplicate"}

@@ -36,6 +36,7 @@ from dpbandits.errors import (
     DPBanditsError,
     HorizonExceeded,
     InvalidData,
+    StateError,
 )
 from dpbandits.policy.decision import Decision, Receipt
 from dpbandits.service.engines import Engine, Engines
@@ -328,6 +329,8 @@ def _tell(writes: Writes, engines: Engines, row: _Row, value: float, now: float,
         receipt = engine.policy.tell(row.ask or "", value)
     except AlreadyTold:
         return "duplicate"
+    except StateError:  # nothing of it is there: it is undone, and perhaps tried again
+        raise
     except DPBanditsError as error:
         raise problem_of(error) from None
     became = counted if receipt is Receipt.COUNTED else "late"
