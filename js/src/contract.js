@@ -86,11 +86,13 @@ function gridSizes(columns) {
 /** The published version of a text, for this contract: `at(point)` says what is published there. */
 export const readPublished = (text, contract) => {
   return reading("version", text, (found) => {
-    expect(found.spec === hex(contract.digest), "pinned", "version of another contract");
-    const kind = contract.parts ? "PublishedQuestions" : "PublishedPolicy";
-    sound(found.kind === kind && isCount(found.version, 2 ** 32 - 1));
-    const { version, about } = found;
-    return { text, version, silent: about === "place", ...(contract.parts ? table : bins)(found, contract) };
+    const { spec, kind, version, about } = found;
+    const { digest, parts, classes } = contract;
+    expect(spec === hex(digest), "pinned", "another contract");
+    sound(kind === (parts ? "PublishedQuestions" : "PublishedPolicy") && isCount(version, 2 ** 32 - 1));
+    const told = (parts ? table : bins)(found, contract);
+    sound(classes.every((one) => law(contract.spec.mechanism, told.cells, one))); // else a choice has no report
+    return { text, version, silent: about === "place", ...told };
   });
 };
 

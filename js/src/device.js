@@ -88,9 +88,9 @@ export class Device {
     const budget = amount(this.#options.budget);
     await this.#step((state) => {
       state.fingerprint ??= contract.fingerprint;
-      expect(state.fingerprint === contract.fingerprint, "pinned", "to another contract");
+      expect(state.fingerprint === contract.fingerprint, "pinned", "another contract");
       state.budget ??= budget;
-      expect(state.budget === budget, "pinned", "to another budget");
+      expect(state.budget === budget, "pinned", "another budget");
       const [before, now] = [state.version ?? -1, published.version];
       expect(now >= before, "retired", "this version");
       expect(now > before || state.published === published.text, "changed", "this version");

@@ -208,6 +208,15 @@ test("budgets are added up exactly", async () => {
   assert.equal(await device.decide({ age: 20 }), await device.decide({ age: 20 }));
 });
 
+test("a contract whose reports cannot be drawn is refused before a choice is made that would have none", async () => {
+  const { store, locks } = new World();
+  for (const epsilon of [1e-7, 17]) {
+    const fetch = async () => ({ ok: true, text: async () => version({ name: "krr", epsilon }) });
+    const options = { url: "https://shop.test/v1/local/tips", epsilon: 20, budget: 100, store, locks, fetch };
+    await assert.rejects(openDevice(options), { code: "law" });
+  }
+});
+
 test("a choice reports by its deadline, and is sent no sooner", async () => {
   const world = new World();
   const device = await world.open(4);

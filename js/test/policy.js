@@ -5,11 +5,11 @@ import { digestOf, hex } from "../src/blake2b.js";
 const { vectors } = JSON.parse(
   readFileSync(new URL("../../docs/_results/report-vectors.json", import.meta.url), "utf8"),
 );
-const { spec, published } = vectors.find(({ name }) => name === "one-bit");
 
 /** The same with another number of the version, or another contract. */
-export function version({ number = 4, epsilon = 1 } = {}) {
-  const contract = spec.replace('"epsilon": 1.0', `"epsilon": ${epsilon === 1 ? "1.0" : epsilon}`);
+export function version({ number = 4, epsilon = 1, name = "one-bit" } = {}) {
+  const { spec, published } = vectors.find((one) => one.name === name);
+  const contract = spec.replace(/"epsilon": [\d.]+/, `"epsilon": ${epsilon === 1 ? "1.0" : epsilon}`);
   const told = published
     .replace(/"version": \d+/, `"version": ${number}`)
     .replace(/"spec": "\w+"/, `"spec": "${hex(digestOf(contract, 4))}"`);

@@ -319,7 +319,7 @@ def test_what_is_not_offered_is_refused_by_name() -> None:
         "not offered: column Cycle": {"spec": hours.to_json()},
         "malformed: contract": {"spec": changed(spec, epsilon=17.0, epsilons=[])},
         "malformed: version": {"spec": spec, "published": changed(published, arms=[0, 1, 2, 3, 0])},
-        "pinned: version of another contract": {
+        "pinned: another contract": {
             "spec": spec,
             "published": changed(published, spec="00000000"),
         },
