@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, StateError
+from dpbandits.service import decisions
 from dpbandits.service.store import MIGRATIONS, NotKnown, SQLiteStore, Store, Writes
 from service import databases
 
@@ -331,3 +333,34 @@ def test_a_file_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
     path.chmod(0o666)
     with pytest.raises(StateError, match="chmod"):
         SQLiteStore(path)
+
+
+class _Asked:
+    """Keeps what it is asked, and finds nothing."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+
+    def one(self, statement: str, *values: object) -> None:
+        self.statements.append(statement)
+
+    def rows(self, statement: str, *values: object) -> list[tuple[object, ...]]:
+        self.statements.append(statement)
+        return []
+
+    def locked(self, statement: str, *values: object, skip: bool = False) -> list[tuple[object, ...]]:
+        return self.rows(statement)
+
+
+def test_what_the_clock_looks_for_is_found_without_reading_all_decisions() -> None:
+    """Every second; with ten million decisions a scan would take minutes."""
+    asked: Any = _Asked()
+    decisions.overdue(asked, now=1.0)
+    decisions.sweep(asked, asked, policy="p", now=1.0)
+    database = sqlite3.connect(":memory:")
+    for statement in (one for migration in MIGRATIONS for one in migration):
+        database.execute(statement)
+    for statement in asked.statements:
+        values = ["1"] * statement.count("?")
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+        assert not any(step.startswith("SCAN decisions") or "B-TREE" in step for step in plan), plan

@@ -385,7 +385,12 @@ def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) 
 
 def overdue(reads: Reads, *, now: float) -> list[str]:
     """Ids of the policies that have decisions whose wait is over."""
-    return [str(row[0]) for row in reads.rows("SELECT DISTINCT policy FROM decisions WHERE due_at <= ?", now)]
+    found = reads.rows(
+        "SELECT id FROM policies "
+        "WHERE EXISTS (SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?)",
+        now,
+    )
+    return [str(row[0]) for row in found]
 
 
 def sweep(writes: Writes, engines: Engines, *, policy: str, now: float, most: int = SWEPT_TOGETHER) -> int:

@@ -120,6 +120,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             status TEXT NOT NULL, answer REAL, answered_at REAL, PRIMARY KEY (exchange, number))""",
         "CREATE INDEX questions_answered ON questions (answered_at) WHERE answer IS NOT NULL",
     ),
+    (
+        "DROP INDEX decisions_due",  # what is due is looked for policy by policy
+        "CREATE INDEX decisions_due_of ON decisions (policy, due_at) WHERE due_at IS NOT NULL",
+    ),
 )
 """Statements that bring a store from each version to the next; the first makes an empty one version 1."""
 
