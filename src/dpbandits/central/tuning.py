@@ -73,8 +73,9 @@ class GPTuning(Configured):
             range; a weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
         forget: half-life in rounds, where people change: a release counts for half as much so many rounds
             after its block, and public data after so many rounds. Blocks are then short, and each has fresh
-            noise that is mixed with no other's. What was released stays released; that it counts for less is
-            computed from releases and costs no privacy. None where the past stays true.
+            noise that is mixed with no other's, unless `blocks` and `factor` say otherwise. What was released
+            stays released; that it counts for less is computed from releases and costs no privacy. None where
+            the past stays true.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Default .25, in cells
             .2.
 
