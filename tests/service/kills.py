@@ -222,6 +222,7 @@ def checked(
                 }
             )
         )
+        sys.stdout.flush()  # a child that was forked leaves without
     finally:
         service.close()
 
