@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
-from IPython.display import Image, Markdown
-from pages import Row, load, table
+from IPython.display import HTML, Markdown
+from pages import Row, load, shown, table
 
 from dpbandits.lab.papers.kharkovskii2020.cells import picture
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
@@ -44,14 +44,19 @@ def outsourced_targets() -> Markdown:
     )
 
 
-def outsourced_figure2() -> Image:
+def outsourced_figure2() -> HTML:
     known = [cell.label for cell in STUDY.cells("figure2")]
     measured = [row for name in ("synthetic", "branin", "loans", "ames") for row in outsourced(name)]
-    return Image(picture([row for row in measured if {key: row[key] for key in known[0]} in known]))
+    rows = [row for row in measured if {key: row[key] for key in known[0]} in known]
+    return shown(
+        picture(rows), "Simple regret by evaluations, a curve for every method and epsilon, in four worlds."
+    )
 
 
-def outsourced_figure3() -> Image:
-    return Image(picture(outsourced("figure3"), by_dimension=True))
+def outsourced_figure3() -> HTML:
+    return shown(
+        picture(outsourced("figure3"), by_dimension=True), "Regret by the dimension of the released rows."
+    )
 
 
 def outsourced_dimensions() -> Markdown:

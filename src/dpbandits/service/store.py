@@ -216,7 +216,8 @@ class Writes(Reads):
         """Rows of a query of one table, which nobody else changes until the commit.
 
         Args:
-            sql, *arguments: the query.
+            sql: the query.
+            arguments: of it.
             skip: leave out what somebody else has locked, instead of waiting.
         """
         return self.rows(sql + self.lock[skip], *arguments)
