@@ -50,8 +50,9 @@ _TYPES = {
 }
 _UNDONE = ("25P03",)
 """Codes at a commit that say that it did not take place: the transaction had waited for too long."""
-_AGAIN = ("40", "23505", "55P03")
-"""Codes, or their beginnings: a deadlock, a row that another process has made meanwhile, a lock too long."""
+_AGAIN = ("40", "23505", "55P03", "42P07", "42710", "42704")
+"""Codes, or their beginnings: a deadlock, a row that another process has made meanwhile, a lock too long; and
+tables and indexes that another process is making at this moment."""
 
 
 @lru_cache(maxsize=1024)
@@ -203,12 +204,14 @@ class PostgresStore(Store):
         with self.writing() as writes:
             if writes.one("SHOW synchronous_commit") == ("off",):
                 raise StateError("synchronous_commit is off: a crash could lose a release that was seen")
+            # Tables first: where another process makes them meanwhile, the second look finds its own.
+            tables = writes.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() LIMIT 1")
             known = writes.one("SELECT to_regclass('facts') IS NOT NULL")
             have = 0
             if known == (True,):
                 row = writes.one("SELECT value FROM facts WHERE name = 'version'")
                 have = 0 if row is None else int(row[0])
-            elif writes.rows("SELECT 1 FROM pg_tables WHERE schemaname = current_schema() LIMIT 1"):
+            elif tables:
                 raise CorruptState("the database is another program's: give the service one of its own")
             self.at_version(writes.run, have=have, names=_TYPES)
 
