@@ -68,6 +68,9 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.marginals.tables.Design"),
     ("py:class", "dpbandits.models.marginals.features.EffectFeatures"),
     ("py:class", "dpbandits.models.marginals.law.Law"),
+    ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
+    ("py:class", "dpbandits.service.engines.Records"),
+    ("py:class", "dpbandits.state.ledger.Contents"),
 ]
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [
