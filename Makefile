@@ -26,7 +26,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run serve js test coverage test-slow test-optimised fuzz lint format docs bench clean
+.PHONY: help run serve demo js test coverage test-slow test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,9 @@ run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits
 
 serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
 	$(VENV)/bin/dpbandits serve $(ARGS)
+
+demo: $(VENV)/.serve ## Open a page that shows one's own private report, and a service that learns from 2,000 pages
+	$(PY) examples/demo/serve.py $(ARGS)
 
 js: ## Measure, check and test the device in JavaScript (needs node and npm)
 	npm ci --prefix js --no-audit --no-fund

@@ -1,6 +1,5 @@
 """The device in a browser: tabs, reloads, the clock, a server that goes back. One report a choice, ever."""
 
-import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,12 +9,12 @@ from typing import Any
 import pytest
 
 import dpbandits as dpb
+from browsing import CHROMIUM
 from dpbandits.local import Server, Spec
 from dpbandits.service.surveys import unpacked_reports
 from js.driver import JS
 
 playwright = pytest.importorskip("playwright.sync_api")
-CHROMIUM = Path(os.environ.get("CHROMIUM", "/usr/bin/chromium"))
 if not CHROMIUM.exists():
     pytest.skip("there is no Chromium", allow_module_level=True)
 

@@ -1,0 +1,167 @@
+"""A page that shows one's own report byte by byte, and a service that learns from 2,000 simulated pages.
+
+    make demo                    # or: python examples/demo/serve.py --epsilon 1 --port 0
+
+The service is the one that `dpbandits serve` runs, on a folder that is removed at the end, with one local
+policy. The pages beside it are this folder's, and the device is `js/`. It listens on this machine alone, and
+answers to no other name, so that no site can reach it by a name of its own. Who uses this machine can read
+the token in `where.json`: it fetches this one policy and sends reports, and no more.
+"""
+
+import argparse
+import json
+import os
+import secrets
+import signal
+import socket
+import tempfile
+import threading
+import time
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request as Asked
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+import dpbandits as dpb
+from dpbandits.service.application import application
+from dpbandits.service.core import Service
+from dpbandits.service.gate import Application, Gate
+
+HERE = Path(__file__).resolve().parent
+JS = HERE.parents[1] / "js"
+HOST = "127.0.0.1"
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+
+
+def files() -> dict[str, bytes]:
+    """Path -> contents of all that the page is made of."""
+    found = {path.name: path.read_bytes() for path in HERE.iterdir() if path.suffix in KINDS}
+    found["desk.css"] = resources.files("dpbandits.service.desk").joinpath("desk.css").read_bytes()
+    for path in (*sorted((JS / "src").glob("*.js")), JS / "test" / "memory.js"):
+        found[path.relative_to(JS.parent).as_posix()] = path.read_bytes()
+    return found
+
+
+def contract(epsilon: float) -> dpb.local.Spec:
+    """What devices and the server agree on."""
+    return dpb.local.Spec(
+        contexts=dpb.Schema(age=dpb.Range(18, 90), sleep=dpb.Range(3, 10)),
+        arms=["walk", "nap", "music"],
+        privacy=dpb.LocalDP(epsilon=epsilon),
+        mechanism="krr",  # one answer, true or not: what it says can be told in words
+        n_users=2000,
+        reports_per_version=50,
+        window=1000,  # a map is published after fifty reports, however fast they come
+    )
+
+
+def _unseen(*_: object) -> None:
+    """Requests for pages are not logged."""
+
+
+def composed(service: Service, where: dict[str, object]) -> Application:
+    """The service's application, and under /demo/ these pages, behind the same gate."""
+    there = files()
+
+    def begin(_: Asked) -> Response:
+        return RedirectResponse("/demo/")
+
+    def told(_: Asked) -> Response:
+        return JSONResponse(where)
+
+    def page(asked: Asked) -> Response:
+        name = asked.path_params["name"] or "index.html"
+        if name not in there:
+            return Response(status_code=404)
+        return Response(there[name], media_type=KINDS[Path(name).suffix])
+
+    routes = [
+        Route("/demo", begin),
+        Route("/demo/where.json", told),
+        Route("/demo/{name:path}", page),
+    ]
+    pages = Gate(Starlette(routes=routes), service.settings, _unseen)
+    own = application(service)
+
+    async def answering(scope, receive, send):  # type: ignore[no-untyped-def]
+        ours = scope["type"] == "http" and (scope["path"] + "/").startswith("/demo/")
+        await (pages if ours else own)(scope, receive, send)
+
+    return TrustedHostMiddleware(answering, allowed_hosts=[HOST, "localhost"])
+
+
+def post(url: str, token: str, body: object) -> dict[str, str]:
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    with urlopen(Request(url, json.dumps(body).encode(), headers)) as reply:  # noqa: S310 - loopback
+        found: dict[str, str] = json.loads(reply.read())
+        return found
+
+
+@contextmanager
+def demonstration(*, epsilon: float = 2.0, port: int = 0) -> Iterator[tuple[str, str]]:
+    """Address of a service that runs until the block ends, and a token for its desk."""
+    spec = contract(epsilon)
+    # A name of its own: a browser's device keeps to the versions that it has seen under a name.
+    name, where = f"demo-{secrets.token_hex(4)}", {}
+    with (
+        socket.create_server((HOST, port)) as listening,
+        tempfile.TemporaryDirectory(prefix="dpbandits-demo-") as folder,
+    ):
+        service = Service(Path(folder) / "data")
+        first = str(service.first_token)
+        config = uvicorn.Config(
+            composed(service, where), log_config=None, access_log=False, server_header=False
+        )
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            while thread.is_alive() and not server.started:
+                time.sleep(0.01)
+            url = f"http://{HOST}:{listening.getsockname()[1]}"
+            promise = {"kind": "LocalDP", "epsilon": epsilon}
+            people = {"name": "people", "privacy": promise, "currency": "bare"}
+            post(f"{url}/v1/populations", first, people)
+            policy = {"name": name, "population": "people", "spec": json.loads(spec.to_json())}
+            post(f"{url}/v1/local", first, policy)
+            scopes = {"label": "the page", "scopes": ["report"]}
+            token = post(f"{url}/v1/tokens", first, scopes)["token"]
+            where |= {"name": name, "url": f"/v1/local/{name}", "token": token, "epsilon": epsilon}
+            reader = {"label": "desk of the demo", "scopes": ["read"]}
+            yield url, post(f"{url}/v1/tokens", first, reader)["token"]
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--epsilon", type=float, default=2.0, help="privacy loss of a report, in (0, 16]")
+    arguments.add_argument("--port", type=int, default=8090, help="0 takes any that is free")
+    asked = arguments.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        with demonstration(epsilon=asked.epsilon, port=asked.port) as (url, token):
+            print(f"{url}/demo/")
+            print(f"its desk: {url}/ with the token {token}")
+            print("Ctrl-C ends it, and removes what it kept.", flush=True)
+            if "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ:
+                webbrowser.open(f"{url}/demo/")
+            signal.pause()
+    except KeyboardInterrupt:
+        pass
+    except (OSError, dpb.errors.DPBanditsError) as error:
+        arguments.exit(1, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()
