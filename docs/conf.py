@@ -31,6 +31,7 @@ extensions = [
     "docstrings",
     "formulas",
     "statements",
+    "demo_page",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",

@@ -24,7 +24,9 @@ playwright = pytest.importorskip("playwright.sync_api")
 if not CHROMIUM.exists():
     pytest.skip("there is no Chromium", allow_module_level=True)
 
-SERVE = Path(__file__).resolve().parents[1] / "examples" / "demo" / "serve.py"
+ROOT = Path(__file__).resolve().parents[1]
+SERVE = ROOT / "examples" / "demo" / "serve.py"
+RECORDED = ROOT / "docs" / "_static" / "demo" / "where.json"
 WORD = 1 << 64
 MINUS = "\N{MINUS SIGN}"
 EPSILON = 2.0
@@ -212,6 +214,28 @@ def test_the_desk_shows_the_policy_that_learned(visit: Page, demo: Demo) -> None
     assert "which every device is given" in page.inner_text("figcaption")
     page.click("text=The statement to sign")
     page.wait_for_selector("text=local differential privacy")
+
+
+def test_without_a_server_it_plays_what_was_recorded_and_sends_nothing(browser: Any, demo: Demo) -> None:
+    """As the docs have it; what they say of the recording is what it shows."""
+    page, asked = browser.new_page(), []
+    page.route("**/where.json", lambda route: route.fulfill(path=RECORDED))
+    page.on("request", lambda one: asked.append(one.url))
+    page.goto(demo.url)
+    page.wait_for_selector("body[data-ready]")
+    page.click("#ask")
+    page.click("#good")
+    page.wait_for_selector("#made:not([hidden])")
+    assert not page.is_visible("#send")
+    page.click("#run")
+    page.wait_for_selector("#run:text-is('Play again')", timeout=60_000)
+    assert page.inner_text("#version") == "40"
+    best, chance = page.inner_text("#bounds").split(", ")
+    told = (RECORDED.parents[2] / "local-privacy.md").read_text().replace("\n", " ")
+    assert f"help {page.inner_text('#value')} of people" in told
+    assert f"the best would help {best}, chance {chance}" in told
+    assert not [url for url in asked if "/v1/" in url]
+    page.close()
 
 
 def status(url: str, **headers: str) -> int:

@@ -65,7 +65,7 @@ function axes() {
   const text = (x, y, says, name) => drawn("text", { class: name, x, y }, says);
   return [
     ...[18, 36, 54, 72, 90].map((age) => text(across((age - 18) / 72), FULL - BOTTOM + 16, age, "mid")),
-    text(across(0.5), FULL - 3, "age", "mid"),
+    text(across(0.5), FULL - 6, "age", "mid"),
     ...[3, 5, 7, 9].map((hours) => text(LEFT - 6, up((hours - 3) / 7) + 4, hours, "end")),
     text(4, 14, "hours of sleep", "start"),
   ];
@@ -115,6 +115,7 @@ export function drawLine(svg, versions) {
     ...rule(most, "the best"),
     ...rule(least, "chance"),
     drawn("polyline", { class: "learned", points: points.join(" ") }),
+    drawn("circle", { class: "now", cx: points.at(-1).split(",")[0], cy: points.at(-1).split(",")[1], r: 4 }),
     ...[0.3, 0.4, 0.5, 0.6, 0.7, 0.8].map((value) =>
       drawn("text", { class: "end", x: LEFT - 6, y: height(value) + 4 }, `${(100 * value).toFixed(0)}%`),
     ),
@@ -122,6 +123,6 @@ export function drawLine(svg, versions) {
       drawn("text", { class: ["start", "mid", "end"][2 * part], x: across(part), y: FULL - BOTTOM + 16 },
         Math.round(part * last).toLocaleString("en")),
     ),
-    drawn("text", { class: "mid", x: across(0.5), y: FULL - 3 }, "reports"),
+    drawn("text", { class: "mid", x: across(0.5), y: FULL - 6 }, "reports"),
   ]);
 }

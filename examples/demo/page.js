@@ -49,7 +49,7 @@ const guarded = (work) => async (...all) => {
     await work(...all);
   } catch (error) {
     const budget = error.code === "budget" ? " Your device has spent what you allowed it, and says nothing more." : "";
-    says("refused", `Refused. ${error.message}.${budget}`);
+    says("refused", `${error.code ? "Refused" : "It did not work"}: ${error.message}.${budget}`);
     shows("refused");
   }
 };
@@ -272,7 +272,10 @@ one("run").disabled = false;
 if (recorded) {
   says("mode", "A recording: your report is real, and is sent to nobody. With a server: make demo.");
   says("run", "Play the recording");
-  says("crowd-told", "These maps were published by a server, after every fifty of 2,000 reports of simulated pages. With `make demo` you can watch it live.");
+  says(
+    "crowd-told",
+    "A server published these maps, one after every fifty reports of 2,000 simulated pages. With make demo it does so before your eyes.",
+  );
   shows("how-many", false);
 } else {
   says("mode", `One local policy on this machine, epsilon ${epsilon} a report.`);

@@ -20,11 +20,11 @@ import time
 import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import uvicorn
+from files import KINDS, files
 from starlette.applications import Starlette
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request as Asked
@@ -36,19 +36,7 @@ from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from dpbandits.service.gate import Application, Gate
 
-HERE = Path(__file__).resolve().parent
-JS = HERE.parents[1] / "js"
 HOST = "127.0.0.1"
-KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
-
-
-def files() -> dict[str, bytes]:
-    """Path -> contents of all that the page is made of."""
-    found = {path.name: path.read_bytes() for path in HERE.iterdir() if path.suffix in KINDS}
-    found["desk.css"] = resources.files("dpbandits.service.desk").joinpath("desk.css").read_bytes()
-    for path in (*sorted((JS / "src").glob("*.js")), JS / "test" / "memory.js"):
-        found[path.relative_to(JS.parent).as_posix()] = path.read_bytes()
-    return found
 
 
 def contract(epsilon: float) -> dpb.local.Spec:
