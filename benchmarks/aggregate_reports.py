@@ -2,6 +2,11 @@
 
     python benchmarks/aggregate_reports.py --folder FOLDER --out docs/_results/counting.json
     python benchmarks/aggregate_reports.py --reports 1000000 --files 16
+    python benchmarks/aggregate_reports.py --database --folder FOLDER --out docs/_results/counting.json
+
+With `--database` also into a local policy of the service on PostgreSQL (a server of its own, see
+`service_workers.py`): by four workers, who take batches of files in turn; and in bulk, the cluster's counts
+merged into another policy of the same contract. The sums must be the same both ways.
 
 Reports are those of devices in law (signed ternary, epsilon = 1), drawn many at a time from a seeded
 generator: a measurement of counting, not of devices. Some are in two files, as after a retry.
@@ -9,6 +14,7 @@ generator: a measurement of counting, not of devices. Some are in two files, as 
 
 import argparse
 import json
+import multiprocessing
 import platform
 import tempfile
 import time
@@ -20,10 +26,12 @@ from dpbandits.domains import Box
 from dpbandits.local import PublishedArms, ReportCounts, Spec, aggregate
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.aggregation import read_records, sums_digest
+from dpbandits.local.server.counting import Absorbed
 from dpbandits.privacy import LocalDP
 
 CHUNK = 100_000
 REPEATED = 50
+WORKERS, BATCH = 4, 10_000
 
 
 def contract(n_bins):
@@ -33,6 +41,7 @@ def contract(n_bins):
         n_arms=3,
         privacy=LocalDP(epsilon=1.0),
         mechanism="signed",
+        learner="tree",
         seed=1_000_000,
     )
     partition = spec.partition()
@@ -106,6 +115,77 @@ def sequentially(paths, spec, published):
     return counts, tally
 
 
+def take(database, spec, paths, place, places, told):
+    """One worker of the service: every so manieth batch."""
+    from dpbandits.service.postgres import PostgresStore
+    from dpbandits.service.shared_surveys import SharedServer
+
+    store = PostgresStore(database)
+    server = SharedServer(store, "workers", spec)
+    tally, batches = server.absorb([]), 0
+    for path in paths:
+        records, _ = read_records(path)
+        for start in range(0, len(records), BATCH):
+            batches += 1
+            if batches % places == place:
+                rows = np.ascontiguousarray(records[start : start + BATCH])
+                data, step = rows.tobytes(), rows.shape[1]
+                batch = [data[at : at + step] for at in range(0, len(data), step)]
+                tally.add(server.absorb(batch))
+    store.close()
+    told.put((vars(tally), time.process_time()))
+
+
+def counts_of(server, published):
+    """What a server has counted and not yet learned from."""
+    spec = server.spec
+    named = {name.replace(".", "/"): one for name, one in server.to_arrays().items() if name[0].isdigit()}
+    return ReportCounts.from_arrays(spec, [published], named | {"nonces": server.nonces()})
+
+
+def into_database(paths, spec, published, counts, n):
+    """Two rows: workers of the service, and counts in bulk."""
+    from service_workers import address, postgresql
+
+    from dpbandits.service.postgres import PostgresStore
+    from dpbandits.service.shared_surveys import SharedServer
+
+    rows, spent = [], [0.0]
+    context = multiprocessing.get_context("spawn")
+    with postgresql() as server:
+        database = address(server, "reports")
+        store = PostgresStore(database)
+        with store.writing() as writes:
+            for name in ("workers", "bulk"):
+                writes.run("INSERT INTO surveys VALUES (?, ?, 'people', ?, 0)", name, name, spec.to_json())
+                SharedServer.begin(writes, name, spec, published)
+
+        def by_workers():
+            told, tally = context.Queue(), Absorbed()
+            given = database, spec, paths
+            running = [context.Process(target=take, args=(*given, k, WORKERS, told)) for k in range(WORKERS)]
+            for process in running:
+                process.start()
+            for _ in running:
+                each, used = told.get()
+                tally.add(Absorbed(**each))
+                spent[0] += used
+            for process in running:
+                process.join()
+            return counts_of(SharedServer(store, "workers", spec).server, published), tally
+
+        def in_bulk():
+            shared = SharedServer(store, "bulk", spec)
+            added = shared.merge(counts)
+            return counts_of(shared.server, published), Absorbed(accepted=added)
+
+        label = f"{WORKERS} workers of the service, PostgreSQL"
+        rows.append(timed(label, n, by_workers, workers=WORKERS, used=lambda: spent[0]))
+        rows.append(timed("counted in bulk, into PostgreSQL", n, in_bulk))
+        store.close()
+    return rows
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reports", type=int, default=10_000_000)
@@ -113,6 +193,7 @@ def main():
     parser.add_argument("--bins", type=int, default=32)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="kept, and used again")
+    parser.add_argument("--database", action="store_true", help="also into policies on PostgreSQL")
     parser.add_argument("--out", type=Path, default=None, help="JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -136,16 +217,23 @@ def main():
             LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
         ):
-            label = f"local cluster, {options.workers} workers"
+            label, counted = f"local cluster, {options.workers} workers", []
+
+            def on_cluster():
+                counted.append(aggregate(paths, spec, [published], cluster=client))
+                return counted[0]
+
             rows.append(
                 timed(
                     label,
                     n,
-                    lambda: aggregate(paths, spec, [published], cluster=client),
+                    on_cluster,
                     workers=options.workers,
                     used=lambda: sum(client.run(time.process_time).values()),
                 )
             )
+        if options.database:
+            rows += into_database(paths, spec, published, counted[0][0], n)
         if options.out is not None:
             options.out.write_text(json.dumps(rows, indent=1) + "\n")
         if len({row["digest"] for row in rows}) != 1:

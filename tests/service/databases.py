@@ -1,12 +1,16 @@
-"""PostgreSQL servers for tests: Debian's, and the one in a wheel; begun once, a schema for every test."""
+"""PostgreSQL servers for tests: Debian's, and the one in a wheel; begun once, a schema for every test. And a
+pooler before Debian's, which gives every transaction another connection.
+"""
 
 import atexit
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -40,6 +44,55 @@ def with_log() -> tuple[str, Callable[[], str]]:
     address = fresh("debian")
     folder = Path(unquote(address.partition("?host=")[2].partition("&")[0]))
     return address, (folder / "log").read_text
+
+
+def pooled() -> tuple[str, str]:
+    """The address of an empty database behind `pgbouncer`, in its transaction mode, and its own."""
+    server = _debian()
+    pooler = None if server is None else _pooler()
+    if server is None or pooler is None:
+        pytest.skip("Debian's packages postgresql and pgbouncer are not installed")
+    import psycopg
+
+    name = f"d{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return pooler.replace("/pooled?", f"/{name}?"), server.replace("/postgres?", f"/{name}?")
+
+
+POOLED = 3
+"""Connections that the pooler has to one database."""
+
+
+@cache
+def _pooler() -> str | None:
+    program = Path("/usr/sbin/pgbouncer")
+    server = _debian()
+    if server is None or not program.exists():
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="dpb-pool-"))
+    behind = unquote(server.partition("?host=")[2])
+    given = folder / "pgbouncer.ini"
+    given.write_text(
+        f"[databases]\n* = host={behind} user=postgres\n[pgbouncer]\nlisten_addr =\n"
+        f"unix_socket_dir = {folder}\nlisten_port = 6432\nauth_type = any\npool_mode = transaction\n"
+        f"default_pool_size = {POOLED}\nmax_client_conn = 100\nlogfile = {folder / 'log'}\n"
+        f"pidfile = {folder / 'pid'}\n"
+    )
+    if os.getuid() == 0:
+        for one in (folder, given):
+            shutil.chown(one, "postgres", "postgres")
+    _as_owner([str(program), "-d", "-q", str(given)], folder)
+    own = os.getpid()
+
+    def stop() -> None:
+        if os.getpid() == own:
+            with suppress(OSError, ValueError):
+                os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(stop)
+    return f"postgresql://postgres@/pooled?host={quote(str(folder), safe='')}&port=6432"
 
 
 def _programs() -> Path | None:

@@ -8,7 +8,9 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.service.core import Service
+from dpbandits.service.settings import Settings
 from dpbandits.service.surveys import packed_reports, unpacked_reports
+from service import databases
 from service.conftest import Caller, served
 
 SPEC = dpb.local.Spec(
@@ -37,6 +39,11 @@ def reports(caller: Caller, count: int) -> list[bytes]:
         client.choose(published, {"age": 20 + number})
         made.append(client.report(1.0))
     return made
+
+
+@pytest.fixture(params=["folder", "database"])
+def settings(request: pytest.FixtureRequest) -> Settings:
+    return Settings(database=databases.any_kind() if request.param == "database" else "")
 
 
 @pytest.fixture
@@ -93,11 +100,11 @@ def test_asking_again_while_the_ledger_fails_takes_nothing_back(
     assert float(part["spent"]) == 1.0
 
 
-def test_confirmed_reports_are_there_after_a_restart(folder: Path) -> None:
-    with served(Service(folder)) as admin:
+def test_confirmed_reports_are_there_after_a_restart(folder: Path, settings: Settings) -> None:
+    with served(Service(folder, settings=settings)) as admin:
         assert admin.post("/v1/populations", PEOPLE).status_code == 201
         assert admin.post("/v1/local", ASKED).status_code == 201
         batch, token = packed_reports(reports(admin, 3)), admin.token
         assert send(admin, batch)[1]["accepted"] == 3
-    with served(Service(folder), token) as admin:
+    with served(Service(folder, settings=settings), token) as admin:
         assert send(admin, batch) == (200, {"accepted": 0, "not_counted": 3})

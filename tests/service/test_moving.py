@@ -162,7 +162,7 @@ def test_what_lives_in_a_folder_is_not_moved(folder: Path, moved_to: Settings) -
         lambda writes: writes.run("INSERT INTO surveys VALUES ('s', 'tips', 'customers', '{}', 0)")
     ).result()
     service.close()
-    with pytest.raises(InvalidParameter, match="live in a folder"):
+    with pytest.raises(InvalidParameter, match="stay where they began"):
         into_database(folder, settings=moved_to)
     with served(Service(folder), token) as admin:  # all is as it was
         assert admin.decide("v3").json() == answers[3]

@@ -6,11 +6,13 @@ Four workers, each a forked process, decide and reward for the same policies; tw
 through a proxy. One after another a worker is killed, or stopped for longer than the database waits for it
 and then waked or killed; connections are ended in the middle of a transaction; the proxy is stopped, or cuts
 everything and lets nobody in for a while. Policies begin meanwhile, so that a kill may fall between a charge
-and its answer. Whoever gets no answer asks again.
+and its answer. Whoever gets no answer asks again. Reports of devices go to a local policy meanwhile, the same
+ones by several workers, and any of them publishes its versions.
 
 Afterwards everything that was acknowledged must be there, and what was released must be, number for number,
 what one policy in one process releases given the same rounds and rewards (its noise is simulated, so that it
-can be drawn again). Prints what was found, as JSON; exits with 1 at the first contradiction.
+can be drawn again). The local policy must be what one server makes of the same reports. Prints what was
+found, as JSON; exits with 1 at the first contradiction.
 """
 
 import hashlib
@@ -30,12 +32,18 @@ from typing import Any
 import numpy as np
 import psycopg
 
+import dpbandits as dpb
 from dpbandits.central import GPBandit
+from dpbandits.local import Server
+from dpbandits.local.contract.reports import parse
+from dpbandits.local.server.durable import counts_for
 from dpbandits.policy import kept
 from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.service import postgres
+from dpbandits.service import postgres, shared_surveys
+from dpbandits.service.budgets import open_population
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
+from dpbandits.service.surveys import begin_survey, packed_reports
 from dpbandits.state.format import read_state
 from service import databases
 from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
@@ -43,6 +51,13 @@ from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, pre
 LEASE = 0.6
 """Seconds that the database waits for a worker here."""
 WORKERS = 4
+REPORTS = 600
+TIPS = dpb.local.Spec(
+    contexts=dpb.Schema(x=dpb.Range(0, 1)),
+    arms=["a", "b"],
+    privacy=dpb.LocalDP(epsilon=1),
+    reports_per_version=50,
+)
 
 
 def quicker() -> None:
@@ -51,6 +66,7 @@ def quicker() -> None:
     postgres.IDLE_SECONDS = LEASE
     begin = postgres.PostgresWrites.begin
     postgres.PostgresWrites.begin = begin.replace("'5s'", f"'{1000 * LEASE:g}ms'")
+    shared_surveys.TAIL_ROWS = 10**9  # all rows stay, to be looked at
 
 
 def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]], None]) -> None:
@@ -82,6 +98,10 @@ def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]]
         with suppress(Exception):
             opened(service, f"p{number}")
             say({"begun": f"p{number}"})
+    reports = [bytes.fromhex(line) for line in (folder.parent / "reports").read_text().split()]
+    threading.Thread(
+        target=reporting, args=(service, reports, rng.randrange(10**6), say), daemon=True
+    ).start()
     told = 0
     while True:
         free.acquire()
@@ -107,6 +127,39 @@ def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]]
             with suppress(Exception):
                 text, etag = service.published(policy)
                 say({"published": [policy, etag, hashlib.sha256(text.encode()).hexdigest()]})
+
+
+def tips(folder: Path, address: str) -> None:
+    """Begin the local policy, and write down reports that its devices send, some to several workers."""
+    service = Service(folder, settings=Settings(database=address))
+    try:
+        promise = {"kind": "LocalDP", "epsilon": 1}
+        open_population(service.ledger, "devices", privacy=promise, currency="bare")
+        asked = {"name": "tips", "population": "devices", "spec": json.loads(TIPS.to_json())}
+        service.write(lambda writes: begin_survey(writes, service.ledger, asked, 0.0)).result()
+        published, made = service.surveys.server("tips").publish(), []
+        for number in range(REPORTS):
+            device = dpb.local.Client(TIPS)
+            device.choose(published, {"x": number / REPORTS})
+            made.append(device.report(float(number % 3 == 0)))
+        (folder.parent / "reports").write_text("\n".join(report.hex() for report in made))
+    finally:
+        service.close()
+
+
+def reporting(
+    service: Service, reports: list[bytes], seed: int, say: Callable[[dict[str, Any]], None]
+) -> None:
+    """Send some of the reports, again and again, and ask for what is published."""
+    rng = random.Random(seed)  # noqa: S311 - of a test
+    while True:
+        batch = [rng.randrange(len(reports)) for _ in range(4)]
+        with suppress(Exception):  # which says that it is not known, or not done
+            tally = service.surveys.absorb("tips", packed_reports([reports[one] for one in batch]))
+            say({"reported": batch, "accepted": tally["accepted"]})
+            text, _ = service.surveys.published("tips")
+            say({"tips": text})
+        time.sleep(0.05)
 
 
 class Worker:
@@ -280,12 +333,54 @@ def same_sums(folder: Path, one: GPBandit, content: bytes, name: str) -> int:
     return count
 
 
+def same_as_one_server(folder: Path, address: str, lines: list[dict[str, Any]]) -> dict[str, int]:
+    """Given the same reports and asked as often, one server publishes the same and knows the same."""
+    reports = [bytes.fromhex(line) for line in (folder.parent / "reports").read_text().split()]
+    records = np.frombuffer(b"".join(reports), dtype=np.uint8).reshape(len(reports), -1)
+    numbers = {int(nonce): number for number, nonce in enumerate(parse(records, TIPS)[2])}
+    service, alone = Service(folder, settings=Settings(database=address)), Server(TIPS)
+    published, counted = [alone.publish().to_json(TIPS)], set()
+    try:
+        shared = service.surveys.server("tips").server
+        with service.store.reading() as reads:
+            rows = reads.rows("SELECT number, kind, content FROM survey_log ORDER BY number")
+        demand([row[0] for row in rows] == list(range(1, len(rows) + 1)), "a row of the local policy is gone")
+        for _, kind, content in rows[1:]:
+            if kind == "published":
+                published.append(alone.publish().to_json(TIPS))
+                demand(published[-1].encode() == bytes(content), "workers published another version")
+                continue
+            nonces = counts_for(alone, bytes(content)).nonces()
+            batch = [numbers[int(nonce)] for nonce in nonces]
+            demand(not counted & set(batch), "a report was counted twice")
+            counted |= set(batch)
+            demand(alone.absorb([reports[one] for one in batch]).accepted == len(batch), "a report is none")
+        mine, theirs = alone.to_arrays(), shared.to_arrays()
+        for name in mine.keys() - {"numbers", "nonces.young", "nonces.old"}:
+            demand(np.array_equal(mine[name], theirs[name]), f"the local policy knows another {name}")
+        demand(np.array_equal(alone.nonces(), shared.nonces()), "the local policy has other nonces")
+    finally:
+        service.close()
+    told = {one for line in lines if "reported" in line for one in line["reported"]}
+    demand(told <= counted, "a report that was confirmed is gone")
+    accepted = sum(line.get("accepted", 0) for line in lines)
+    demand(accepted <= len(counted), "a report was accepted twice")
+    shown = {line["tips"] for line in lines if "tips" in line}
+    demand(
+        all(json.loads(text)["published"] in map(json.loads, published) for text in shown), "not published"
+    )
+    return {"reports": len(counted), "sent": sum(4 for line in lines if "reported" in line)} | {
+        "versions": len(published)
+    }
+
+
 def main(faults: int, seed: int, folder: Path) -> None:
     quicker()
     rng = random.Random(seed)  # noqa: S311 - of a test
     address = databases.any_kind()
     data = folder / "data"
     in_a_child(lambda: prepared(data, database=address))
+    in_a_child(lambda: tips(data, address))
     proxy, everybody = Proxy(address), iter(range(10**6))
     reached = [address, address, proxy.address, proxy.address]
     done: list[Worker] = []
@@ -312,7 +407,9 @@ def main(faults: int, seed: int, folder: Path) -> None:
     def look() -> None:
         nonlocal releases
         releases = same_as_one(data, address, lines)
-        checked(data, lines, database=address, more={"faults": seen, "compared": releases})
+        local = same_as_one_server(data, address, lines)
+        more = {"faults": seen, "compared": releases, "local": local}
+        checked(data, lines, database=address, more=more)
 
     in_a_child(look)
 

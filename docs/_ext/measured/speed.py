@@ -98,6 +98,32 @@ def speed_peers() -> Markdown:
     return table(["method", "chooses among", "rounds", "ms a decision", "regret"], lines)
 
 
+def service_workers() -> Markdown:
+    found = load_all("service-workers")
+    if not found:
+        return Markdown("Not measured yet on an idle machine.")
+    (run,) = found
+    lines = [
+        [
+            f"{row['workers']} workers" if row["workers"] > 1 else "1 worker",
+            f"{row['one_policy']:,}",
+            f"{row['policies']:,}",
+            f"{row['bare']:,}",
+            f"{row['ratio']:.2f}",
+            f"{row['ratio_policies']:.2f}",
+        ]
+        for row in run["workers"]
+    ]
+    heads = ["", "one policy", "eight policies", "bare inserts", "ratio, one", "ratio, eight"]
+    words = (
+        f"Pairs a second, medians of {run['rounds']} rounds of {run['pairs']}, {run['connections']} "
+        f"connections; {run['machine']}, load {run['load_before']} before the run. The database by itself "
+        f"commits {run['commits_1']:,} inserts a second over one connection and {run['commits_16']:,} over "
+        "16: two commits a pair are its own limit for whoever does not share them.\n\n"
+    )
+    return Markdown(words + str(table(heads, lines).data))
+
+
 def speed_service() -> Markdown:
     lines = []
     for row in load_all("service-speed"):

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 __all__ = ["app", "serve"]
 
-app = typer.Typer(help="The folder of a service that is stopped: backups and tokens.", no_args_is_help=True)
+app = typer.Typer(help="What a service keeps: backups, moves, counts and tokens.", no_args_is_help=True)
 
 Data = Annotated[Path, Option(help="The service's folder; the service must be stopped.")]
 Config = Annotated[Path | None, Option(help="service.toml; every value has a default.")]
@@ -100,6 +100,33 @@ def copy(
         raise InvalidParameter("--to: expected postgresql://..., or a folder together with --database")
     into_folder(data, Path(to), settings=settings)
     typer.echo("moved: serve the new folder; the database is retired")
+
+
+@app.command("count")
+def count(
+    name: Annotated[str, Argument(help="The local policy's.")],
+    counts: Annotated[
+        Path, Argument(help="What `local aggregate --out` wrote.", exists=True, dir_okay=False)
+    ],
+    *,
+    data: Data,
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Add reports that were counted in files to a local policy; in a database its workers go on meanwhile."""
+    from dataclasses import replace
+
+    from dpbandits.local.server.aggregation import read_counts
+    from dpbandits.service.core import Service
+    from dpbandits.service.settings import Settings
+
+    settings, read = Settings.from_toml(config), read_counts(counts)
+    service = Service(data, settings=settings if database is None else replace(settings, database=database))
+    try:
+        service.refuse_in_a_copy()
+        typer.echo(f"added {service.surveys.merge(name, read)} reports")
+    finally:
+        service.close()
 
 
 @app.command("token")

@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.errors import DPBanditsError, InvalidParameter, StateError
+from dpbandits.errors import DPBanditsError, StateError
 from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
@@ -115,6 +115,7 @@ class Service:
         self.store: Store
         self.ledger: Ledger
         self.engines: Engines
+        self._rows: RowLedger | None = None
         self._folding: Folding | None = None
         with ExitStack() as files:
             if not self.settings.database:
@@ -122,8 +123,7 @@ class Service:
                 refuse_moved(folder)
                 self.read_only = (folder / MARK).exists()
                 self.store = SQLiteStore(folder / STORE)
-                witness = FileWitness(Path(self.settings.witness)) if self.settings.witness else None
-                self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=witness))
+                self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=self._witness()))
                 policies_at = private_folder(folder / "policies", what="policies")
                 most = self.settings.open_policies
                 self.engines = Engines(self.store, self.ledger, policies_at, most=most)
@@ -149,23 +149,26 @@ class Service:
     def _in_database(self, folder: Path) -> None:
         from dpbandits.service.postgres import PostgresStore
 
-        if self.settings.witness:
-            raise InvalidParameter("witness: is for a ledger in a folder; a database has none yet")
         if (folder / STORE).exists() and not (folder / MOVED).exists():
             raise StateError("this folder is a service's own: move it with `dpbandits service copy`")
         under_way = folder / "under-way"
         swept(under_way)
         self.read_only = False
         self.store = PostgresStore(self.settings.database)
-        self.ledger = RowLedger(self.store)
+        self.ledger = self._rows = RowLedger(self.store, witness=self._witness())
         most = self.settings.open_policies
-        self.engines = SharedEngines(self.store, self.ledger, under_way, most=most)
+        self.engines = SharedEngines(self.store, self._rows, under_way, most=most)
         self._folding = Folding(self.store, self.ledger, under_way, now=self.now, failed=_not_folded)
+
+    def _witness(self) -> FileWitness | None:
+        return FileWitness(Path(self.settings.witness)) if self.settings.witness else None
 
     def _begin_at_last(self) -> None:
         """Tokens and keys of a new store; where another worker does the same, once."""
         for attempt in range(10):
             try:
+                if self._rows is not None:
+                    self._rows.begin()
                 with self.store.writing() as writes:
                     self._begin(writes)
             except TryAgain:
@@ -306,6 +309,8 @@ class Service:
         )
         if row is None:
             raise Problem("read-only", "Nothing of this policy was written down before the backup.")
+        if self._rows is not None:
+            self._rows.settle()
         return int(row[0]), str(row[1])
 
     def _function(self, policy: str, writes: Writes) -> _Function:

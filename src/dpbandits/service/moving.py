@@ -15,8 +15,8 @@ nothing is charged twice.
 A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. A folder
 that was left keeps what it had; erase it when the move is trusted.
 
-Local policies and exchanges live in folders, and policies whose `reporting_delay` is a time need one process:
-where there are such, nothing is moved.
+Local policies and exchanges stay where they began, and policies whose `reporting_delay` is a time need one
+process: where there are such, nothing is moved.
 """
 
 import json
@@ -68,8 +68,7 @@ def into_database(folder: Path, *, settings: Settings) -> None:
         files.enter_context(locked(folder / LOCK, wait=False))
         store = files.enter_context(closing(SQLiteStore(folder / STORE)))
         to = files.enter_context(closing(PostgresStore(settings.database)))
-        witness = FileWitness(Path(settings.witness)) if settings.witness else None
-        ledger = SQLiteLedger(folder / LEDGER, witness=witness)
+        ledger = SQLiteLedger(folder / LEDGER, witness=_witness(settings))
         move = _moved_as(folder)
         if move is None:
             move = uuid.uuid4().hex
@@ -88,6 +87,10 @@ def into_database(folder: Path, *, settings: Settings) -> None:
             writes.run("DELETE FROM facts WHERE name = 'moving'")
 
 
+def _witness(settings: Settings) -> FileWitness | None:
+    return FileWitness(Path(settings.witness)) if settings.witness else None
+
+
 def _moved_as(folder: Path) -> str | None:
     if not (folder / MOVED).exists():
         return None
@@ -98,7 +101,7 @@ def _moved_as(folder: Path) -> str | None:
 def _refuse_what_stays(reads: Reads) -> None:
     for table in ("surveys", "exchanges"):
         if reads.one(f"SELECT id FROM {table} LIMIT 1") is not None:  # noqa: S608 - a name of ours
-            raise InvalidParameter("local policies and exchanges live in a folder: this one cannot be moved")
+            raise InvalidParameter("local policies and exchanges stay where they began: nothing was moved")
 
 
 class _Policy:
@@ -226,12 +229,14 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
             raise StateError(f"this database serves nobody: {closed[0]}")
         if to.exists() and move is None:
             raise StateError("there is something already where the folder is to be: choose another place")
-        move = uuid.uuid4().hex
+        move, ledger = uuid.uuid4().hex, RowLedger(store, witness=_witness(settings))
+        ledger.begin()
         with store.writing() as writes, writes.kept_alive():
+            _refuse_what_stays(writes)
             _empty(private_folder(to, what="the new folder"), move)
             writes.run("LOCK TABLE decisions, slots, progress, states, accounts, facts IN EXCLUSIVE MODE")
             fill_folder(store, writes, source, to, settings)
-            retire_lineages(RowLedger(store), _ids(writes), move)
+            retire_lineages(ledger, _ids(writes), move)
             for table in _RAW:
                 writes.run(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
             writes.run("DELETE FROM facts WHERE name <> 'version' AND name <> 'key'")
@@ -283,8 +288,7 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path, set
                 writes.run(
                     "UPDATE decisions SET ask = ? WHERE number = ?", asks[policy](slot_of(ask)), number
                 )
-    witness = FileWitness(Path(settings.witness)) if settings.witness else None
-    SQLiteLedger(to / LEDGER, witness=witness).take_in(shared.contents())
+    SQLiteLedger(to / LEDGER, witness=_witness(settings)).take_in(shared.contents())
 
 
 def _ids_of_asks(identity: str, state: Path) -> Callable[[int], str]:

@@ -6,33 +6,132 @@ meanwhile changes nothing, whatever locks it had: a lineage goes on from the ver
 were read, an account from the very sums.
 
 The database keeps its rows whole, with its own checksums where it has them; `SQLiteLedger` has seals of its
-own, and a witness elsewhere, which this one has not: a database that is put back to an older copy is not
-noticed.
+own.
+
+The witness
+-----------
+Every transaction that changes a row of the ledger adds one to `book`, as its last statement: the next
+position, and a word that is drawn anew and says nothing. `witness=` names somebody outside of the database
+who remembers how far the book has gone (`dpbandits.state.witness`). `settle` holds the two against each other
+and tells the witness what it has not heard:
+
+| book | witness | what happened | what follows |
+|---|---|---|---|
+| has its position and word, and no more | n | nothing | go on |
+| has them, and k more | n | others have gone on, or died before telling | the k are told now, in order |
+| has not, or another word there | n | an older copy of the database, or another one | `ForkedState` |
+| any | nothing | it lost its memory, or is new | told now where none ever was; else refused |
+
+Before anything is charged, before a state is taken up, and before a release decides for anybody or is shown,
+a worker settles. So nothing has left by a release that the witness does not know, and no release is drawn on
+a database that is behind the witness. What was committed and not told has decided for nobody.
 """
 
 import json
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from decimal import Decimal
 from typing import Any
 
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, ForkedState
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
 from dpbandits.service.store import Reads, Store, TryAgain, Writes
 from dpbandits.state.ledger import Balance, Charge, Contents, Entries, Ledger, Terms, Witness
+from dpbandits.state.witness import AppendOnlyWitness
 
 __all__ = ["RowLedger"]
+
+_NAME = "database"
+"""What the witness calls the book."""
+
+_TURNS = 20
+"""Times to look again where other workers tell the witness meanwhile."""
 
 
 class RowLedger(Ledger):
     """The ledger; see the module.
 
     Args:
-        store: has the tables `accounts`, `charges` and `lineages`.
+        store: has the tables `accounts`, `charges`, `lineages` and `book`.
+        witness: remembers elsewhere how far the book has gone; see the module.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, witness: AppendOnlyWitness | None = None) -> None:
+        self._store, self._witness = store, witness
+
+    def begin(self) -> None:
+        """Hold the database against the witness for the first time; every worker begins with it.
+
+        Raises:
+            ForkedState: the witness knows more than the database, or another one.
+            IncompatibleState: the database had a witness, and this is none, or knows nothing.
+            StateError: the witness did not answer.
+        """
+        with self._store.writing() as writes:
+            witnessed = writes.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
+            if self._witness is not None and writes.one("SELECT position FROM book LIMIT 1") is None:
+                _enter(writes)
+        if self._witness is None:
+            if witnessed:
+                raise IncompatibleState(
+                    "the database has a witness, which notices when it is put back to an older copy: name it "
+                    "(witness = ... of service.toml) for every worker"
+                )
+            return
+        self.settle(first=not witnessed)
+        if not witnessed:
+            with self._store.writing() as writes:
+                writes.run("INSERT INTO facts VALUES ('witnessed', ?) ON CONFLICT (name) DO NOTHING", _NAME)
+
+    def settle(self, *, first: bool = False) -> None:
+        """See the module; nothing where there is no witness.
+
+        Args:
+            first: no witness ever knew this database: this one begins where the book is.
+
+        Raises:
+            ForkedState, IncompatibleState, StateError: see `begin`.
+        """
+        if self._witness is None:
+            return
+        for _ in range(_TURNS):
+            last = self._witness.last(_NAME)  # first: the book is no older than what is read of it then
+            if last is None and not first:
+                raise IncompatibleState(
+                    "the witness has never seen this database: pass the one that has; if that one has lost "
+                    "its memory, find out why before anything else"
+                )
+            missed = self._missed(last)
+            with suppress(ForkedState):  # another worker told it meanwhile
+                for witness in missed:
+                    self._witness.advance(_NAME, position=witness.position, digest=witness.digest)
+                return
+        raise TryAgain("other workers have been telling the witness for too long")
+
+    def _missed(self, last: Witness | None) -> list[Witness]:
+        """What the book has beyond `last`; of a witness that knows nothing its last row."""
+        current = self._store.current
+        with self._store.reading() if current is None else nullcontext(current) as reads:
+            if last is None:
+                rows = reads.rows("SELECT position, digest FROM book ORDER BY position DESC LIMIT 1")
+                return [Witness(int(row[0]), str(row[1])) for row in rows]
+            rows = reads.rows(
+                "SELECT position, digest FROM book WHERE position >= ? ORDER BY position", last.position
+            )
+        found = [Witness(int(row[0]), str(row[1])) for row in rows]
+        if not found or found[0] != last:
+            raise ForkedState(
+                f"the witness has seen this database at position {last.position}, and the database has not "
+                "been there: it was put back to an older copy, or is another one; nothing is released or "
+                "charged here, go on with the newest one"
+            )
+        return found[1:]
+
+    def _tell(self) -> None:
+        """Tell the witness of what was committed; where it cannot be told, who needs it told is refused."""
+        with suppress(StateError):
+            self.settle()
 
     def contents(self) -> Contents:
         """All rows."""
@@ -41,15 +140,13 @@ class RowLedger(Ledger):
 
     @contextmanager
     def _event(self) -> Iterator[Entries]:
-        if (current := self._store.current) is not None:
-            rows = _Rows(current)
-            yield rows
-            rows.put(current)
-            return
-        with self._store.writing() as writes:
+        current = self._store.current
+        with self._store.writing() if current is None else nullcontext(current) as writes:
+            self.settle()
             rows = _Rows(writes)
             yield rows
-            rows.put(writes)
+            if rows.put(writes):
+                writes.when(last=lambda: _enter(writes), kept=self._tell)
 
     @contextmanager
     def _reading(self) -> Iterator["_Rows"]:
@@ -116,8 +213,8 @@ class _Rows:
         self._found[kind, name] = found = rows[0] if rows else None
         return found
 
-    def put(self, writes: Writes) -> None:
-        """Write what was put, each row over the one that was found.
+    def put(self, writes: Writes) -> bool:
+        """Write what was put, each row over the one that was found; whether there was anything.
 
         Raises:
             ForkedState: a lineage has gone on meanwhile; nothing may be kept.
@@ -155,6 +252,15 @@ class _Rows:
                 *found,
             ):
                 raise ForkedState("another process has gone on with this state")
+        return bool(self._accounts or self._charges or self._lineages)
+
+
+def _enter(writes: Writes) -> None:
+    """Add the next row to the book; whoever else wants to waits until the commit."""
+    writes.locked("SELECT value FROM facts WHERE name = 'version'")
+    row = writes.one("SELECT MAX(position) FROM book")
+    position = 0 if row is None or row[0] is None else int(row[0]) + 1
+    writes.run("INSERT INTO book VALUES (?, ?)", position, secrets.token_hex(32))
 
 
 def _amounts(charge: Charge) -> str:

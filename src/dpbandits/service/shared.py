@@ -53,6 +53,7 @@ from dpbandits.policy import round_log
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
 from dpbandits.service.engines import Engine, Engines, is_closed, refuse_closed
 from dpbandits.service.keys import canonical
+from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.store import Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
@@ -196,9 +197,13 @@ class Following(Engine):
         policy: whose.
         model: built from its configuration; it follows from now on.
         salt: of the digests of users.
+        settle: called before a release decides for the first time; see `RowLedger.settle`.
     """
 
-    def __init__(self, store: Store, policy: str, model: GPBandit, salt: bytes) -> None:
+    def __init__(
+        self, store: Store, policy: str, model: GPBandit, salt: bytes, settle: Callable[[], None]
+    ) -> None:
+        self._settle = settle
         self._book = book = TableBook(store, policy, model, salt)
         super().__init__(model, book)
         self._store, self._id = store, policy
@@ -220,6 +225,7 @@ class Following(Engine):
             )
             if row is None or row[0] is None:
                 raise CorruptState("what a release has published is gone from the store")
+            self._settle()
             self._known = version, PublishedPosterior.from_json(row[0])
         self.version = version
         return self._known[1]
@@ -235,6 +241,10 @@ class SharedEngines(Engines):
 
     at_once: ClassVar[bool] = True
 
+    def __init__(self, store: Store, ledger: RowLedger, folder: Path, *, most: int) -> None:
+        super().__init__(store, ledger, folder, most=most)
+        self._rows = ledger
+
     def use(self, writes: Writes, policy: str) -> Engine:
         """The policy that follows; see `Engines.use`."""
         engine = self._open.get(policy)
@@ -243,7 +253,9 @@ class SharedEngines(Engines):
             row = writes.one("SELECT config, salt FROM progress WHERE policy = ?", policy)
             if row is None:
                 raise CorruptState("the policy's rounds are gone from the store")
-            engine = self._open[policy] = Following(self._store, policy, configured(row[0]), bytes(row[1]))
+            engine = self._open[policy] = Following(
+                self._store, policy, configured(row[0]), bytes(row[1]), self._rows.settle
+            )
             self.close_some()
         self._open.move_to_end(policy)
         return engine

@@ -29,7 +29,9 @@ empty. See `dpbandits.service.shared`.
 | `slots` | a round that no release holds yet: who, what was chosen, what became of it | all of it |
 | `people` | a person's rounds of a policy | a keyed digest |
 | `states` | a policy's state at its last release | all of it |
-| `accounts`, `charges`, `lineages` | the ledger's rows; see `dpbandits.service.row_ledger` | - |
+| `survey_log` | a local policy's version, or counts of reports that a worker took | - |
+| `survey_states` | what a local policy's server knew after so many of these | - |
+| `accounts`, `charges`, `lineages`, `book` | the ledger's rows; see `dpbandits.service.row_ledger` | - |
 
 Migrations are numbered, one list for every engine; a store of a later version than this code knows is
 refused.
@@ -124,6 +126,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DROP INDEX decisions_due",  # what is due is looked for policy by policy
         "CREATE INDEX decisions_due_of ON decisions (policy, due_at) WHERE due_at IS NOT NULL",
     ),
+    (
+        """CREATE TABLE survey_log (
+            survey TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, content BLOB NOT NULL,
+            PRIMARY KEY (survey, number))""",
+        """CREATE TABLE survey_states (
+            survey TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)""",
+        "CREATE TABLE book (position INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (position))",
+    ),
 )
 """Statements that bring a store from each version to the next; the first makes an empty one version 1."""
 
@@ -181,7 +191,7 @@ class Writes(Reads):
     """The one open write transaction. What it changes is there for others, and durable, once it is kept.
 
     `kept` and `lost` are called when it is known which: after a commit, or after everything since the last
-    commit (or the last `mark`) was undone.
+    commit (or the last `mark`) was undone. `last` is called before the commit, as a part of it.
     """
 
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
@@ -196,9 +206,10 @@ class Writes(Reads):
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
+        self._last: list[Callable[[], None]] = []
         self._kept: list[Callable[[], None]] = []
         self._lost: list[Callable[[], None]] = []
-        self._marks: tuple[int, int] | None = None
+        self._marks: tuple[int, int, int] | None = None
 
     def run(self, sql: str, *arguments: object) -> int:
         """Execute a statement; how many rows it changed."""
@@ -227,8 +238,19 @@ class Writes(Reads):
         """While other work is done, nobody takes the transaction for one whose process is gone."""
         yield
 
-    def when(self, *, kept: Callable[[], None] | None = None, lost: Callable[[], None] | None = None) -> None:
-        """Call `kept` after the commit of what was done so far, or `lost` where it was undone instead."""
+    def when(
+        self,
+        *,
+        last: Callable[[], None] | None = None,
+        kept: Callable[[], None] | None = None,
+        lost: Callable[[], None] | None = None,
+    ) -> None:
+        """Call `kept` after the commit of what was done so far, or `lost` where it was undone instead.
+
+        `last` is called at the end of the transaction: what it locks is locked for no longer than a commit.
+        """
+        if last is not None:
+            self._last.append(last)
         if kept is not None:
             self._kept.append(kept)
         if lost is not None:
@@ -237,7 +259,7 @@ class Writes(Reads):
     def mark(self) -> None:
         """From here on `back` undoes."""
         self._connection.execute("SAVEPOINT one")
-        self._marks = len(self._kept), len(self._lost)
+        self._marks = len(self._kept), len(self._lost), len(self._last)
 
     def unmark(self) -> None:
         """What was done since the mark stays."""
@@ -248,11 +270,11 @@ class Writes(Reads):
         """Undo what was done since the mark and was not committed."""
         if self._marks is None:
             raise ProtocolError("nothing is marked")
-        kept, lost = self._marks
+        kept, lost, last = self._marks
         self._connection.execute("ROLLBACK TO one")
         self._connection.execute("RELEASE one")
         self._marks = None
-        del self._kept[kept:]
+        del self._kept[kept:], self._last[last:]
         undone, self._lost[lost:] = self._lost[lost:], []
         for call in undone:
             call()
@@ -274,19 +296,19 @@ class Writes(Reads):
     def keep(self) -> None:
         """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
         marked = self._marks
-        self._end("COMMIT")
+        self._commit()
         self._connection.execute(self.begin)
-        done, mine = (len(self._kept), len(self._lost)) if marked is None else marked
+        done, mine = (len(self._kept), len(self._lost)) if marked is None else marked[:2]
         kept, self._kept, self._lost = self._kept[:done], self._kept[done:], self._lost[mine:]
         if marked is not None:
             self.mark()
-            self._marks = 0, 0
+            self._marks = 0, 0, 0
         for call in kept:
             call()
 
     def finish(self) -> None:
         """Commit, and call what waits for it."""
-        self._end("COMMIT")
+        self._commit()
         for call in self._kept:
             call()
 
@@ -296,6 +318,11 @@ class Writes(Reads):
             self._end("ROLLBACK")
         for call in self._lost:
             call()
+
+    def _commit(self) -> None:
+        while self._last:
+            self._last.pop(0)()
+        self._end("COMMIT")
 
     def _end(self, how: str) -> None:
         self._connection.execute(how)

@@ -1,8 +1,9 @@
 """Local policies: people's own devices fetch what is published, decide, and send reports.
 
-The server's side is `local.DurableServer`, one folder each; a report is on disk before it is confirmed. A
-batch is binary: every report preceded by its length in two bytes, little-endian. What a report protects it
-protects on the device; the population is charged once, for what one person's report may tell.
+The server's side is `local.DurableServer`, one folder each, or in a store that several workers share a
+`SharedServer` in each of them; a report is on disk before it is confirmed. A batch is binary: every report
+preceded by its length in two bytes, little-endian. What a report protects it protects on the device; the
+population is charged once, for what one person's report may tell.
 """
 
 import json
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from dpbandits.errors import StateError
-from dpbandits.local import DurableServer, Spec
+from dpbandits.local import DurableServer, ReportCounts, Spec
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
+from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.files import private_folder
 from dpbandits.state.ledger import Ledger
@@ -84,8 +86,6 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
     Raises:
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
     """
-    if writes.shared:
-        raise Problem("conflict", "Local policies are kept in a folder: serve them without a database.")
     try:
         spec = Spec.from_json(json.dumps(asked["spec"]))
     except StateError as error:
@@ -96,20 +96,19 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         raise Problem("conflict", "There is another local policy of this name: choose another name.")
     identity = uuid.uuid4().hex if row is None else str(row[0])
     cost = cost_of_guarantee(spec.statement())
+    charge_id = f"local:{identity}"
+    kept = identity, name, population, text, now
     if row is None:
         check_open(writes, population)
+        if writes.shared:  # the charge, the policy and its first version, or nothing
+            ledger.charge(population, charge_id=charge_id, cost=cost)
+            writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", *kept)
+            SharedServer.begin(writes, identity, spec)
+            return
         ledger.after(population, cost=cost)
-        writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
+        writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", *kept)
         writes.keep()
-    charge_for(
-        writes,
-        ledger,
-        population,
-        table="surveys",
-        identity=identity,
-        charge_id=f"local:{identity}",
-        cost=cost,
-    )
+    charge_for(writes, ledger, population, table="surveys", identity=identity, charge_id=charge_id, cost=cost)
 
 
 class Surveys:
@@ -125,12 +124,12 @@ class Surveys:
         self._store, self._ledger = store, ledger
         self._folder = private_folder(folder, what="local policies")
         self._lock = threading.Lock()
-        self._open: dict[str, DurableServer[Any]] = {}
+        self._open: dict[str, DurableServer[Any] | SharedServer] = {}
 
     def __repr__(self) -> str:
         return f"Surveys({len(self._open)} open)"
 
-    def server(self, name: str) -> DurableServer[Any]:
+    def server(self, name: str) -> DurableServer[Any] | SharedServer:
         """The server of a name; Problem where there is none, or it was not paid for."""
         with self._lock:
             if name not in self._open:
@@ -138,13 +137,18 @@ class Surveys:
                     identity, population, spec = _row(reads, name)
                 if self._ledger.charged(population, f"local:{identity}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                self._open[name] = DurableServer.open(Spec.from_json(spec), self._folder / identity)
+                contract = Spec.from_json(spec)
+                self._open[name] = (
+                    SharedServer(self._store, identity, contract)
+                    if self._store.shared
+                    else DurableServer.open(contract, self._folder / identity)
+                )
             return self._open[name]
 
     def published(self, name: str) -> tuple[str, str]:
         """The spec and what is published, as JSON, and its ETag."""
         server = self.server(name)
-        published, spec = server.publish(), server.server.spec
+        published, spec = server.publish(), server.spec
         text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
@@ -152,6 +156,14 @@ class Surveys:
         """Take a batch; how many reports were accepted, and how many not, when they are on disk."""
         tally = self.server(name).absorb(unpacked_reports(body))
         return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
+
+    def merge(self, name: str, counts: ReportCounts[Any]) -> int:
+        """Add counts of reports that did not come here, when they are on disk; how many reports.
+
+        Raises:
+            IncompatibleState, ProtocolError: they are of other versions, or hold reports that came here.
+        """
+        return self.server(name).merge(counts)
 
     def close(self) -> None:
         """Leave all of them."""

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
     from dpbandits.state.journal import Record
 
-__all__ = ["DurableServer"]
+__all__ = ["DurableServer", "counts_for", "packed_counts"]
 
 _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", b"M", b"S", b"T", b"N"
 
@@ -226,7 +226,7 @@ class DurableServer(Held, Generic[PublishedT]):
         """
         self._settle()
         self._server.check_merge(counts)
-        content = _packed(_COUNTS, counts.spec, {}, counts.to_arrays())
+        content = packed_counts(counts)
         with self._behind_its_log():
             self._logged(lambda: self._journal.append(_MERGE, content))
             added = self._server.merge(counts)
@@ -275,6 +275,11 @@ class DurableServer(Held, Generic[PublishedT]):
     def guarantee(self) -> "Guarantee":
         """As the server's own; terms that reports came on when the folder was open before count for good."""
         return self._server.guarantee
+
+    @property
+    def spec(self) -> Contract[PublishedT]:
+        """The public contract."""
+        return self._server.spec
 
     @property
     def server(self) -> Server[PublishedT]:
@@ -448,11 +453,7 @@ class DurableServer(Held, Generic[PublishedT]):
         return published
 
     def _merged(self, content: bytes) -> None:
-        _, arrays = _unpacked(_COUNTS, content)
-        named = {name.replace(".", "/"): array for name, array in arrays.items()}
-        server = self._server
-        counts = ReportCounts.from_arrays(server.spec, server.open_versions, named, robust=server.robust)
-        server.merge(counts)
+        self._server.merge(counts_for(self._server, content))
 
     def _fed(self, content: bytes) -> None:
         """Bins and moments of a source's sums follow from its contract."""
@@ -510,6 +511,23 @@ def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
             "or begin another folder"
         )
     return kept
+
+
+def packed_counts(counts: ReportCounts[Any]) -> bytes:
+    """Counts as bytes, for `counts_for`."""
+    return _packed(_COUNTS, counts.spec, {}, counts.to_arrays())
+
+
+def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[PublishedT]:
+    """Counts that `packed_counts` wrote, for a server that has the same versions open.
+
+    Raises:
+        CorruptState: the bytes are something else.
+        IncompatibleState: they are of versions that are not open.
+    """
+    _, arrays = _unpacked(_COUNTS, content)
+    named = {name.replace(".", "/"): array for name, array in arrays.items()}
+    return ReportCounts.from_arrays(server.spec, server.open_versions, named, robust=server.robust)
 
 
 def _packed_records(records: list[Records]) -> bytes:

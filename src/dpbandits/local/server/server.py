@@ -359,8 +359,7 @@ class Server(Held, Generic[PublishedT]):
         Of a spec that says 0 reports, every call after the first publishes a new version. None is published
         that would close a version younger than `least_open`.
         """
-        due = self._fresh >= self.spec.reports_per_version and (self._fresh or self._told)
-        if due and self._pace.are_old(self._left_behind(self.current.version + 1)):
+        if self.is_due:
             self._learn_all()
             self._learner.refine()
             self._fresh = 0
@@ -369,6 +368,12 @@ class Server(Held, Generic[PublishedT]):
             self.changes += 1
         self._told = True
         return self.current
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `publish` would go on to a new version now."""
+        enough = self._fresh >= self.spec.reports_per_version and (self._fresh or self._told)
+        return bool(enough) and self._pace.are_old(self._left_behind(self.current.version + 1))
 
     @in_turn
     def republish(self, published: PublishedT) -> None:

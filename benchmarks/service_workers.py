@@ -1,0 +1,243 @@
+"""Decisions and rewards a second of 1, 2 and 4 workers on PostgreSQL, beside bare inserts.
+
+    python benchmarks/service_workers.py --out docs/_results/service-workers.json
+
+On an idle machine with Debian's PostgreSQL, in three minutes or so. It begins a server of its own on a
+socket, with the settings of a fresh installation (every commit is on the disk), and workers as
+`dpbandits serve` has them. Clients, workers and database share the machine: where it has few cores, these are
+the limit.
+
+A round measures, one after the other,
+
+- `pairs`: a decision and its reward over HTTP, with so many workers, of one policy and of eight;
+- `bare`: pairs of inserts, each committed, by so many processes that do nothing else;
+- `commits`: what `pgbench` reaches with one insert and its commit, by 1 and by 16 connections.
+
+Ratios are within a round. The load of the machine before the run is written down.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import multiprocessing
+import os
+import platform
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+from over_http import CONNECTIONS, load
+from service_speed import POLICY
+
+WORKERS = (1, 2, 4)
+POLICIES = 8
+PGBENCH_SECONDS = 2
+INSERT = "INSERT INTO bare (body) VALUES (%s)"
+
+
+def programs() -> Path:
+    """Where PostgreSQL's are."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"), key=lambda at: int(at.parts[-3]))
+    if not found:
+        raise SystemExit("this needs Debian's package postgresql")
+    return found[-1].parent
+
+
+def as_owner(*command: object) -> str:
+    """PostgreSQL refuses to be root."""
+    words = [str(one) for one in command]
+    if os.getuid() == 0:
+        words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(  # noqa: S603 - words of ours
+        words, cwd="/", env=environment, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@contextmanager
+def postgresql() -> Iterator[Path]:
+    """A server, and the folder of its socket."""
+    folder = Path(tempfile.mkdtemp(prefix="dpb-workers-"))
+    if os.getuid() == 0:
+        shutil.chown(folder, "postgres", "postgres")
+    at, data = programs(), folder / "data"
+    as_owner(at / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
+    given = f"-c listen_addresses= -k {folder}"
+    as_owner(at / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", given, "start")
+    try:
+        yield folder
+    finally:
+        as_owner(at / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def address(server: Path, name: str) -> str:
+    """Of a database that is there from now on."""
+    there = f"postgresql://postgres@/{{}}?host={quote(str(server), safe='')}"
+    with psycopg.connect(there.format("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return there.format(name)
+
+
+# -- the service ------------------------------------------------------------------------------------------
+
+
+def begun(folder: Path, database: str) -> str:
+    """Policies in an empty database; a token."""
+    from dpbandits.service.budgets import open_population
+    from dpbandits.service.core import Service
+    from dpbandits.service.settings import Settings
+
+    service = Service(folder, settings=Settings(database=database))
+    try:
+        open_population(service.ledger, "people", privacy={"epsilon": 1, "delta": 1e-9}, currency="bare")
+        for number in range(POLICIES):
+            service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"})
+        return service.first_token or ""
+    finally:
+        service.close()
+
+
+def serve(folder: Path, database: str, workers: int, ready: Any) -> None:
+    from dpbandits.service.serving import serve_folder
+
+    logging.disable(logging.INFO)  # a line a request is for whoever serves
+    config = folder / "service.toml"
+    config.write_text("requests_per_second = 1e6\n")
+    options = {"host": None, "port": 0, "database": database, "workers": workers}
+    serve_folder(folder, config=config, say=ready.put, **options)
+
+
+def a_second(port: int, token: str, pairs: int, name: str, policies: int) -> float:
+    began = time.perf_counter()
+    asyncio.run(load("service", port, token, pairs, name, [f"p{number}" for number in range(policies)]))
+    return pairs / (time.perf_counter() - began)
+
+
+# -- beside it --------------------------------------------------------------------------------------------
+
+
+def insert(database: str, pairs: int, ready: Any, go: Any) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        ready.release()
+        go.wait()
+        for _ in range(2 * pairs):
+            connection.execute(INSERT, ["x" * 200])
+
+
+def bare(context: Any, database: str, processes: int, pairs: int) -> float:
+    """Pairs of committed inserts a second."""
+    ready, go = context.Semaphore(0), context.Event()
+    share = pairs // processes
+    running = [
+        context.Process(target=insert, args=(database, share, ready, go), daemon=True)
+        for _ in range(processes)
+    ]
+    for process in running:
+        process.start()
+    for _ in running:
+        ready.acquire()
+    began = time.perf_counter()
+    go.set()
+    for process in running:
+        process.join()
+    return processes * share / (time.perf_counter() - began)
+
+
+def commits(server: Path, script: Path, connections: int) -> float:
+    """Of the database alone."""
+    options = ["-n", "-h", server, "-U", "postgres", "-T", PGBENCH_SECONDS, "-c", connections, "-f", script]
+    told = as_owner(programs() / "pgbench", *options, "bare")
+    found = re.search(r"tps = ([0-9.]+) \(without", told)
+    if found is None:
+        raise RuntimeError("pgbench said nothing of transactions a second")
+    return float(found[1])
+
+
+def measured(rounds: int, pairs: int) -> dict[str, Any]:
+    context = multiprocessing.get_context("spawn")
+    before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch, postgresql() as server:
+        plain = address(server, "bare")
+        with psycopg.connect(plain, autocommit=True) as connection:
+            connection.execute("CREATE TABLE bare (id BIGSERIAL PRIMARY KEY, body TEXT)")
+        script = server / "insert.sql"
+        script.write_text(INSERT.replace("%s", "'" + "x" * 200 + "'") + ";\n")
+        script.chmod(0o644)
+        serving, processes = {}, []
+        for workers in WORKERS:
+            folder, ready = Path(scratch) / str(workers), context.Queue()
+            folder.mkdir(mode=0o700)
+            database = address(server, f"workers{workers}")
+            token = begun(folder, database)
+            process = context.Process(target=serve, args=(folder, database, workers, ready))
+            process.start()
+            processes.append(process)
+            serving[workers] = int(ready.get(timeout=120).rpartition(":")[2]), token
+        rows = []
+        for number in range(rounds + 1):
+            row: dict[str, Any] = {"commits": [commits(server, script, one) for one in (1, 16)]}
+            for workers, (port, token) in serving.items():
+                name = f"r{number}"
+                row[workers] = (
+                    a_second(port, token, pairs, name, 1),
+                    a_second(port, token, pairs, f"{name}-all", POLICIES),
+                    bare(context, plain, workers, pairs),
+                )
+            if number:  # the first one warms up
+                rows.append(row)
+        for process in processes:
+            os.kill(process.pid or 0, signal.SIGTERM)
+            process.join(20)
+    found: dict[str, Any] = {
+        "rounds": rounds,
+        "pairs": pairs,
+        "connections": CONNECTIONS,
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load_before": round(before, 1),
+        "commits_1": round(statistics.median(row["commits"][0] for row in rows)),
+        "commits_16": round(statistics.median(row["commits"][1] for row in rows)),
+        "workers": [],
+    }
+    for workers in WORKERS:
+        of = [row[workers] for row in rows]
+        found["workers"].append(
+            {
+                "workers": workers,
+                "one_policy": round(statistics.median(one for one, _, _ in of)),
+                "policies": round(statistics.median(every for _, every, _ in of)),
+                "bare": round(statistics.median(plain for _, _, plain in of)),
+                "ratio": round(statistics.median(one / plain for one, _, plain in of), 3),
+                "ratio_policies": round(statistics.median(every / plain for _, every, plain in of), 3),
+            }
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--pairs", type=int, default=400)
+    options = parser.parse_args()
+    found = measured(options.rounds, options.pairs)
+    text = json.dumps([found], indent=1)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""Local policies that several workers serve: every worker counts reports by itself, and the counts add up.
+
+What a folder's `DurableServer` has in its log a local policy has here in rows of `survey_log`, numbered
+without a gap: counts of the reports that one worker took (`ReportCounts`, sums of integers and nonces; no
+report is kept), or a version that was published. Every worker follows them in a `Server` of its own, so that
+any of them can tell a report that another one has counted, and all serve one policy.
+
+To take reports, or to publish, is one transaction:
+
+1. the policy's row of `surveys` is locked, and what other workers have written is followed;
+2. reports are sifted against the versions that are open and the nonces that are known by now; or the next
+   version is computed, if it is still due;
+3. the row is written, under the next number.
+
+It is answered after the commit. So a report counts once, whichever workers its copies came to; a version is
+published once, and closes others for all workers at one place among the counts. It does not rest on the lock:
+of two rows of one number the second is refused by the key, and its transaction with it.
+
+A worker whose transaction failed forgets its `Server`, which may know more than was written, and reads the
+rows again: from `survey_states`, where a worker now and then writes all that its server knows and removes the
+rows that led there. Versions are taken as they were published and never computed again, as in a folder.
+
+Reports are private by themselves: rows hold what they would tell whoever took them.
+"""
+
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dpbandits._reading import reading
+from dpbandits.errors import CorruptState
+from dpbandits.local import ReportCounts, Server, Spec
+from dpbandits.local.server.counting import Absorbed, batch_of
+from dpbandits.local.server.durable import counts_for, packed_counts
+from dpbandits.local.server.gathering import Gathering
+from dpbandits.service.store import Reads, Store, Writes
+from dpbandits.state.container import State
+from dpbandits.state.format import decode, encode
+
+__all__ = ["SharedServer"]
+
+_BEGUN, _COUNTED, _PUBLISHED = "begun", "counted", "published"
+_STATE = "local.server"
+
+TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
+"""So much a new worker reads, or as much as the state has, before a new state is written."""
+
+LEAST_OPEN = 600.0
+"""Seconds that a version stays open at least, as in a folder."""
+
+
+class SharedServer:
+    """One worker's server of a local policy whose counts are in the store.
+
+    Args:
+        store: what all workers share.
+        identity: the policy's, of its row in `surveys`.
+        spec: its contract.
+        least_open: see `Server`; every worker counts it by its own clock, from when it first saw the version.
+    """
+
+    def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
+        self._store, self._id, self.spec, self._least_open = store, identity, spec, least_open
+        self._turn = threading.Lock()
+        self._server: Server[Any] | None = None
+        self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
+        self._gathering = Gathering(self._absorb_together, self._in_turn)
+
+    def __repr__(self) -> str:
+        return f"SharedServer({self._server!r})"
+
+    @staticmethod
+    def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
+        """Write down version 0 of a policy that begins; the spec's own, where none is given."""
+        first = Server(spec).publish() if published is None else published
+        row = identity, 1, _BEGUN, first.to_json(spec).encode()
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
+
+    def absorb(self, reports: list[bytes]) -> Absorbed:
+        """As `DurableServer.absorb`; returns when what counts is committed.
+
+        Raises:
+            StateError: it was not, or that is not known: send the batch again, and what counted is repeated.
+        """
+        return self._gathering(batch_of(reports))
+
+    def publish(self) -> Any:
+        """As `DurableServer.publish`: the current version, or the next one where it is due, for all workers.
+
+        Raises:
+            StateError: the store could not be used.
+        """
+        with self._in_turn():
+            with self._store.reading() as reads, self._forgotten_on_error():
+                server = self._followed(reads)
+            if server.is_due:
+                with self._written() as (writes, server):
+                    before = server.current.version
+                    published = server.publish()  # another worker may have been faster
+                    if published.version != before:
+                        self._append(writes, _PUBLISHED, published.to_json(self.spec).encode())
+            return server.current
+
+    def merge(self, counts: ReportCounts[Any]) -> int:
+        """Add what was counted elsewhere, as `DurableServer.merge`: how many reports, once committed.
+
+        Raises:
+            IncompatibleState, ProtocolError: see `ReportCounts.merge`; nothing was changed.
+            StateError: it was not committed, or that is not known: merge again; where that says that reports
+                are in both, it was.
+        """
+        with self._in_turn(), self._written() as (writes, server):
+            server.check_merge(counts)
+            self._append(writes, _COUNTED, packed_counts(counts))
+            added = server.merge(counts)
+            self._keep(writes, server)
+        return added
+
+    @property
+    def server(self) -> Server[Any]:
+        """The server, with all that any worker has written by now: to look at."""
+        with self._in_turn(), self._store.reading() as reads, self._forgotten_on_error():
+            return self._followed(reads)
+
+    def close(self) -> None:
+        """Forget what this worker knows; the rows have it."""
+        self._server = None
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        with self._turn:
+            yield
+
+    def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
+        """Batches in the order in which they came, by one row."""
+        with self._written() as (writes, server):
+            sifted = server.sift([report for batch in batches for report in batch])
+            if sifted.tally.accepted:
+                counts = ReportCounts(self.spec, server.open_versions)
+                counts.count(sifted)
+                self._append(writes, _COUNTED, packed_counts(counts))
+            server.count(sifted)
+            self._keep(writes, server)
+        ends = np.cumsum([len(batch) for batch in batches])[:-1]
+        return [Absorbed.of(fates) for fates in np.split(sifted.fates, ends)]
+
+    # -- rows -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _forgotten_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._server = None
+            raise
+
+    @contextmanager
+    def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
+        """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
+        with self._forgotten_on_error(), self._store.writing() as writes:
+            if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
+                raise CorruptState("the local policy is gone from the store")
+            yield writes, self._followed(writes)
+
+    def _followed(self, reads: Reads) -> Server[Any]:
+        """The server, when it has taken all rows that are there."""
+        found = reads.one(
+            "SELECT (SELECT number FROM survey_states WHERE survey = ?), "
+            "(SELECT MAX(number) FROM survey_log WHERE survey = ?)",
+            self._id,
+            self._id,
+        )
+        held, last = (int(number or 0) for number in found or (0, 0))
+        server = self._server
+        # Behind the state: rows were removed. Beyond the last row: the database was put back.
+        if server is None or held > self._number or max(held, last) < self._number:
+            server = self._restored(reads)
+        for number, kind, content in reads.rows(
+            "SELECT number, kind, content FROM survey_log WHERE survey = ? AND number > ? ORDER BY number",
+            self._id,
+            self._number,
+        ):
+            if number != self._number + 1:
+                raise CorruptState("rows of a local policy are gone from the store")
+            with reading("a row of a local policy", CorruptState):
+                self._take(server, kind, bytes(content))
+            self._wrote(bytes(content))
+        if not self._number:
+            raise CorruptState("the rows of a local policy are gone from the store")
+        self._server = server
+        return server
+
+    def _take(self, server: Server[Any], kind: str, content: bytes) -> None:
+        if kind == _COUNTED:
+            server.merge(counts_for(server, content))
+            return
+        if kind not in (_BEGUN, _PUBLISHED):
+            raise CorruptState("a row of a local policy is of another kind: use the release of its writer")
+        published = self.spec.publishes.from_json(content.decode(), self.spec)
+        if kind == _BEGUN:
+            server.begin_with(published)
+        server.republish(published)
+
+    def _restored(self, reads: Reads) -> Server[Any]:
+        """A server that knows what the last state does."""
+        self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
+        row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
+        if row is None:
+            return Server(self.spec, least_open=self._least_open)
+        content = bytes(row[1])
+        with reading("the state of a local policy", CorruptState):
+            state, _ = decode(io.BytesIO(content), len(content))
+            if (state.kind, state.version, state.lineage) != (_STATE, 1, self.spec.fingerprint):
+                raise CorruptState("the state of a local policy is another one's")
+            server = Server.restore(self.spec, state.arrays, least_open=self._least_open)
+        self._number, self._state_bytes = int(row[0]), len(content)
+        return server
+
+    def _wrote(self, content: bytes) -> None:
+        self._number += 1
+        self._tail_bytes += len(content)
+        self._tail_rows += 1
+
+    def _append(self, writes: Writes, kind: str, content: bytes) -> None:
+        row = self._id, self._number + 1, kind, content
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
+        self._wrote(content)
+
+    def _keep(self, writes: Writes, server: Server[Any]) -> None:
+        """Write all that is known in place of the rows that led to it, when these have grown."""
+        if self._tail_rows < TAIL_ROWS and self._tail_bytes <= max(TAIL_BYTES, self._state_bytes):
+            return
+        state = State(
+            kind=_STATE,
+            version=1,
+            lineage=self.spec.fingerprint,
+            position=self._number,
+            public={},
+            arrays=server.to_arrays(),
+        )
+        content = encode(state)[0]
+        writes.run(
+            "INSERT INTO survey_states VALUES (?, ?, ?) ON CONFLICT (survey) DO UPDATE "
+            "SET number = excluded.number, content = excluded.content",
+            self._id,
+            self._number,
+            content,
+        )
+        writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, self._number)
+        self._state_bytes, self._tail_bytes, self._tail_rows = len(content), 0, 0

@@ -1,0 +1,197 @@
+"""A database that is put back to an older copy is noticed by who remembers, outside of it, how far it was."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.errors import ForkedState, IncompatibleState, StateError
+from dpbandits.service import core
+from dpbandits.service.core import Service
+from dpbandits.service.row_ledger import RowLedger
+from dpbandits.service.settings import Settings
+from dpbandits.service.store import SQLiteStore, Store
+from dpbandits.state.witness import FileWitness
+from internals.workers import folding
+from service import databases
+from service.conftest import CUSTOMERS, Caller, served
+from service.test_workers import SHORT, releases, the_policy
+
+TABLES = (
+    "facts",
+    "tokens",
+    "populations",
+    "policies",
+    "decisions",
+    "releases",
+    "events",
+    "progress",
+    "slots",
+)
+TABLES += ("people", "states", "accounts", "charges", "lineages", "book")
+
+
+def everything(store: Store) -> dict[str, list[Any]]:
+    """What a backup has."""
+    with store.reading() as reads:
+        return {table: reads.rows(f"SELECT * FROM {table}") for table in TABLES}  # noqa: S608
+
+
+def put_back(store: Store, held: dict[str, list[Any]]) -> None:
+    with store.writing() as writes:
+        for table, rows in held.items():
+            writes.run(f"DELETE FROM {table}")  # noqa: S608
+            writes.many(table, rows)
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    made = tmp_path / "outside"
+    made.mkdir(mode=0o700)
+    return made
+
+
+@pytest.fixture
+def settings(outside: Path) -> Settings:
+    return Settings(database=databases.any_kind(), witness=str(outside))
+
+
+@pytest.fixture
+def worker(
+    folder: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Service, Caller]]:
+    """Folds when it is told to; a policy has answered all of its first block."""
+    monkeypatch.setattr(core, "FOLD_SECONDS", 1e6)
+    service = Service(folder, settings=settings)
+    with served(service) as one:
+        assert one.post("/v1/populations", CUSTOMERS).status_code == 201
+        assert one.post("/v1/policies", SHORT).status_code == 201
+        for number in range(8):
+            assert one.decide(f"v{number}").status_code == 200
+        yield service, one
+
+
+def test_an_older_copy_releases_and_charges_nothing_and_serves_nobody(
+    worker: tuple[Service, Caller], folder: Path, settings: Settings
+) -> None:
+    service, one = worker
+    policy, older = the_policy(service), everything(service.store)
+    assert folding(service).fold(policy) == 1
+    assert one.decide("v8").json()["release"] == 1
+    put_back(service.store, older)
+    with pytest.raises(ForkedState, match="older copy"):
+        folding(service).fold(policy)
+    assert releases(one) == []
+    assert one.get("/v1/policies/offers/policy").status_code == 503
+    assert one.post("/v1/populations", {**CUSTOMERS, "name": "others"}).status_code == 503
+    with pytest.raises(ForkedState, match="older copy"):
+        Service(folder, settings=settings)
+
+
+def test_a_release_that_was_drawn_again_elsewhere_decides_for_nobody(
+    worker: tuple[Service, Caller], settings: Settings
+) -> None:
+    """By who has no witness; the others see another word at the place that they know."""
+    service, one = worker
+    policy, older = the_policy(service), everything(service.store)
+    assert folding(service).fold(policy) == 1
+    first = one.get("/v1/policies/offers/policy")
+    assert first.status_code == 200
+    put_back(service.store, older)
+    blind = RowLedger(service.store)
+    with service.store.reading() as reads:
+        position, digest = reads.one("SELECT position, digest FROM lineages WHERE lineage = ?", policy) or (
+            0,
+            "",
+        )
+    for step in range(1, 4):
+        blind.advance(policy, position=position + step, digest=f"{digest}{step}")
+    assert one.get("/v1/policies/offers/policy").status_code == 503
+
+
+def test_what_the_witness_was_not_told_is_not_shown_until_it_is(
+    worker: tuple[Service, Caller], outside: Path
+) -> None:
+    service, one = worker
+    outside.rename(outside.with_name("away"))
+    with pytest.raises(StateError):
+        folding(service).fold(the_policy(service))
+    outside.with_name("away").rename(outside)
+
+    def silent(*_: object, **__: object) -> None:
+        raise StateError("the witness does not answer")
+
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(FileWitness, "advance", silent)
+        assert folding(service).fold(the_policy(service)) == 1
+        assert one.get("/v1/policies/offers/policy").status_code == 503
+        context = {"age": 40, "region": "west"}
+        waiting = service.decide("offers", "t", {"id": "v8", "user": "v8", "context": context})
+        assert isinstance(waiting.exception(30.0), StateError)
+    before = FileWitness(outside).last("database")
+    assert one.decide("v8").json()["release"] == 1
+    after = FileWitness(outside).last("database")
+    assert before is not None
+    assert after is not None
+    assert after.position == before.position + 2
+
+
+def test_every_worker_needs_the_witness_and_one_that_remembers(
+    worker: tuple[Service, Caller], folder: Path, settings: Settings, tmp_path: Path
+) -> None:
+    with pytest.raises(IncompatibleState, match="every worker"):
+        Service(folder, settings=Settings(database=settings.database))
+    (tmp_path / "empty").mkdir(mode=0o700)
+    with pytest.raises(IncompatibleState, match="lost its memory"):
+        Service(folder, settings=Settings(database=settings.database, witness=str(tmp_path / "empty")))
+
+
+def test_another_machine_begins_with_a_copy_of_the_witness(
+    worker: tuple[Service, Caller], folder: Path, outside: Path, settings: Settings, tmp_path: Path
+) -> None:
+    service, _ = worker
+    there = tmp_path / "there"
+    shutil.copytree(outside, there)
+    assert folding(service).fold(the_policy(service)) == 1
+    Service(folder, settings=Settings(database=settings.database, witness=str(there))).close()
+    assert FileWitness(there).last("database") == FileWitness(outside).last("database")
+
+
+def test_workers_that_tell_one_witness_at_once(tmp_path: Path, outside: Path) -> None:
+    store = SQLiteStore(tmp_path / "service.db")
+    ledgers = [RowLedger(store, witness=FileWitness(outside)) for _ in range(4)]
+    for ledger in ledgers:
+        ledger.begin()
+
+    def charge(place: int) -> None:
+        ledgers[place].open_account(f"a{place}", epsilon=1)
+        for number in range(5):
+            ledgers[place].charge(f"a{place}", charge_id=str(number), epsilon=0.1)
+
+    threads = [threading.Thread(target=charge, args=(place,)) for place in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60.0)
+    last = FileWitness(outside).last("database")
+    with store.reading() as reads:
+        rows = reads.rows("SELECT position, digest FROM book ORDER BY position")
+    assert [row[0] for row in rows] == list(range(25))
+    assert last == rows[-1]
+    store.close()
+
+
+def test_a_transaction_that_is_undone_leaves_no_row_in_the_book(tmp_path: Path) -> None:
+    store = SQLiteStore(tmp_path / "service.db")
+    ledger = RowLedger(store)
+    with store.writing() as writes:
+        writes.mark()
+        ledger.open_account("a", epsilon=1)
+        writes.back()
+        ledger.open_account("b", epsilon=1)
+    with store.reading() as reads:
+        assert reads.rows("SELECT position FROM book") == [(0,)]
+    store.close()
