@@ -199,6 +199,12 @@ def test_the_page_fits_has_contrast_and_breaks_no_rule(visit: Page) -> None:
         page.keyboard.press("Tab")
         tag, outlined, there = page.evaluate(FOCUSED)
         assert (tag != "BODY", outlined, there) == (True, True, True), tag
+    page.click("#ask")
+    page.wait_for_selector("#good:focus")
+    page.reload()
+    page.click("#good")  # the choice is still open, and of its context nothing is kept
+    page.wait_for_selector("#made:not([hidden])")
+    assert "this page has forgotten" in visit.said("this-one")
     assert not [text for text in said if "Content Security Policy" in text]
 
 

@@ -14,6 +14,7 @@ import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -142,12 +143,16 @@ def main() -> None:
             print(f"{url}/demo/")
             print(f"its desk: {url}/ with the token {token}")
             print("Ctrl-C ends it, and removes what it kept.", flush=True)
-            if "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ:
+            if (
+                sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
+            ):  # no text browser
                 webbrowser.open(f"{url}/demo/")
             signal.pause()
     except KeyboardInterrupt:
         pass
-    except (OSError, dpb.errors.DPBanditsError) as error:
+    except OSError as error:
+        arguments.exit(1, f"{error}; --port 0 takes any port that is free\n")
+    except dpb.errors.DPBanditsError as error:
         arguments.exit(1, f"{error}\n")
 
 
