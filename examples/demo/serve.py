@@ -143,9 +143,7 @@ def main() -> None:
             print(f"{url}/demo/")
             print(f"its desk: {url}/ with the token {token}")
             print("Ctrl-C ends it, and removes what it kept.", flush=True)
-            if (
-                sys.platform == "darwin" or {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys()
-            ):  # no text browser
+            if sys.platform == "darwin" or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
                 webbrowser.open(f"{url}/demo/")
             signal.pause()
     except KeyboardInterrupt:
