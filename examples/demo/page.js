@@ -166,16 +166,17 @@ function showReport(bytes, reward, point) {
         ? `This one says the truth, “${honestly}”; nobody but this page can tell.`
         : `This one lies: the truth is “${honestly}”; nobody but this page can tell.`,
   );
+  const otherwise = others === 1 ? "the other answer" : `one of the ${others} others, equally likely`;
   says(
     "why",
     `The device draws 64 random bits and says the truth where they are below ${grouped(keep)}, which is 2^64 ` +
-      `e^ε / (e^ε + ${others}), rounded down, with ε = ${device.epsilon} (1 − 10^−9); else it says one of the ` +
-      `${others === 1 ? "other answer" : `${others} other answers, equally likely`}. Anybody’s report is each of the ` +
-      `${others + 1} answers with a probability above 0, so none of them proves anything.`,
+      `e^ε / (e^ε + ${others}), rounded down, with ε = ${device.epsilon} (1 − 10^−9); else it says ` +
+      `${otherwise}. Anybody’s report is each of the ${others + 1} answers with a probability above 0, so none of ` +
+      "them proves anything.",
   );
   says("lie", `${grouped(lies)} / 2^64 = ${percent(lies, 18)}`);
   const odds = Number((keep * BigInt(others) * 10n ** 15n) / lies) / 1e15;
-  says("ratio", `${odds.toFixed(8)}, below e^${device.epsilon} = ${Math.exp(device.epsilon).toFixed(8)}`);
+  says("ratio", `${odds.toFixed(10)}, below e^${device.epsilon} = ${Math.exp(device.epsilon).toFixed(10)}`);
   says("sent", recorded ? "Nothing is sent from here." : "");
   one("send").disabled = false;
   shows("send", !recorded);
