@@ -2969,4 +2969,77 @@ MUTATIONS = (
         ),
         tests="tests/audit/test_bounds.py",
     ),
+    _bug(
+        "a charge over another worker's",
+        "two workers that charge one account at once: one of the two is paid for",
+        (
+            "service/row_ledger.py",
+            "WHERE name = ? AND spent = ?",
+            "WHERE name = ? AND ? <> ''",
+        ),
+        tests="tests/service/test_workers.py::test_a_charge_that_rests_on_an_older_balance_is_refused",
+    ),
+    _bug(
+        "a state that two workers go on with",
+        "two workers release one block, each with noise of its own",
+        (
+            "service/row_ledger.py",
+            "WHERE lineage = ? AND position = ? AND digest = ?",
+            "WHERE lineage = ? AND ? >= 0 AND ? <> ''",
+        ),
+        tests="tests/service/test_workers.py::test_two_that_fold_one_block_at_once_release_it_once",
+    ),
+    _bug(
+        "a round more of every worker",
+        "a user who asks two workers at once takes part more often than was promised",
+        ("service/shared.py", "WHERE people.rounds < ? RETURNING", "WHERE people.rounds <= ? RETURNING"),
+        (
+            "service/shared.py",
+            "(found[0][2] or 0) >= self.rounds_per_user:",
+            "(found[0][2] or 0) > self.rounds_per_user:",
+        ),
+        tests="tests/service/test_workers.py::test_users_rounds_are_counted_over_all_workers_at_once",
+    ),
+    _bug(
+        "a database that was put back",
+        "an older copy of the database releases again what was released, with other noise",
+        (
+            "service/row_ledger.py",
+            "if not found or found[0] != last:",
+            "if False:",
+        ),
+        tests="tests/service/test_witness_of_database.py::"
+        "test_an_older_copy_releases_and_charges_nothing_and_serves_nobody",
+    ),
+    _bug(
+        "a release that no witness knows",
+        "what the witness was not told decides, so that it can be drawn again unnoticed",
+        (
+            "service/shared.py",
+            "            self._settle()\n",
+            "",
+        ),
+        tests="tests/service/test_witness_of_database.py::"
+        "test_what_the_witness_was_not_told_is_not_shown_until_it_is",
+    ),
+    _bug(
+        "a report that counts once a worker",
+        "a report that is sent to two workers weighs twice",
+        (
+            "service/shared_surveys.py",
+            "yield writes, self._followed(writes)",
+            "yield writes, self._server or self._followed(writes)",
+        ),
+        tests="tests/service/test_shared_surveys.py::test_a_report_counts_once_whichever_workers_it_came_to",
+    ),
+    _bug(
+        "counts that were never committed",
+        "a worker answers by reports that the database does not have",
+        (
+            "service/shared_surveys.py",
+            "            self._server = None\n            raise\n",
+            "            raise\n",
+        ),
+        tests="tests/service/test_shared_surveys.py::test_what_was_not_committed_did_not_count",
+    ),
 )

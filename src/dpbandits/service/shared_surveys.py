@@ -1,8 +1,8 @@
 """Local policies that several workers serve: every worker counts reports by itself, and the counts add up.
 
 What a folder's `DurableServer` has in its log a local policy has here in rows of `survey_log`, numbered
-without a gap: counts of the reports that one worker took (`ReportCounts`, sums of integers and nonces; no
-report is kept), or a version that was published. Every worker follows them in a `Server` of its own, so that
+without a gap: counts of the reports that one worker took at a time (`ReportCounts`, sums of integers and
+nonces), or a version that was published. Every worker follows them in a `Server` of its own, so that
 any of them can tell a report that another one has counted, and all serve one policy.
 
 To take reports, or to publish, is one transaction:
@@ -20,7 +20,8 @@ A worker whose transaction failed forgets its `Server`, which may know more than
 rows again: from `survey_states`, where a worker now and then writes all that its server knows and removes the
 rows that led there. Versions are taken as they were published and never computed again, as in a folder.
 
-Reports are private by themselves: rows hold what they would tell whoever took them.
+Reports are private by themselves: a row says no more than they would tell whoever took them. An older copy of
+the database forgets reports and reveals nothing; workers go on from what it holds.
 """
 
 import io
