@@ -2192,8 +2192,8 @@ MUTATIONS = (
         "whoever sends many reports makes the server publish however young its versions are",
         (
             "local/server/server.py",
-            "if due and self._pace.are_old(self._left_behind(self.current.version + 1)):",
-            "if due:",
+            "return bool(enough) and self._pace.are_old(self._left_behind(self.current.version + 1))",
+            "return bool(enough)",
         ),
         tests="tests/local/test_forgers.py::test_a_flood_closes_no_version_before_its_time",
     ),
