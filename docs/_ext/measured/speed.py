@@ -98,6 +98,19 @@ def speed_peers() -> Markdown:
     return table(["method", "chooses among", "rounds", "ms a decision", "regret"], lines)
 
 
+def worker_faults() -> Markdown:
+    found = load("worker-faults")
+    struck, local = found["faults"], found["local"]
+    kinds = ", ".join(f"{name} {count}" for name, count in struck.items())
+    return Markdown(
+        f"In {sum(struck.values())} faults ({kinds}) {found['answers']:,} decisions and {found['rewards']:,} "
+        f"rewards were acknowledged, {found['policies']} policies begun, and {found['compared']} releases "
+        f"compared. {local['sent']} reports to a local policy were confirmed, copies among them; "
+        f"{local['reports']} different ones were counted, each once, and {local['versions']} versions "
+        "published. There was no contradiction."
+    )
+
+
 def service_workers() -> Markdown:
     found = load_all("service-workers")
     if not found:

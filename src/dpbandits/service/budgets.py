@@ -89,17 +89,20 @@ def open_population(ledger: Ledger, name: str, *, privacy: Mapping[str, Any], cu
 def charge_for(
     writes: Writes, ledger: Ledger, population: str, *, table: str, identity: str, charge_id: str, cost: Cost
 ) -> None:
-    """Let a population pay for a row of a table that is committed; it is removed where the account cannot.
+    """Let a population pay for a row of a table, which is committed first and removed where it cannot.
 
-    Under the row's own id: whatever interrupts, the same request again pays once.
+    Under the row's own id: whatever interrupts, the same request again pays once. In a store that several
+    processes share, row and charge are one transaction.
 
     Raises:
         BudgetExceeded, InvalidParameter, StateError: it has not paid.
     """
+    if not writes.shared:
+        writes.keep()
     try:
         ledger.charge(population, charge_id=charge_id, cost=cost)
     except DPBanditsError:
-        if ledger.charged(population, charge_id) is None:
+        if not writes.shared and ledger.charged(population, charge_id) is None:
             writes.run(f"DELETE FROM {table} WHERE id = ?", identity)  # noqa: S608 - a name of ours
             writes.keep()
         raise

@@ -93,6 +93,9 @@ class _Exchange(NamedTuple):
 
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
+    """An exchange; who may change it has it alone until the commit."""
+    if isinstance(reads, Writes):
+        reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
         "SELECT id, name, population, asked, status, description, inputs, at, made_at FROM exchanges "
         "WHERE name = ? AND status <> 'beginning'",
@@ -149,8 +152,6 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
     Raises:
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
     """
-    if writes.shared:  # answers are counted without locks
-        raise Problem("conflict", "Exchanges are kept in a folder: serve them without a database.")
     _, _, cost = _terms(asked)
     name, population = asked["name"], asked["population"]
     text = canonical({key: asked[key] for key in ("privacy", "answers", "cap")})
@@ -171,7 +172,6 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
                 text,
                 now,
             )
-            writes.keep()
         charge_id = f"outsourced:{identity}"
         charge_for(
             writes, ledger, population, table="exchanges", identity=identity, charge_id=charge_id, cost=cost

@@ -15,8 +15,8 @@ nothing is charged twice.
 A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. A folder
 that was left keeps what it had; erase it when the move is trusted.
 
-Local policies and exchanges stay where they began, and policies whose `reporting_delay` is a time need one
-process: where there are such, nothing is moved.
+Local policies stay where they began, and policies whose `reporting_delay` is a time need one process: where
+there are such, nothing is moved.
 """
 
 import json
@@ -49,9 +49,9 @@ from dpbandits.state.witness import FileWitness
 
 __all__ = ["into_database", "into_folder"]
 
-_PLAIN = ("tokens", "populations", "policies", "decisions", "events")
+_PLAIN = ("tokens", "populations", "policies", "decisions", "events", "exchanges", "questions")
 """Tables that are moved as they are."""
-_RAW = ("progress", "slots", "people", "states", "decisions", "tokens", "accounts", "charges")
+_RAW = ("progress", "slots", "people", "states", "decisions", "tokens", "accounts", "charges", "questions")
 _BEING_FILLED = "it is being filled; repeat the move"
 
 
@@ -99,9 +99,8 @@ def _moved_as(folder: Path) -> str | None:
 
 
 def _refuse_what_stays(reads: Reads) -> None:
-    for table in ("surveys", "exchanges"):
-        if reads.one(f"SELECT id FROM {table} LIMIT 1") is not None:  # noqa: S608 - a name of ours
-            raise InvalidParameter("local policies and exchanges stay where they began: nothing was moved")
+    if reads.one("SELECT id FROM surveys LIMIT 1") is not None:
+        raise InvalidParameter("local policies stay where they began: nothing was moved")
 
 
 class _Policy:

@@ -96,18 +96,13 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         raise Problem("conflict", "There is another local policy of this name: choose another name.")
     identity = uuid.uuid4().hex if row is None else str(row[0])
     cost = cost_of_guarantee(spec.statement())
-    charge_id = f"local:{identity}"
-    kept = identity, name, population, text, now
     if row is None:
         check_open(writes, population)
-        if writes.shared:  # the charge, the policy and its first version, or nothing
-            ledger.charge(population, charge_id=charge_id, cost=cost)
-            writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", *kept)
-            SharedServer.begin(writes, identity, spec)
-            return
         ledger.after(population, cost=cost)
-        writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", *kept)
-        writes.keep()
+        writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
+        if writes.shared:
+            SharedServer.begin(writes, identity, spec)
+    charge_id = f"local:{identity}"
     charge_for(writes, ledger, population, table="surveys", identity=identity, charge_id=charge_id, cost=cost)
 
 
