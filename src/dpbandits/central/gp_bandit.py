@@ -399,6 +399,28 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
             self._settle()
         return due
 
+    @in_turn
+    def erase_rounds(self, before: int) -> None:
+        """Erase what was brought and told in rounds before `before` that no release holds, and keep that.
+
+        Blocks that are due are released first, also where the round that would wait for them has not come.
+        What is erased counts as a context that could not be read does: nothing, in a round that stays taken.
+        A reward that comes for it is refused.
+
+        Privacy: when it is called, and with which round, must rest on what is public, such as times of asks,
+        and on nothing that anybody brought or told. Then it changes nothing of the promise: a round is erased
+        for everything that its person might have brought, and contributes zero; what others contribute stays
+        as it is. No sum moves further by one person's data than it did, and what is drawn, how often and
+        where is the same.
+
+        Raises:
+            StateError, OSError: it could not be kept; call it again.
+        """
+        while self.release_next():
+            pass
+        self._book.erase(_checks.integer(before, name="before", minimum=0), self.public_point)
+        self._holder.commit()
+
     def _rounds_ended(self, asked: int) -> int:
         """Rounds of the blocks that are due once `asked` rounds were asked."""
         return (0, *self.blocks)[self._deadlines.due(asked)]

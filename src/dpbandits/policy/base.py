@@ -38,6 +38,7 @@ class BasePolicy(RoundPolicy):
 
     Attributes:
         menu: of `contexts` and `arms`; None where there is a domain alone.
+        public_point: (d,) of the domain; what cannot be answered is recorded there.
         features: in whose coordinates it learns; None where it has none. Their basis is part of a state.
     """
 
@@ -67,7 +68,7 @@ class BasePolicy(RoundPolicy):
         instead = "domain=Box(low=[0], high=[1]) or another domain"
         asked: Any = domain if menu is None else menu.domain
         self.domain: domains.Domain = _checks.an(asked, domains.Domain, name="domain", pass_=instead)
-        self._anywhere = self.domain.sample(1, np.random.default_rng(0))[0]  # a public point
+        self.public_point = self.domain.sample(1, np.random.default_rng(0))[0]
         super().__init__(dim=self.domain.dim, **shared)
 
     @property
@@ -244,7 +245,7 @@ class BasePolicy(RoundPolicy):
         if available is not None:
             refused = refused | ~available.any(axis=1)
         if refused.any():
-            rows = np.where(refused[:, None, None], self._anywhere, rows)
+            rows = np.where(refused[:, None, None], self.public_point, rows)
             available = None if available is None else available | refused[:, None]
         indices, propensities = np.zeros(len(rows), dtype=np.int64), None
         if not refused.all():

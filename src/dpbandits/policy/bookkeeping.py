@@ -60,7 +60,7 @@ class RoundStatus(IntEnum):
     LATE = 5
     """Its reward came after its block had closed, and was dropped."""
     REFUSED = 6
-    """What its user brought could not be answered: it contributes nothing."""
+    """What its user brought could not be answered, or was erased: it contributes nothing."""
 
 
 class UserCounts:
@@ -486,6 +486,16 @@ class RoundBook:
         self._actions = self._actions[kept].copy()
         self._rewards = self._rewards[kept].copy()
         self._first_open = stop
+
+    def erase(self, stop: int, point: FloatArray) -> None:
+        """Rounds before `stop` that are not closed become refused ones: a public `point` (d,) stands where
+        what was chosen stood, and no reward is kept or counts.
+        """
+        stop = min(stop, self.asked)
+        if stop > self._first_open:
+            self._status[self._first_open : stop] = RoundStatus.REFUSED
+            self._actions[: stop - self._first_open] = point
+            self._rewards[: stop - self._first_open] = 0.0
 
     # -- saving ---------------------------------------------------------------------------------
 

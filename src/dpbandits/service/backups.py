@@ -10,10 +10,10 @@ was spent. To go on from it could release a block a second time with other noise
   went:
   a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
   policies are retired and never opened again, as the original may have released what is due there, with other
-  noise; no reward is awaited, populations are closed, what was published stays, and whoever begins anew does
-  so with other people, or says that nothing was asked of the original since the copy was made
-  (`nothing_since`). Either way decisions have other ids from then on than the original gave (`Keys`), so that
-  no reward of one goes to another.
+  noise; their rounds and states are erased, no reward is awaited, populations are closed, what was published
+  stays, and whoever begins anew does so with other people, or says that nothing was asked of the original
+  since the copy was made (`nothing_since`). Either way decisions have other ids from then on than the
+  original gave (`Keys`): no reward of one goes to another.
 """
 
 import shutil
@@ -93,6 +93,9 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
                 note_adoption(writes)
                 if not goes_on:
                     _retire(writes)
+            if not goes_on:
+                for state in (folder / "policies").glob("*/policy.state"):
+                    state.unlink()
         finally:
             store.close()
         (folder / MARK).unlink()
@@ -100,6 +103,8 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
 
 def _retire(writes: Writes) -> None:
+    """Close what the copy has; of rounds that no release holds nothing is left, as none ever will."""
+    writes.run("DELETE FROM rounds")
     writes.run("UPDATE policies SET status = 'retired', revision = revision + 1")
     writes.run(
         "UPDATE decisions SET due_at = NULL, "

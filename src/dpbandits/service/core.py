@@ -57,7 +57,7 @@ from dpbandits.service.engines import Engines, is_closed
 from dpbandits.service.gate import log
 from dpbandits.service.keys import Keys, adoptions, check_key
 from dpbandits.service.problems import Problem
-from dpbandits.service.retention import erase
+from dpbandits.service.retention import erase, old_rounds
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
 from dpbandits.service.shared import Folding, SharedEngines, swept
@@ -381,7 +381,11 @@ class Service:
     def _swept(self, writes: Writes) -> tuple[list[Exception], list[_Function]]:
         """Errors of what was done in the writer's turn, and functions that are to be written down."""
         now, sweep = self.now(), partial(decisions.sweep, writes, self.engines)
-        failed = [writes.apart(partial(erase, writes, before=now - self.settings.retention_days * DAY))]
+        keep = self.settings.retention_days * DAY
+        failed = [writes.apart(partial(erase, writes, before=now - keep, rounds_at=now + keep / 100))]
+        if not self.store.shared:  # there whoever folds erases
+            old = old_rounds(writes, now=now)
+            failed += [writes.apart(partial(self.engines.erase, writes, one, now)) for one in old]
         late = decisions.overdue(writes, now=now)
         most = max(1, decisions.SWEPT_TOGETHER // max(1, len(late)))
         failed += [writes.apart(partial(sweep, policy=one, now=now, most=most)) for one in late]

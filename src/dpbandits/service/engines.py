@@ -12,6 +12,7 @@ from typing import ClassVar, Protocol
 
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.service.problems import Problem
+from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.ledger import Ledger
@@ -113,6 +114,14 @@ class Engines:
         self.saw(writes, policy, engine, 0.0)
         self.close_some()
         return engine
+
+    def erase(self, writes: Writes, old: Old, now: float) -> None:
+        """Erase rounds that no release holds; of a policy that is never opened again nothing is left."""
+        if not is_closed(writes, old.policy):
+            engine = self.use(writes, old.policy)
+            engine.policy.erase_rounds(old.before)
+            self.saw(writes, old.policy, engine, now)
+        done(writes, old, now=now)
 
     def close_some(self) -> None:
         """Leave those that were not needed for longest."""

@@ -37,9 +37,10 @@ from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE
 from dpbandits.service.engines import Engines, is_closed
 from dpbandits.service.keys import Keys, adoptions, canonical, check_key
 from dpbandits.service.postgres import PostgresStore
+from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
-from dpbandits.service.shared import TableLife, due_after, scratch, slot_of
+from dpbandits.service.shared import TableLife, due_after, scratch
 from dpbandits.service.store import Reads, Row, SQLiteStore, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 from dpbandits.state.format import read_state

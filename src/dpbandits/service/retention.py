@@ -1,19 +1,36 @@
 """How long raw data is kept, and how it leaves: erased after a time, or exported under its own name.
 
-Contexts are kept nowhere but in a policy's log of rounds, encoded, until the release of their block; a
-block's rounds are forgotten with it. A decision keeps its arm, its propensity and its reward, as the answer
-to a repeated id and for whoever evaluates elsewhere, and no longer than the retention time. What stays of it
-is that its id was used. So it is with a curator's answers.
+Contexts are kept nowhere but in a policy's log of rounds and its state, encoded, until the release of their
+block; a block's rounds are forgotten with it. A decision keeps its arm, its propensity and its reward, as the
+answer to a repeated id and for whoever evaluates elsewhere, and no longer than the retention time. What stays
+of it is that its id was used. So it is with a curator's answers.
+
+Some blocks are released late or never: the policy was retired, nobody asks it any more, or its blocks take
+longer than the retention time. A round that is older and that no release holds is erased all the same,
+together with those of the next hundredth of the retention time, as a state is written for it. From then on it
+counts as a round whose context could not be read: nothing. A reward that comes for a decision that old is
+late.
+
+Why every promise stays as it was: which rounds are erased, and when, rests on when they were asked, on the
+clock, on the setting and on which blocks were released, and on nothing that anybody brought or told. So a
+round is erased for everything that its person might have brought. It then contributes zero to its block;
+whoever else is in the block contributes as before. A sum moves by one person's data no further than the
+noise was calibrated for, and neither the releases' number nor their places, nor their noise, nor what was
+paid for them changes: `GPBandit.erase_rounds`. A user's rounds stay counted.
+
+What is to be erased is a fact of the store before it is done, and done before that fact is removed: whatever
+interrupts, it is done again, and then changes nothing more.
 """
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpbandits.service.keys import Keys
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.round_log import slot_of
+from dpbandits.service.store import Reads, Writes, note_event
 
-__all__ = ["WARNING", "erase", "exported"]
+__all__ = ["WARNING", "Old", "done", "erase", "exported", "old_rounds"]
 
 WARNING = (
     "Raw data of people, and not a private release: no guarantee covers it. Whoever holds it sees every "
@@ -23,16 +40,32 @@ WARNING = (
 ERASED_TOGETHER = 500
 
 
-def erase(writes: Writes, *, before: float) -> int:
-    """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions."""
+_OLD = "old "
+"""How the facts begin that say of a policy which rounds are to be erased, and from when on."""
+
+
+class Old(NamedTuple):
+    """Rounds of a policy before `before` are to be erased; `value` is of the fact that says so."""
+
+    policy: str
+    before: int
+    value: str
+
+
+def erase(writes: Writes, *, before: float, rounds_at: float) -> int:
+    """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions.
+
+    A reward that they await is late from now on. Their rounds that no release holds are erased by whoever
+    looks for `old_rounds`, from the time `rounds_at` on.
+    """
     writes.run(
         "UPDATE questions SET status = 'erased', answer = NULL WHERE answer IS NOT NULL AND answered_at < ?",
         before,
     )
-    row = writes.one("SELECT value FROM facts WHERE name = 'erased'")
+    row = writes.one("SELECT value FROM facts WHERE name = 'erased upto'")
     done = 0 if row is None else int(row[0])
     rows = writes.rows(
-        "SELECT number, asked_at FROM decisions WHERE number > ? ORDER BY number LIMIT ?",
+        "SELECT number, asked_at, policy, ask FROM decisions WHERE number > ? ORDER BY number LIMIT ?",
         done,
         ERASED_TOGETHER,
     )
@@ -41,17 +74,59 @@ def erase(writes: Writes, *, before: float) -> int:
         return 0
     last = int(rows[-1][0])
     writes.run(
-        "UPDATE decisions SET answer = NULL, reward = NULL, body = ? WHERE number > ? AND number <= ?",
+        "UPDATE decisions SET answer = NULL, reward = NULL, body = ?, due_at = NULL, "
+        "status = CASE status WHEN 'pending' THEN 'lost' WHEN 'deferred' THEN 'expired' ELSE status END "
+        "WHERE number > ? AND number <= ?",
         b"",
         done,
         last,
     )
-    writes.run(
-        "INSERT INTO facts VALUES ('erased', ?) ON CONFLICT (name) DO UPDATE SET value = ?",
-        str(last),
-        str(last),
-    )
+    _say(writes, "erased upto", str(last))
+    for policy, ask in {row[2]: row[3] for row in rows if row[3] is not None}.items():
+        _note_old(writes, policy, slot_of(ask) + 1, rounds_at)
     return len(rows)
+
+
+def _released(reads: Reads, policy: str) -> int:
+    """Rounds of the blocks that were released."""
+    row = reads.one("SELECT MAX(rounds) FROM releases WHERE policy = ?", policy)
+    return int((row[0] if row else None) or 0)
+
+
+def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
+    if before > _released(writes, policy):
+        known = writes.one("SELECT value FROM facts WHERE name = ?", _OLD + policy)
+        if known is not None:
+            earlier, _, since = known[0].partition(" ")
+            before, at = max(before, int(earlier)), float(since)
+        _say(writes, _OLD + policy, f"{before} {at!r}")
+
+
+def _say(writes: Writes, name: str, value: str) -> None:
+    writes.run(
+        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
+    )
+
+
+def old_rounds(reads: Reads, *, now: float) -> list[Old]:
+    """Rounds that are to be erased by now."""
+    found = []
+    for name, value in reads.rows("SELECT name, value FROM facts WHERE substr(name, 1, 4) = 'old '"):
+        before, _, at = value.partition(" ")
+        if float(at) <= now:
+            found.append(Old(name.removeprefix(_OLD), int(before), value))
+    return found
+
+
+def done(writes: Writes, old: Old, *, now: float) -> None:
+    """No raw data of theirs is left; where they were not released an event says which, in public numbers."""
+    if not writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _OLD + old.policy, old.value):
+        return  # another worker was faster, or there are more by now
+    first = _released(writes, old.policy)
+    name = writes.one("SELECT name FROM policies WHERE id = ?", old.policy)
+    if name is not None and old.before > first:
+        told = f"rounds {first} to {old.before - 1} are older than the retention time and count nothing"
+        note_event(writes, now, "rounds-erased", f"policy {name[0]}", told)
 
 
 def exported(reads: Reads, keys: Keys, policy: str) -> Iterator[str]:

@@ -26,7 +26,7 @@ from dpbandits.state.files import private_folder
 from dpbandits.state.journal import Record
 from dpbandits.state.live import Life, Reach
 
-__all__ = ["StoredLife"]
+__all__ = ["StoredLife", "slot_of"]
 
 
 class StoredLife(Life):
@@ -143,3 +143,11 @@ class StoredLife(Life):
 
 def _chained(before: bytes, kind: bytes, content: bytes) -> bytes:
     return hashlib.blake2b(before + kind + content, digest_size=16).digest()
+
+
+def slot_of(ask: str) -> int:
+    """The slot of a policy's own id of a decision; CorruptState where it is none."""
+    digits = ask.split("-")[1] if ask.count("-") == 2 else ""
+    if not (digits.isascii() and digits.isdigit()):
+        raise CorruptState("the store holds something that is no decision of a policy")
+    return int(digits)

@@ -25,7 +25,8 @@ class Settings:
         longest_request: seconds in which a request must have come.
         mismatches_per_hour: how often a token may send an id again with another body, before its repetitions
             are answered no more for a while.
-        retention_days: after so many days decisions are erased, but for their ids.
+        retention_days: after so many days decisions are erased, but for their ids, and with them rounds that
+            no release holds.
         database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
             a password, and is not shown.
         open_policies: policies that are held in memory, those asked last; each is opened again when it is

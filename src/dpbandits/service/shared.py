@@ -53,6 +53,8 @@ from dpbandits.policy import round_log
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
 from dpbandits.service.engines import Engine, Engines, is_closed, refuse_closed
 from dpbandits.service.keys import canonical
+from dpbandits.service.retention import Old, done, old_rounds
+from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.store import Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
@@ -179,14 +181,6 @@ class TableBook(RoundBook):
             "SELECT status FROM slots WHERE policy = ? AND slot = ?", self._policy, slot
         )
         return int(found[0][0]) if found else None
-
-
-def slot_of(ask: str) -> int:
-    """The slot of a policy's own id of a decision; CorruptState where it is none."""
-    digits = ask.split("-")[1] if ask.count("-") == 2 else ""
-    if not (digits.isascii() and digits.isdigit()):
-        raise CorruptState("the store holds something that is no decision of a policy")
-    return int(digits)
 
 
 class Following(Engine):
@@ -449,29 +443,37 @@ class Folding:
 
     def turn(self) -> int:
         """Make all releases that are due now and that nobody else is making; how many."""
-        done = 0
+        made = 0
         try:
             with self._store.reading() as reads:
                 due = [str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")]
+                old = {one.policy: one for one in old_rounds(reads, now=self._now())}
         except DPBanditsError as error:
             self._failed(error)
             return 0
-        for policy in due:
+        for policy, rounds in (*((policy, None) for policy in due), *old.items()):
             try:
-                done += self.fold(policy)
+                made += self.fold(policy, old=rounds)
             except Exception as error:  # noqa: BLE001 - one policy stops no other
                 self._failed(error)
-        return done
+        return made
 
-    def fold(self, policy: str) -> int:
-        """Make the releases of one policy that are due, unless somebody else does; how many."""
-        upto = self._closed(policy)
-        if upto is None:
+    def fold(self, policy: str, *, old: Old | None = None) -> int:
+        """Make the releases of one policy that are due, and erase `old` rounds that they leave, unless
+        somebody else does; how many releases.
+        """
+        asked = self._closed(policy)
+        if asked is None and old is None:
             return 0
+        if old is not None:
+            self._erase_slots(old)
         with self._store.writing() as writes, writes.kept_alive():
             state = writes.locked("SELECT held, content FROM states WHERE policy = ?", policy, skip=True)
             before = writes.one("SELECT due, released FROM progress WHERE policy = ?", policy)
-            if not state or before is None or before[0] is None or before[0] > upto:
+            if old is not None and before is None:  # it came with a backup, and is never opened again
+                done(writes, old, now=self._now())
+            upto = max(asked or 0, int(state[0][0])) if state else 0
+            if not state or before is None or (old is None and (before[0] is None or before[0] > upto)):
                 return 0
             with scratch(self._folder) as folder, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what they say was said when it began
@@ -490,6 +492,8 @@ class Folding:
                             self._now(),
                             opened.publish().to_json(),
                         )
+                    if old is not None:
+                        opened.erase_rounds(old.before)
                     due = due_after(opened, made)
                     ends = (0, *opened.blocks)[made]
                 writes.run(
@@ -500,7 +504,42 @@ class Folding:
                 )
             writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, ends)
             writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", due, made, policy)
+            if old is not None:
+                done(writes, old, now=self._now())
         return made - released
+
+    def _erase_slots(self, old: Old) -> None:
+        """Their rows become refused ones, as `RoundBook.erase` has it; some at a time, as in `_closed`."""
+        with self._store.reading() as reads:
+            row = reads.one("SELECT config FROM progress WHERE policy = ?", old.policy)
+        if row is None:
+            return
+        here = old.policy, old.before, int(RoundStatus.REFUSED)
+        point = configured(row[0]).public_point.astype("<f8").tobytes()
+        self._change_slots("status = ?, reward = NULL, chosen = ?", (here[2], point), "status <> ?", here)
+
+    def _change_slots(
+        self, change: str, values: tuple[object, ...], which: str, here: tuple[str, int, int]
+    ) -> None:
+        """Change rows of a policy's slots before one, until none is left of those that are meant.
+
+        Rows that a reward has locked are passed over, and come next: who waits for one while it holds another
+        may wait for ever.
+        """
+        meant = f"policy = ? AND slot < ? AND {which}"
+        while True:
+            with self._store.writing() as writes:
+                writes.run(
+                    f"UPDATE slots SET {change} WHERE policy = ? AND slot IN "  # noqa: S608 - words of ours
+                    f"(SELECT slot FROM slots WHERE {meant} ORDER BY slot{writes.lock[True]})",
+                    *values,
+                    here[0],
+                    *here,
+                )
+                left = writes.one(f"SELECT slot FROM slots WHERE {meant} LIMIT 1", *here)  # noqa: S608 - the same
+            if left is None:
+                return
+            time.sleep(0.01)
 
     def _closed(self, policy: str) -> int | None:
         """Let no reward of blocks that are due count any more; rounds asked by then. None: none is due."""
@@ -516,20 +555,5 @@ class Folding:
             ]
         end = max(end for end, due in self._ends[policy] if due <= asked)
         here = policy, end, int(RoundStatus.PENDING)
-        while True:
-            with self._store.writing() as writes:
-                # Rows that a reward has locked are passed over, and come next: who waits for one while it
-                # holds another may wait for ever.
-                writes.run(
-                    "UPDATE slots SET status = ? WHERE policy = ? AND slot IN (SELECT slot FROM slots "  # noqa: S608
-                    f"WHERE policy = ? AND slot < ? AND status = ? ORDER BY slot{writes.lock[True]})",
-                    int(RoundStatus.MISSED),
-                    policy,
-                    *here,
-                )
-                left = writes.one(
-                    "SELECT slot FROM slots WHERE policy = ? AND slot < ? AND status = ? LIMIT 1", *here
-                )
-            if left is None:
-                return asked
-            time.sleep(0.01)
+        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)
+        return asked

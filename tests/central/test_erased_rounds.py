@@ -1,0 +1,83 @@
+"""Rounds whose raw data was erased before their block was released."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import GPBandit, GPTuning
+from dpbandits.errors import InvalidData, InvalidParameter
+
+N, ERASED = 24, 9
+CONTEXTS = np.random.default_rng(5).random((N, 2))
+
+
+def built(release: str, lag: int = 0) -> GPBandit:
+    pure = release == "marginals"
+    contexts = {"contexts": dpb.Schema(x=dpb.Range(0, 1), y=dpb.Range(0, 1)), "arms": ["a", "b"]}
+    kernel = dpb.kernels.SquaredExponential(lengthscale=0.3)
+    box = {"domain": dpb.Box(low=[0, 0], high=[1, 1]), "kernel": kernel}
+    of = box if release == "cells" else contexts
+    return GPBandit(
+        **of,
+        reward_range=(0, 1),
+        horizon=2 * N,
+        privacy=dpb.JointDP(epsilon=1, delta=0 if pure else 1e-6),
+        noise=dpb.SimulatedNoise(3),
+        tuning=GPTuning(release=release, blocks=[6, N, 2 * N], lag=lag),
+    )
+
+
+def asked(policy: GPBandit, start: int, stop: int, *, unreadable: int = 0) -> list[str]:
+    """Ids of decisions; the first ones are brought nothing that can be read."""
+    ids = []
+    for number in range(start, stop):
+        point = np.full(2, np.nan) if number < unreadable else CONTEXTS[number % N]
+        batch = policy.ask_batch(point[None] if policy.menu else point[None, None], users=[number])
+        ids.append(batch.ids[0])
+    return ids
+
+
+@pytest.mark.parametrize("release", ["features", "cells", "marginals"])
+@pytest.mark.parametrize("lag", [0, 3])
+def test_they_count_as_rounds_that_could_not_be_read(release: str, lag: int) -> None:
+    """The second block's release is, to the bit, that of people whose contexts could not be read."""
+    found = []
+    for erase in (True, False):
+        policy = built(release, lag)
+        policy.tell_batch(asked(policy, 0, 6), np.linspace(0, 1, 6))
+        asked(policy, 6, 6 + lag, unreadable=0 if erase else 6 + ERASED)
+        policy.release_next()
+        ids = asked(policy, 6 + lag, N - 1, unreadable=0 if erase else 6 + ERASED)
+        if erase:
+            policy.tell_batch(ids[: ERASED - lag], np.ones(ERASED - lag))
+            policy.erase_rounds(6 + ERASED)
+        policy.tell_batch(ids[ERASED - lag :], np.linspace(0, 1, N - 7 - ERASED))
+        asked(policy, N - 1, N + lag + 1)
+        assert policy.diagnostics()["blocks_released"] == 2
+        found.append(policy.released)
+    np.testing.assert_array_equal(*found)
+
+
+def test_nothing_of_them_is_kept_and_all_else_is(tmp_path: Path) -> None:
+    with GPBandit.open(tmp_path, new=built("features")) as policy:
+        ids = asked(policy, 0, 12)
+        policy.tell_batch(ids[6:10], [0.7358294617] * 4)
+        policy.erase_rounds(10)
+        pending = policy.pending
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert np.float64(0.7358294617).tobytes() not in kept
+    assert [CONTEXTS[number].tobytes() in kept for number in range(6, 12)] == [False] * 4 + [True] * 2
+    with GPBandit.open(tmp_path) as policy:
+        assert policy.pending == pending == tuple(ids[10:])
+        with pytest.raises(InvalidData, match="refused"):
+            policy.tell(ids[7], 1.0)
+        with pytest.raises(dpb.errors.ContributionExceeded):
+            policy.ask(CONTEXTS[0], user=7)
+        assert policy.tell(ids[11], 1.0).value == "counted"
+        policy.erase_rounds(10)  # again, and of more rounds than there are
+        policy.erase_rounds(10_000)
+        assert policy.pending == ()
+        with pytest.raises(InvalidParameter, match="before"):
+            policy.erase_rounds(-1)

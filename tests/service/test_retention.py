@@ -1,0 +1,232 @@
+"""Raw rounds that no release holds are erased after the retention time, whatever became of their policy."""
+
+import shutil
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpbandits.service import core, round_log
+from dpbandits.service.backups import adopt, back_up
+from dpbandits.service.core import Service
+from dpbandits.service.retention import old_rounds
+from dpbandits.service.settings import Settings
+from internals.workers import folding
+from service import databases
+from service.conftest import CUSTOMERS, OFFERS, Caller, served
+
+DAY = 86400.0
+AGE = 61.803398874989485
+REWARD = 0.7358294617
+RAW = [struct.pack("<d", value) for value in ((AGE - 18) / 72, REWARD)]
+"""How a context's age, and a reward, stand in a log of rounds, a row and a state."""
+
+KINDS = ["folder", "database"]
+
+
+class Clock:
+    """The machine's time, and how long after it a service believes to be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.days, real = 0.0, time.time
+        monkeypatch.setattr(core.time, "time", lambda: real() + DAY * self.days)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+@pytest.fixture(params=KINDS)
+def settings(request: pytest.FixtureRequest) -> Settings:
+    return Settings(database="" if request.param == "folder" else databases.any_kind())
+
+
+@pytest.fixture
+def shop(service: Service) -> Iterator[Caller]:
+    with served(service) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        yield caller
+
+
+def begun(shop: Caller, blocks: list[int], lag: int = 0) -> None:
+    tuning = {"blocks": blocks, "n_features": 3, "lag": lag}
+    asked = {**OFFERS, "horizon": blocks[-1], "tuning": tuning}
+    assert shop.post("/v1/policies", asked).status_code == 201
+
+
+def visits(shop: Caller, first: int, count: int) -> list[dict[str, Any]]:
+    """Every second one is rewarded."""
+    answers = []
+    for number in range(first, first + count):
+        answers.append(shop.decide(f"v{number}", context={"age": AGE, "region": "west"}).json())
+        if number % 2:
+            assert shop.reward(answers[-1]["id"], REWARD).json() == {"outcome": "counted"}
+    return answers
+
+
+def told_the_time(service: Service) -> None:
+    """Whatever is due is done by now."""
+    service.tick().result()
+    while service.store.shared:
+        folding(service).turn()
+        with service.store.reading() as reads:  # its own thread may have been at it
+            due = reads.one("SELECT 1 FROM progress WHERE asked >= due")
+            if due is None and not old_rounds(reads, now=service.now()):
+                return
+
+
+def raw(service: Service, folder: Path) -> int:
+    """How often a context or a reward stands in anything that is kept."""
+    kept = [path.read_bytes() for path in folder.rglob("policy.state")]
+    with service.store.reading() as reads:
+        for query in ("content FROM rounds", "chosen FROM slots", "content FROM states"):
+            kept += [bytes(row[0]) for row in reads.rows(f"SELECT {query}")]
+        for query in ("slots", "decisions"):
+            rewards = reads.rows(f"SELECT reward FROM {query}")  # noqa: S608 - ours
+            kept += [struct.pack("<d", row[0] or 0) for row in rewards]
+    return sum(one.count(value) for one in kept for value in RAW)
+
+
+def erased(service: Service, clock: Clock, folder: Path, days: float = 31.0) -> None:
+    """Nothing is erased before it is time, and all of it then."""
+    told_the_time(service)
+    before = raw(service, folder)
+    assert before > 0
+    clock.days += 29.0
+    told_the_time(service)
+    assert raw(service, folder) == before
+    clock.days += days - 29.0
+    told_the_time(service)
+    clock.days += 0.31
+    told_the_time(service)
+    assert raw(service, folder) == 0
+
+
+def spent(shop: Caller) -> Any:
+    return shop.get("/v1/populations/customers").json()["parts"]
+
+
+@pytest.mark.parametrize("status", ["retired", "paused", "active"])
+def test_rounds_of_a_block_that_is_never_released(
+    service: Service, shop: Caller, folder: Path, clock: Clock, status: str
+) -> None:
+    begun(shop, [6, 60], lag=2)
+    answers = visits(shop, 0, 12)
+    told_the_time(service)
+    policy = shop.get("/v1/policies/offers/policy").text
+    changed = shop("PATCH", "/v1/policies/offers", {"status": status}, If_Match="*")
+    assert changed.status_code == 200, changed.text
+    paid = spent(shop)
+    erased(service, clock, folder)
+    assert [shop.reward(one["id"], 1).json()["outcome"] for one in answers[6:]] == ["late", "duplicate"] * 3
+    assert shop.get("/v1/policies/offers/policy").text == policy
+    assert spent(shop) == paid
+    told = [one for one in shop.get("/v1/events").json()["events"] if one["what"] == "rounds-erased"]
+    assert [(one["subject"], one["told"]) for one in told] == [
+        ("policy offers", "rounds 6 to 11 are older than the retention time and count nothing")
+    ]
+
+
+@pytest.mark.parametrize("lag", [0, 2])
+def test_a_block_that_takes_longer_is_released_with_what_is_left_of_it(
+    folder: Path, settings: Settings, clock: Clock, lag: int
+) -> None:
+    """Users have had their rounds, a new start changes nothing, and the release is made at its place."""
+    service = Service(folder, settings=settings)
+    with served(service) as shop:
+        assert shop.post("/v1/populations", CUSTOMERS).status_code == 201
+        begun(shop, [6, 20, 40], lag)
+        visits(shop, 0, 12)
+        told_the_time(service)
+        erased(service, clock, folder)
+        paid, token = spent(shop), shop.token
+    service = Service(folder, settings=settings)
+    with served(service, token) as shop:
+        assert raw(service, folder) == 0
+        again = shop.decide("again", user="v9").json()
+        assert again["type"] == "urn:dpbandits:user-has-had-all"
+        visits(shop, 12, 8 + lag)
+        assert raw(service, folder) > 0
+        told_the_time(service)
+        visits(shop, 30, 1)
+        shop.get("/v1/policies/offers/policy")
+        released = shop.get("/v1/policies/offers/releases").json()["releases"]
+        assert [one["rounds"] for one in released] == [6, 20]
+        assert spent(shop) == paid
+
+
+def test_a_block_that_is_complete_is_released_before(
+    service: Service, shop: Caller, folder: Path, clock: Clock
+) -> None:
+    """Though nobody came for the round that waits for it."""
+    begun(shop, [6, 60], lag=2)
+    visits(shop, 0, 7)
+    erased(service, clock, folder)
+    released = shop.get("/v1/policies/offers/releases").json()["releases"]
+    assert [one["rounds"] for one in released] == [6]
+
+
+class Stopped(BaseException):
+    """As if the process had ended here."""
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+@pytest.mark.parametrize("where", ["begin", "done"])
+def test_whatever_interrupts_it_is_done_again_and_once(
+    folder: Path, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Stopped when the state is durable, and before the store knows: the next start finishes it."""
+    service = Service(folder, settings=settings)
+    with served(service) as shop:
+        shop.post("/v1/populations", CUSTOMERS)
+        begun(shop, [6, 60])
+        answers, token = visits(shop, 0, 12), shop.token
+        clock.days = 31.0
+        told_the_time(service)
+        clock.days += 0.31
+        assert raw(service, folder) > 0
+
+        def stopped(*_: object, **__: object) -> None:
+            shutil.copytree(folder, folder.with_name("killed"))
+            raise Stopped
+
+        place = round_log.StoredLife if where == "begin" else core.Engines.erase.__globals__
+        if where == "begin":
+            monkeypatch.setattr(place, "begin", stopped)
+        else:
+            monkeypatch.setitem(place, "done", stopped)
+        with pytest.raises(Stopped):
+            service.tick().result()
+        monkeypatch.undo()
+    later = Clock(monkeypatch)
+    later.days = 32.0
+    service = Service(folder.with_name("killed"), settings=settings)
+    with served(service, token) as shop:
+        told_the_time(service)
+        assert raw(service, folder.with_name("killed")) == 0
+        assert shop.decide("new").json()["fallback"] is False
+        assert shop.reward(answers[8]["id"], 1).json() == {"outcome": "late"}
+        released = shop.get("/v1/policies/offers/releases").json()["releases"]
+        assert [one["rounds"] for one in released] == [6]
+
+
+@pytest.mark.parametrize("settings", ["folder"], indirect=True)
+def test_a_copy_that_is_closed_keeps_no_rounds(
+    service: Service, shop: Caller, folder: Path, tmp_path: Path
+) -> None:
+    begun(shop, [6, 60])
+    visits(shop, 0, 12)
+    policy = shop.get("/v1/policies/offers/policy").text
+    service.close()
+    back_up(folder, tmp_path / "copy")
+    assert adopt(tmp_path / "copy", settings=Settings()) is False
+    copy = Service(tmp_path / "copy")
+    with served(copy, shop.token) as admin:
+        with copy.store.reading() as reads:
+            assert reads.rows("SELECT * FROM rounds") == []
+        assert not list((tmp_path / "copy").rglob("policy.state"))
+        assert admin.get("/v1/policies/offers/policy").text == policy
