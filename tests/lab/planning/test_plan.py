@@ -1,6 +1,7 @@
 """Plans: what they say where the target is reached, where it is not, and what they refuse."""
 
 import json
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import Facts, plan
-from dpbandits.lab.planning.answers import predicted, shares_of
+from dpbandits.lab.planning.answers import Apart, best_of, predicted, shares_of
 from dpbandits.lab.worlds import hard
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90))
@@ -50,7 +51,7 @@ def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
     assert answer.reachable
     assert answer.epsilon <= 0.3
     assert f"epsilon={answer.to_dict()['epsilon']:g}" in found.settings("central")
-    assert [one.worlds for one in seen] == [2, 3]
+    assert [one.worlds for one in seen] == [2, 2, 3]  # the first answer rests on one run in each
     held = cache.read_text()
     again = small(target=0.05, epsilon=0.3, promise=0.3, users=300, cache=cache, worlds=3)
     assert again.to_dict() == found.to_dict()
@@ -75,6 +76,25 @@ def test_a_public_table_is_resampled():
     found = plan(users=150, table=table, public=True, worlds=2, seconds=None, trusts=["central"], epsilon=1)
     assert len(found.answers["central"].along_epsilon.places) == 3
     assert "150 people" in str(found)
+
+
+@pytest.mark.slow
+def test_the_first_answer_comes_within_a_minute_on_two_cores():
+    """In CPU time of one process, so that what else runs does not count."""
+    columns = {name: dpb.Range(0, 1) for name in "abcd"}
+    began = time.process_time()
+    found = plan(
+        contexts=dpb.Schema(**columns, region=dpb.Categories(["north", "south", "west"])),
+        arms=["mail", "call", "visit", "nothing"],
+        users=50_000,
+        base_rate=(0.08, 0.12),
+        effect=(0.04, 0.08),
+        personal=(0.3, 0.8),
+        smoothness="medium",
+        seconds=0.0,
+    )
+    assert time.process_time() - began < 110
+    assert found.worlds == 2
 
 
 @pytest.mark.parametrize(
@@ -111,18 +131,48 @@ def test_curves_rise_and_their_answer_lies_between_what_was_tried():
 
 
 def test_intervals_hold_for_the_next_world():
-    """200 plans of 6 worlds that differ by .08, runs by .1: nine of ten hold for the next world.
+    """400 plans of 8 worlds: nine of ten hold for the next world, one that was made alike.
 
-    Fewer than 155 of 200 where the chance is .9 come about once in ten million times; the seed is fixed.
+    Fewer than 318 of 400 where the chance is .9 come about once in ten million times, more than 398 less
+    often; the seed is fixed.
     """
     rng = np.random.default_rng(5)
     inside = 0
-    for _ in range(200):
-        worlds = 0.7 + 0.08 * rng.standard_normal(7)
-        runs = worlds[:6, None, None] + 0.1 * rng.standard_normal((6, 2, 1))
-        curve = predicted("epsilon", [1.0], runs, certainty=0.9)
-        inside += curve.low[0] <= worlds[6] <= curve.high[0]
-    assert inside >= 155
+    for _ in range(400):
+        worlds = 0.5 + 0.1 * rng.standard_normal(9)
+        runs = worlds[:8, None, None] + 0.1 * rng.standard_normal((8, 2, 1))
+        curve = predicted("epsilon", [1.0], runs, certainty=0.9, apart=Apart(between=0.3, shapes=0.0))
+        inside += curve.low[0] <= worlds[8] <= curve.high[0]
+    assert 318 <= inside <= 398
+
+
+def test_bands_are_narrow_where_nothing_or_everything_is_kept():
+    """The same scatter in log odds: what is certain is said so, and no share beyond what can be."""
+    shares = np.array([[0.0, 0.5, 1.0]] * 2)[None].repeat(6, axis=0)
+    curve = predicted("epsilon", [0.1, 1.0, 10.0], shares, certainty=0.9)
+    nothing, half, everything = np.subtract(curve.high, curve.low)
+    assert nothing < 0.6 * half
+    assert everything < 0.6 * half
+    assert min(curve.low) > -0.1
+    assert max(curve.high) < 1.1
+
+
+def test_other_shapes_and_fewer_runs_make_bands_wider():
+    shares = np.random.default_rng(3).normal(0.5, 0.05, (2, 2, 1))
+    held = {"along": "epsilon", "places": [1.0], "certainty": 0.9}
+
+    def width(runs, shapes):
+        curve = predicted(shares=shares[:, :runs], apart=Apart(between=0.3, shapes=shapes), **held)
+        return curve.high[0] - curve.low[0]
+
+    assert width(2, 0.0) < width(2, 0.3) < width(1, 0.3)
+    with_one = predicted(shares=shares[:, :1], **held)
+    assert with_one.error[0] > predicted(shares=shares, **held).error[0]
+
+
+def test_the_whole_is_what_the_better_policy_earns_in_each_world():
+    one, other = np.array([[0.5, 0.1], [0.2, 0.2]]), np.array([[0.2, 0.2], [0.3, 0.2]])
+    assert best_of([one, other]) == pytest.approx(np.array([[0.5, 0.1], [0.3, 0.2]]))
 
 
 def test_shares_are_of_a_worlds_own_uplift():

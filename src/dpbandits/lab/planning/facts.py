@@ -23,11 +23,12 @@ what else a description of a table says may stand there too and is left alone: n
     scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
                                             # reward is one end of the range or the other
 
-A number stands for a tenth more or less, two numbers for all between. `smoothness` is a length as a share of
+A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends.
+`smoothness` is a length as a share of
 a column's range, or one of the words smooth, medium and rough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -69,6 +70,9 @@ _PILOT = 1500
 _LENGTH_OF_CATEGORIES = 0.3
 """Categories stand at random places of [0, 1]."""
 
+_JUMPS = 1.0 / 3.0
+"""Part of the worlds in which functions have two values and jump from one to the other."""
+
 _LEAST_ROOM = 0.02
 """Of a base rate, from the ends of the range, in widths."""
 
@@ -101,10 +105,11 @@ class Between(NamedTuple):
         return cls(*ends)
 
     def drawn(self, rng: np.random.Generator, *, log: bool = False) -> float:
-        """Any number between the bounds."""
-        if log:
-            return float(np.exp(rng.uniform(np.log(self.low), np.log(self.high))))
-        return float(rng.uniform(self.low, self.high))
+        """A number between the bounds, the middle more likely than the ends: who says two means neither."""
+        low, high = (float(np.log(end)) if log else float(end) for end in self)
+        part = rng.triangular(0.0, 0.5, 1.0)
+        found = low + part * (high - low)
+        return float(np.exp(found)) if log else found
 
 
 def _finite(value: object, name: str) -> float:
@@ -303,12 +308,14 @@ class _Shape:
         places: (C, d) where a category stands, by code; NaN where the coordinate is a number.
         waves: (K, M, d) frequencies, 0 where a column does not matter; phases (K, M).
         constants: (K,) of mean 0 and deviation 1.
+        jumps: (K,) of which part of the people a function that jumps has the higher value; None: none jumps.
     """
 
     places: FloatArray
     waves: FloatArray
     phases: FloatArray
     constants: FloatArray
+    jumps: FloatArray | None
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator) -> Self:
@@ -336,7 +343,8 @@ class _Shape:
         constants = rng.standard_normal(arms)
         constants = (constants - constants.mean()) / max(constants.std(), 1e-9)
         phases = rng.uniform(0.0, 2.0 * np.pi, (arms, _WAVES))
-        return cls(places=places, waves=waves, phases=phases, constants=constants)
+        jumps = rng.uniform(0.2, 0.8, size=arms) if rng.random() < _JUMPS else None
+        return cls(places=places, waves=waves, phases=phases, constants=constants, jumps=jumps)
 
     def parts(self, contexts: FloatArray) -> FloatArray:
         """(n, K) the functions at these people."""
@@ -349,6 +357,14 @@ class _Shape:
         ]
         return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
+    def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
+        """`parts`; in a world of jumps 1 where they are high among these people, else -1."""
+        if self.jumps is None:
+            return self.parts
+        functions = zip(self.parts(pilot).T, self.jumps, strict=True)
+        edges = np.array([np.quantile(one, 1.0 - part) for one, part in functions])
+        return lambda contexts: np.where(self.parts(contexts) > edges, 1.0, -1.0)
+
     def fitted(self, pilot: FloatArray, facts: Facts, rng: np.random.Generator) -> Any:
         """(n, d) contexts -> (n, K) means in [0, 1], with base rate, effect and personal part as drawn.
 
@@ -358,7 +374,8 @@ class _Shape:
         base = (facts.beliefs["base_rate"].drawn(rng) - bounds.low) / bounds.width
         effect = facts.beliefs["effect"].drawn(rng) / bounds.width
         personal = float(np.clip(facts.beliefs["personal"].drawn(rng), 0.0, 1.0))
-        functions = self.parts(pilot)
+        parts = self._with_jumps(pilot)
+        functions = parts(pilot)
         centre = functions.mean(axis=0)
         functions = functions - centre
         spread = max(float(functions.std()), 1e-9)
@@ -388,7 +405,7 @@ class _Shape:
         if abs(found[0] - effect) > _MISSED * effect or abs(found[1] - personal * effect) > _MISSED * effect:
             return None
         shift = _shift(log_odds(size, tilt, functions), base)
-        return lambda contexts: np.asarray(expit(log_odds(size, tilt, self.parts(contexts) - centre) + shift))
+        return lambda contexts: np.asarray(expit(log_odds(size, tilt, parts(contexts) - centre) + shift))
 
 
 _LARGEST_SIZE = 12.0

@@ -107,8 +107,11 @@ class PrivacyPlan:
             return [f"not reachable: with {self.users:,} people nothing is learned even without privacy"]
         if answer.epsilon is None:
             best = answer.along_epsilon.at(answer.along_epsilon.places[-1])
-            said = f"not reachable: {kept} with {self.users:,} people at any epsilon up to "
-            lines = [f"{said}{self.largest_epsilon:g}", f"there it keeps {_interval(best)}"]
+            lines = [
+                f"not reachable: with {self.users:,} people no epsilon up to {self.largest_epsilon:g} keeps "
+                f"{kept} with probability {self.certainty:g}",
+                f"at {self.largest_epsilon:g} it keeps {_interval(best)}",
+            ]
         else:
             shown = _up(answer.epsilon)
             lines = [

@@ -1,10 +1,10 @@
 """`plan`: what privacy will cost, before a single person is asked.
 
-Worlds in which the facts hold are drawn one after the other; in each, a non-private policy and private ones
-of every trust model decide for the same people, with the same luck. Their shares of the non-private uplift
-give the answer (`dpbandits.lab.planning.answers`), a first one after few worlds and better ones until the
-means are known well enough or the time is up. Where an answer lies between two epsilons that were tried, one
-between them is tried next.
+Worlds in which the facts hold are drawn one after the other; in each, two non-private policies and private
+ones of every trust model decide for the same people, with the same luck. Their shares of the uplift of the
+better non-private one give the answer (`dpbandits.lab.planning.answers`), a first one after few worlds and
+better ones until the means are known well enough or the time is up. Where an answer lies between two epsilons
+that were tried, one between them is tried next.
 """
 
 import time
@@ -24,14 +24,21 @@ from dpbandits.lab.comparing.addresses import address_of
 from dpbandits.lab.comparing.comparison import Trial
 from dpbandits.lab.comparing.rivals import NON_PRIVATE, RIVALS
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.planning.answers import Curve, predicted, shares_of
+from dpbandits.lab.planning.answers import (
+    OF_FACTS,
+    OF_TABLES,
+    Curve,
+    best_of,
+    predicted,
+    shares_of,
+)
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
 from dpbandits.lab.study import Record, run_cells
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 
-__all__ = ["plan"]
+__all__ = ["PlannedCell", "plan", "references"]
 
 TRUSTS = ("central", "local")
 
@@ -48,7 +55,7 @@ FIRST, STEP, MOST = 2, 2, 16
 """Worlds before the first answer, between two, and at most."""
 
 _RUNS = 2
-"""In every world."""
+"""In every world; one before the first answer."""
 
 PRECISION = 0.025
 """Standard error of the mean share at which more worlds are not needed."""
@@ -64,12 +71,21 @@ _SIGNAL = 3.0
 """Standard errors that the mean non-private uplift lies above zero, where there is something to learn."""
 
 
-class _Place(NamedTuple):
+class PlannedCell(NamedTuple):
     """Where a policy is simulated."""
 
     policy: str
     epsilon: float | None
     people: int
+
+
+def references(people: int) -> tuple[PlannedCell, PlannedCell]:
+    """What nobody's protection gives: the better of both, in a world, is the whole of which shares are told.
+
+    GP-UCB, and the recommended central policy with next to no noise: where columns are many, the former may
+    learn less than private policies do, and a share of that would say nothing of what privacy costs.
+    """
+    return PlannedCell(NON_PRIVATE, None, people), PlannedCell("GPBandit", LARGEST_EPSILON, people)
 
 
 @worded
@@ -248,7 +264,7 @@ class _Planner:
             for trust in trusts
         }
         self.policies: dict[str, str] = {}
-        self._records: dict[_Place, dict[Seed, Record]] = {}
+        self._records: dict[PlannedCell, dict[Seed, Record]] = {}
         self._tried = dict.fromkeys(trusts, 0)
 
     # -- simulating -----------------------------------------------------------------------------------
@@ -258,32 +274,30 @@ class _Planner:
     ) -> PrivacyPlan:
         """Answers until there is nothing to improve, no world left or no time; the last one."""
         began = time.monotonic()
+        found = self._found(began, (), curves={})
         if isinstance(self.source, Facts) and self.source.nothing_to_learn:
-            found = self._found(began, (), curves={})
             watch(found)
             return found
-        seeds: list[Seed] = []
-        while True:
-            worlds = min(most, len(seeds) // _RUNS + (STEP if seeds else FIRST))
-            seeds = list(range(_RUNS * seed, _RUNS * (seed + worlds)))
+        steps = [(FIRST, 1), *((count, _RUNS) for count in range(FIRST, most + STEP, STEP))]
+        for count, runs in steps:
+            worlds = range(seed, seed + min(most, count))
+            seeds = [_RUNS * world + run for world in worlds for run in range(runs)]
             if not self.policies:
                 self._choose(seeds)
             self._simulate(self._places(), seeds)
-            curves = self._curves(seeds)
+            curves = self._curves(seeds, runs)
             found = self._found(began, seeds, curves=curves)
             watch(found)
-            if worlds >= most or (until is not None and time.monotonic() >= until):
-                return found
-            new = self._between(curves)
-            if new:
-                self._simulate(new, seeds)
-            elif self._known(curves):
-                return found
+            if until is not None and time.monotonic() >= until:
+                break
+            if not self._look_between(curves) and self._known(curves):
+                break
+        return found
 
     def _choose(self, seeds: Sequence[Seed]) -> None:
         """Of each trust model, the policy that earns most in the first worlds at the promise."""
         options = [
-            _Place(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
+            PlannedCell(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
         ]
         self._simulate(options, seeds)
         for trust in self.trusts:
@@ -294,20 +308,22 @@ class _Planner:
             }
             self.policies[trust] = max(earned, key=lambda name: earned[name])
 
-    def _places(self) -> list[_Place]:
+    def _places(self) -> list[PlannedCell]:
         """Everything that a picture shows."""
         along = [
-            _Place(self.policies[trust], one, self.users)
+            PlannedCell(self.policies[trust], one, self.users)
             for trust in self.trusts
             for one in self.grids[trust]
         ]
         sizes = [
-            _Place(self.policies[trust], self.promise, size) for trust in self.trusts for size in self.sizes
+            PlannedCell(self.policies[trust], self.promise, size)
+            for trust in self.trusts
+            for size in self.sizes
         ]
-        whole = [_Place(NON_PRIVATE, None, size) for size in self.sizes]
+        whole = [place for size in self.sizes for place in references(size)]
         return list(dict.fromkeys([*whole, *along, *sizes]))
 
-    def _simulate(self, places: Iterable[_Place], seeds: Sequence[Seed]) -> None:
+    def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
         """What is missing, world by world, so that each is drawn once."""
         wanted = list(places)
         for seed in seeds:
@@ -318,7 +334,7 @@ class _Planner:
             ):
                 self._records.setdefault(place, {})[seed] = one.records[0]
 
-    def _trial(self, place: _Place) -> Trial:
+    def _trial(self, place: PlannedCell) -> Trial:
         rival = RIVALS[place.policy]
         promise = None if place.epsilon is None else rival.promise(place.epsilon, self.delta)
         return Trial(
@@ -333,41 +349,50 @@ class _Planner:
             promise=promise,
         )
 
-    def _values(self, place: _Place, name: str, seeds: Sequence[Seed]) -> FloatArray:
-        return np.array([self._records[place][seed][name] for seed in seeds], dtype=np.float64)
+    def _values(self, place: PlannedCell, name: str, seeds: Sequence[Seed], runs: int = 1) -> FloatArray:
+        """(W, runs) what came of a place."""
+        found = [self._records[place][seed][name] for seed in seeds]
+        return np.array(found, dtype=np.float64).reshape(-1, runs)
 
     # -- answering ------------------------------------------------------------------------------------
 
-    def _curves(self, seeds: Sequence[Seed]) -> dict[str, tuple[Curve | None, Curve | None]]:
+    def _curves(self, seeds: Sequence[Seed], runs: int) -> dict[str, tuple[Curve | None, Curve | None]]:
         """Along epsilon and along people; None where even without privacy nothing is learned."""
         found = {}
         for trust in self.trusts:
             policy, grid = self.policies[trust], self.grids[trust]
-            along = [_Place(policy, one, self.users) for one in grid]
-            sizes = [_Place(policy, self.promise, size) for size in self.sizes]
+            along = [PlannedCell(policy, one, self.users) for one in grid]
+            sizes = [PlannedCell(policy, self.promise, size) for size in self.sizes]
             found[trust] = (
-                self._curve("epsilon", grid, along, seeds),
-                self._curve("people", self.sizes, sizes, seeds),
+                self._curve("epsilon", grid, along, seeds, runs),
+                self._curve("people", self.sizes, sizes, seeds, runs),
             )
         return found
 
     def _curve(
-        self, along: Any, values: Sequence[float], places: Sequence[_Place], seeds: Sequence[Seed]
+        self,
+        along: Any,
+        values: Sequence[float],
+        places: Sequence[PlannedCell],
+        seeds: Sequence[Seed],
+        runs: int,
     ) -> Curve | None:
         kept, shares = [], []
         for value, place in zip(values, places, strict=True):
-            whole = _Place(NON_PRIVATE, None, place.people)
-            best, floor = (self._values(whole, name, seeds) for name in ("reward", "uniform"))
-            uplift = best - floor
-            if uplift.mean() > max(0.0, _SIGNAL * uplift.std(ddof=1) / np.sqrt(len(seeds))):
+            whole = best_of([self._values(one, "reward", seeds, runs) for one in references(place.people)])
+            floor = self._values(place, "uniform", seeds, runs)
+            uplift = (whole - floor).mean(axis=1)
+            if uplift.mean() > max(0.0, _SIGNAL * uplift.std(ddof=1) / np.sqrt(len(uplift))):
                 kept.append(value)
-                rewards = (self._values(place, "reward", seeds), best, floor)
-                shares.append(shares_of(*(one.reshape(-1, _RUNS) for one in rewards)))
-        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty) if kept else None
+                shares.append(shares_of(self._values(place, "reward", seeds, runs), whole, floor))
+        if not kept:
+            return None
+        apart = OF_FACTS if isinstance(self.source, Facts) else OF_TABLES
+        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart)
 
-    def _between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> list[_Place]:
-        """An epsilon to try next in each trust model, if the answer lies between two that are far apart."""
-        found = []
+    def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
+        """Whether an answer lies between two epsilons that are far apart: one between them is tried next."""
+        found = False
         for trust, (curve, _) in curves.items():
             place = None if curve is None else curve.first(self.target)
             if curve is None or place is None or self._tried[trust] >= _BETWEEN:
@@ -378,7 +403,7 @@ class _Planner:
             if below and above and above[0] / below[-1] > _CLOSE and guess < above[0]:
                 self._tried[trust] += 1
                 self.grids[trust] = sorted({*self.grids[trust], guess})
-                found.append(_Place(self.policies[trust], guess, self.users))
+                found = True
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
@@ -405,7 +430,7 @@ class _Planner:
             promise=self.promise,
             delta=self.delta,
             answers=answers,
-            worlds=len(seeds) // _RUNS,
+            worlds=len({seed // _RUNS for seed in seeds}),
             seconds=time.monotonic() - began,
         )
 
@@ -429,7 +454,7 @@ class _Planner:
         """People from whom on half of the runs decide better than the best fixed arm; or None."""
         grid = self.grids[trust]
         nearest = min((one for one in grid if one >= epsilon), default=grid[-1])
-        held = self._records[_Place(self.policies[trust], nearest, self.users)]
+        held = self._records[PlannedCell(self.policies[trust], nearest, self.users)]
         firsts = [_first_above(held[seed]) for seed in seeds]
         middle = float(np.median(firsts))
         return int(middle) if np.isfinite(middle) else None
