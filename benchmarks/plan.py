@@ -61,6 +61,9 @@ MOST_EPSILON = 10.0
 MOST_PEOPLE = 20_000
 DELTA = 1e-6
 
+WRONG = (DPBanditsError, ArithmeticError, AttributeError, ImportError, LookupError, TypeError, ValueError)
+"""What a stranger's files may raise: it is told, and the other worlds are run."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -197,7 +200,7 @@ def main() -> None:
         try:
             found = held.planned(options.seconds, options.worlds, records, options.jobs)
             rows, said = truth(held, found, seeds, records, options.jobs)
-        except DPBanditsError as error:
+        except WRONG as error:
             failed.append({"world": path.stem, "error": f"{type(error).__name__}: {error}"})
             print(f"{path.stem}: {failed[-1]['error']}", flush=True)
             continue

@@ -75,6 +75,8 @@ def test_halves_of_a_run_make_the_whole(script, tmp_path, monkeypatch, capsys):
     (tmp_path / "one.py").write_text(WORLD)
     (tmp_path / "wrong.toml").write_text("[columns.x]\nlow = 0\nhigh = 1\n")
     (tmp_path / "wrong.py").write_text(WORLD)
+    (tmp_path / "zero.toml").write_text(FACTS)
+    (tmp_path / "zero.py").write_text("def draw(n, rng):\n    return {}['x']\n")
     out = tmp_path / "found.json"
 
     def go(*more):
@@ -92,5 +94,5 @@ def test_halves_of_a_run_make_the_whole(script, tmp_path, monkeypatch, capsys):
     assert {row["world"] for row in found["shares"]} == {"one"}
     places = [(row["world"], row["trust"], row["epsilon"], row["people"]) for row in found["shares"]]
     assert len(set(places)) == len(places)
-    assert [one["world"] for one in found["failed"]] == ["wrong"]
+    assert [one["world"] for one in found["failed"]] == ["wrong", "zero"]
     assert "wrong: " in capsys.readouterr().out
