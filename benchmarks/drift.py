@@ -215,13 +215,15 @@ class WindowUCB(Windowed):
 class CorruptUCB(Windowed):
     """Devices flip their reward with chance 1/(1 + e^epsilon); a cell has a debiased mean and a bound."""
 
-    def __init__(self, domain: Any, window: int, seed: int) -> None:
+    def __init__(
+        self, domain: Any, window: int, seed: int, *, epsilon: float = EPSILON, rounds: int = ROUNDS
+    ) -> None:
         arms = domain.parts[-1].n_arms if isinstance(domain, Product) else 1
         self._grid = PublicGrid(domain=domain, most=LDP_CELLS * arms)
-        self._kept = np.exp(EPSILON) / (1.0 + np.exp(EPSILON))
+        self._kept = np.exp(epsilon) / (1.0 + np.exp(epsilon))
         self._rng = np.random.default_rng(seed)
         self._recent: deque[Any] = deque(maxlen=window // LDP_BATCH)
-        self.batch_boundaries = tuple(range(LDP_BATCH, ROUNDS + 1, LDP_BATCH))
+        self.batch_boundaries = tuple(range(LDP_BATCH, rounds + 1, LDP_BATCH))
 
     def best(self, candidates: Any) -> Any:
         sums, counts = sum(self._recent, np.zeros((2, self._grid.n_cells)))

@@ -218,7 +218,9 @@ def same(mine, theirs):
     return mine.keys() == theirs.keys() and all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
 
-@pytest.mark.parametrize("own", [{"epsilon": 1.0}, {"epsilon": 3.0, "epsilons": (0.5, 3.0)}])
+@pytest.mark.parametrize(
+    "own", [{"epsilon": 1.0}, {"epsilon": 3.0, "epsilons": (0.5, 3.0)}, {"constants": {"forget": 60}}]
+)
 def test_a_restored_server_goes_on_as_the_one_that_was_saved(own):
     spec, rng = spec_of(1, n_arms=2, reports_per_version=50, **own), np.random.default_rng(1)
     server, client = driven(spec, 13, rng)  # the first look at everything is behind it

@@ -86,6 +86,34 @@ def test_along_a_path_the_posterior_is_the_plain_gaussian_one():
     assert abs(variance[0, 0] - (covariance[-1, -1] - gain @ covariance[-1])) < 1e-9
 
 
+def test_what_is_handed_down_anew_is_what_other_data_had_handed_down_at_once():
+    phi, precision, observed, spread = chain(4, seed=2)
+    tree, generations, leaf = SmoothTree(phi[0], n_arms=1), [], 0
+    told, moments = np.zeros((9, 1)), np.zeros((9, 1))
+    for level in range(4):
+        told[leaf], moments[leaf] = precision[level], precision[level] * observed[level]
+        parents, children = np.array([leaf]), np.array([[2 * level + 1, 2 * level + 2]])
+        generations.append((parents, children, spread[level : level + 1]))
+        tree.split(
+            parents,
+            children,
+            features=np.stack([phi[level + 1], phi[level + 1]]),
+            precision=3.0 * told[parents],
+            moment=-told[parents],
+            spread=spread[level : level + 1],
+        )
+        leaf = int(children[0, 0])
+    tree.hand_down(generations, told, moments)
+    last = precision[4:, None]
+    tree.update(np.array([leaf]), precision=last, moment=last * observed[4])
+    mean, variance = tree.at(np.array([leaf]))
+    steps = np.cumsum(np.concatenate([[0.0], spread**2]))
+    covariance = phi @ phi.T + np.minimum.outer(steps, steps)
+    gain = covariance[-1] @ np.linalg.inv(covariance + np.diag(1 / precision))
+    assert abs(mean[0, 0] - gain @ observed) < 1e-9
+    assert abs(variance[0, 0] - (covariance[-1, -1] - gain @ covariance[-1])) < 1e-9
+
+
 def test_arms_do_not_see_each_other_and_bins_do():
     tree = SmoothTree(FEATURES(np.zeros((1, 2)), np.ones((1, 2)))[0], n_arms=2)
     nothing = np.zeros((1, 2))

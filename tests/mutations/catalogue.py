@@ -2087,6 +2087,36 @@ MUTATIONS = (
         tests="tests/local/test_questions.py::test_a_restored_server_goes_on_as_the_one_that_was_saved",
     ),
     _bug(
+        "a learner that forgets when it looks again only",
+        "between two looks a report of the past counts for as much as a new one: less is forgotten than said",
+        (
+            "local/learners/questions.py",
+            "        self._model.fade(float(kept_after(n, self._half_life)))\n",
+            "",
+        ),
+        tests="tests/local/test_forgetting.py::test_a_report_counts_for_half_as_much_after_a_half_life",
+    ),
+    _bug(
+        "versions that are never forgotten",
+        "what was told before the versions that are kept counts for ever, whatever the half-life",
+        (
+            "local/learners/questions.py",
+            "        self._old = kept * self._old[0], kept * self._old[1]\n",
+            "",
+        ),
+        tests="tests/local/test_forgetting.py::test_who_looks_at_everything_again_has_forgotten_the_same",
+    ),
+    _bug(
+        "bins that forget nothing",
+        "the learner of bins goes on serving those who came first, and its spec says that it forgets",
+        (
+            "local/learners/smooth.py",
+            "        self._data.fade(float(kept_after(sums.n, self._half_life)))\n",
+            "",
+        ),
+        tests="tests/local/test_forgetting.py::test_a_report_counts_for_half_as_much_after_a_half_life",
+    ),
+    _bug(
         "reports of one version as two",
         "late reports of a version count as another version's, with the noise of one each",
         (

@@ -22,11 +22,11 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
 from dpbandits.central.regression import posterior_from_releases
-from dpbandits.central.schedule import kept_after
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
 from dpbandits.models.decision_sets import PublicSets
 from dpbandits.models.features import in_fixed_shapes
+from dpbandits.models.forgetting import kept_after
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP

@@ -24,13 +24,13 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.regression import REWARD_VARIANCE
-from dpbandits.central.schedule import kept_after
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import features_for
+from dpbandits.models.forgetting import kept_after
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice

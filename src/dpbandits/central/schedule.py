@@ -5,13 +5,11 @@ costs regret, and the first block, answered at random, costs most. So blocks sta
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._reading import reading
-from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 
 __all__ = [
@@ -20,7 +18,6 @@ __all__ = [
     "default_blocks",
     "fading_blocks",
     "growing_blocks",
-    "kept_after",
     "open_ended_blocks",
 ]
 
@@ -121,12 +118,6 @@ def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -
             "take a longer one, or name a horizon"
         )
     return (*ends[:short], *range(begun + most, longest + 1, most))
-
-
-def kept_after(rounds: FloatArray | float, half_life: int | None) -> Any:
-    """What counts of a release so many rounds after its block: 1 at once, a half after a half-life."""
-    ages = np.asarray(rounds, dtype=np.float64)
-    return np.ones_like(ages) if half_life is None else np.exp2(-ages / half_life)
 
 
 def check_half_life(half_life: int | None) -> int | None:

@@ -69,6 +69,12 @@ class AveragedRegression:
         self.precision += (functionals / variances[:, None]).T @ functionals
         self.moment += functionals.T @ (sums / variances)
 
+    def fade(self, kept: float) -> None:
+        """Let all that was observed count for the share `kept`, in (0, 1]."""
+        if kept < 1.0:
+            self.precision *= kept
+            self.moment *= kept
+
     def learn_laws(self) -> None:
         """One pass over the columns' lengths and the deviation."""
         for place in range(len(self.laws)):

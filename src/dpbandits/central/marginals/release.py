@@ -54,12 +54,13 @@ from dpbandits.central.marginals.learning import (
 )
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
-from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks, kept_after
+from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import in_fixed_shapes
 from dpbandits.models.features.mercer import ArmFeatures
+from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import Design, EffectFeatures, Evidence, Law, best_design
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice

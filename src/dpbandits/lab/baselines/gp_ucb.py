@@ -16,11 +16,12 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
 from dpbandits.central.beginning import Beginning, observations_of
-from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life, kept_after
+from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.models.features.people import arm_kernel, features_for
+from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
 from dpbandits.policy import BasePolicy, best_choice

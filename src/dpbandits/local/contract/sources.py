@@ -109,6 +109,8 @@ class SourceSpec(Written):
                 f"target: of {self.target.dim} columns only the learner 'tree' learns from sources: build "
                 "its Spec with learner='tree'"
             )
+        if "forget" in self.target.constants:
+            raise InvalidParameter("target: one that forgets learns from no source: what it says has no age")
         name: object = self.name  # of any type, where the spec comes from a file
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")

@@ -74,8 +74,8 @@ _TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival"
 
 # Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
 CONSTANTS: Mapping[str, frozenset[str]] = {
-    "questions": frozenset({"parts", "temperature", "places", "constant_sd"}),
-    "smooth": frozenset({*_TREE, "smooth_sd", "length", "rough"}),
+    "questions": frozenset({"parts", "temperature", "places", "constant_sd", "forget"}),
+    "smooth": frozenset({*_TREE, "smooth_sd", "length", "rough", "forget"}),
     "tree": frozenset(_TREE),
     "eliminate": frozenset({"z", "scale"}),
     "ma2025": frozenset({"radius", "bias"}),
@@ -84,6 +84,9 @@ CONSTANTS: Mapping[str, frozenset[str]] = {
 }
 
 _PARTS: tuple[int, ...] = tuple(2**k for k in range(MOST_PARTS.bit_length()))
+
+_LONGEST = 2**53
+"""Half-life, in reports."""
 
 _COUNTS = {
     "n_arms": (1, MOST_ARMS),
@@ -127,7 +130,9 @@ class Spec(Contract[PublishedArms]):
         n_users: expected number of users: `ma2025` and `ma2025-printed` need it, and with many columns the
             learner depends on it where none is named.
         seed: public randomness of the server.
-        constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`).
+        constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`);
+            `forget` among them is a half-life in reports, where people change: of `questions` of columns that
+            one grid has room for, and of `smooth`.
         deadline: seconds after a choice by which a device reports it, with a reward or without.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
             empty: everyone has that. A user's class is public and must be chosen without looking at context
@@ -196,7 +201,7 @@ class Spec(Contract[PublishedArms]):
             few = self.arms == "server" and self.n_arms <= MOST_ASKED
             assign(self, learner="questions" if few and self._can_ask() else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
-        check_constants(self.constants, CONSTANTS[self.learner])
+        check_constants(self._own_constants(), CONSTANTS[self.learner])
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
         _checks.one_of(self.tie, ("first", "keyed"), name="tie")
         if self.learner in PUBLISHED and self.n_users is None:
@@ -212,6 +217,21 @@ class Spec(Contract[PublishedArms]):
         depth = self.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.mechanisms_for(n_leaves)
+
+    def _own_constants(self) -> object:
+        """The learner's constants without `forget`, which is checked here: a half-life in reports."""
+        given: object = self.constants
+        if not isinstance(given, Mapping) or "forget" not in given:
+            return given
+        if "forget" not in CONSTANTS[self.learner] or (self.asks and self.names_columns):
+            raise InvalidParameter(
+                "constants: only the learners 'smooth', and 'questions' of columns that one grid has room "
+                "for, forget: name one of them, or begin anew under another seed"
+            )
+        least = self.reports_per_version
+        if integer(given["forget"], name="constants: forget", minimum=least) > _LONGEST:
+            raise InvalidParameter(f"constants: forget: expected an integer from {least} to {_LONGEST}")
+        return {name: value for name, value in given.items() if name != "forget"}
 
     def _can_ask(self) -> bool:
         """Whether columns are few enough for questions, or enough users are expected."""

@@ -25,6 +25,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import PublishedArms, PublishedT
 from dpbandits.local.contract.spec import MOST_ARMS, Spec
+from dpbandits.models.forgetting import counting
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses, probability_best
 from dpbandits.policy.coins import PublicCoins
@@ -421,6 +422,12 @@ class NodeData:
         self.evidence[sums.at] += weights * sums.signed / variance
         self.count[sums.leaves] += sums.people(mass)
 
+    def fade(self, kept: float) -> None:
+        """Let all that reports said count for the share `kept`, in (0, 1]."""
+        if kept < 1.0:
+            for one in (self.information, self.evidence, self.count):
+                one *= kept
+
     def masses(self, partition: DyadicPartition) -> FloatArray:
         """(n_nodes,) estimated probability of every node."""
         count, variance, reports = self.count.T
@@ -459,12 +466,13 @@ class PosteriorLearner(BinLearner):
     """Masses and beliefs are computed anew when this share of reports has come in since."""
     _posterior: tuple[FloatArray, FloatArray] | None
     _ready: IntArray | None
+    _half_life: float | None
 
     def _begin(self) -> None:
         nodes = self.partition.n_nodes
         self._temperature, self._surprise = self.constants.temperature / self.n_arms, math.inf
         self._data, self.masses = NodeData(nodes, self.n_arms), np.ones(nodes)
-        self.reports, self._masses_at = 0, 0
+        self.reports, self._masses_at, self._half_life = 0, 0, None
         self._forget()
 
     def resist(self, surprise: float) -> None:
@@ -513,7 +521,7 @@ class PosteriorLearner(BinLearner):
         mass = self.masses[sums.leaves]
         self._data.add(sums, mass, self._variance(sums, mass))
         self.reports += sums.n
-        if self.reports - self._masses_at > self.refresh * self._masses_at:
+        if self.reports - self._masses_at > self.refresh * counting(self._masses_at, self._half_life):
             self._look_again()
 
     def refine(self, splits: IntArray | None = None) -> None:

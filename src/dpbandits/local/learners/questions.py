@@ -29,6 +29,11 @@ adds the tree's own spread to the variance of every bin.
 reports, so a report costs the same, however many came before. What versions asked is kept for the last
 2,048 of them; older ones stay as they were last seen.
 
+**Where people change** (`forget`, a half-life h in reports), a report counts for 2^-(a/h) when a more have
+been learned from: so fade the precisions of what versions asked and of what is known of the law of contexts.
+Reports that count take the place of reports wherever the above goes by their number, so everything is looked
+at again at least every .3 h/ln 2 of them, and what is older than 10 h is dropped.
+
 Privacy: post-processing of reports; what devices are asked does not touch their promise, see
 `local.contract.questions`. Source: this library.
 """
@@ -54,6 +59,7 @@ from dpbandits.local.learners.transfer import DOUBTS, STEP_COST
 from dpbandits.local.learners.tree import TreeConstants
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
+from dpbandits.models.forgetting import counting, kept_after
 from dpbandits.models.grid_density import GridDensity
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
@@ -86,6 +92,9 @@ _LAW = ("weights", "factor", "variance")
 _MOST_KEPT = 2048
 """Versions whose questions are kept."""
 
+_EPOCHS, _GONE = 8, 10
+"""Counts of so many parts of a half-life are held apart; so many half-lives later a version is dropped."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionConstants:
@@ -98,12 +107,14 @@ class QuestionConstants:
             than that of a question about rewards: both are of means from -1 to 1.
         constant_sd: prior standard deviation of an arm's level.
         parts: of a question; None: `Spec.n_parts`.
+        forget: half-life in reports, see the module; None: all reports count alike.
     """
 
     temperature: float = 0.4
     places: float = 0.25
     constant_sd: float = 0.24
     parts: float | None = None
+    forget: float | None = None
 
 
 class _Told:
@@ -116,9 +127,10 @@ class _Told:
         n: (V,) reports.
         sums: (V, C) signed sums.
         moments: (V, 2) variance per report of a part's sum, for who is in it and for others.
+        at: (V,) how many reports there were when these came, on average.
     """
 
-    names = ("number", "table", "parts", "n", "sums", "moments")
+    names = ("number", "table", "parts", "n", "sums", "moments", "at")
 
     def __init__(self, n_cells: int, n_parts: int) -> None:
         self.number, self.n = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -126,14 +138,16 @@ class _Told:
             np.zeros((0, n_cells), dtype=np.int16),
             np.zeros((0, n_cells), dtype=np.uint8),
         )
-        self.sums, self.moments = np.zeros((0, n_parts)), np.zeros((0, 2))
+        self.sums, self.moments, self.at = np.zeros((0, n_parts)), np.zeros((0, 2)), np.zeros(0)
         self._waiting: list[tuple[Any, ...]] = []
 
-    def add(self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray) -> None:
+    def add(
+        self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray, *, at: int
+    ) -> None:
         """Note one more."""
         codes = (2 * np.asarray(published.arms) + published.turned).astype(np.int16)
         parts = published.parts.astype(np.uint8)
-        self._waiting.append((published.version, codes, parts, n, sums, moments))
+        self._waiting.append((published.version, codes, parts, n, sums, moments, at))
 
     def settle(self) -> "_Told":
         """All of them as arrays; reports of a version that came in several times are one."""
@@ -153,6 +167,7 @@ class _Told:
         sums, moments = np.zeros((len(first), self.sums.shape[1])), np.zeros((len(first), 2))
         np.add.at(sums, which, self.sums)
         np.add.at(moments, which, self.moments * self.n[:, None])
+        self.at = np.bincount(which, weights=self.at * self.n) / total
         self.sums, self.moments, self.n = sums, moments / total[:, None], total.astype(np.int64)
         self.number, self.table, self.parts = self.number[first], self.table[first], self.parts[first]
 
@@ -196,6 +211,7 @@ class QuestionLearner:
 
     def __init__(self, spec: Spec, constants: QuestionConstants, *, grid: Grid | None = None) -> None:
         self.constants, self.n_arms, self.n_parts = constants, spec.n_arms, spec.n_parts
+        self._half_life = constants.forget
         self.grid = grid = spec.grid if grid is None else grid
         self._centres = grid.centres
         codes = {place: spec.codes[one] for place, one in enumerate(grid.columns) if one in spec.codes}
@@ -299,24 +315,27 @@ class QuestionLearner:
         signed, count, n, moments = grouped_estimate(counted)
         signed_law, count_law = _by_membership(moments)
         self.reports += n
+        self._model.fade(float(kept_after(n, self._half_life)))
         if self.n_parts > 1:
-            # What is counted are people of parts, which many versions have in common.
-            common = zlib.crc32(published.parts.astype(np.uint8).tobytes())
-            self._counts.add(replace(published, version=common), count, n, count_law)
+            # What is counted are people of parts, which many versions have in common: while they are as old.
+            epoch = 0 if self._half_life is None else int(_EPOCHS * self.reports / self._half_life)
+            common = zlib.crc32(published.parts.astype(np.uint8).tobytes(), epoch)
+            self._counts.add(replace(published, version=common), count, n, count_law, at=self.reports)
         told = self._places if published.about == "place" else self._rewards
         if told is self._rewards and self._surprise < math.inf:
             signed_law *= self._raised(published, signed, n, signed_law)
-        told.add(published, signed, n, signed_law)
+        told.add(published, signed, n, signed_law, at=self.reports)
         if told is self._rewards:
-            one = _Told(len(self._centres), self.n_parts)
-            one.add(published, signed, n, signed_law)
-            self._model.tell(*self._functionals(one.settle()))
+            self._model.tell(*self._functionals(self._alone(published, signed, n, signed_law)))
+
+    def _alone(self, published: PublishedQuestions, sums: FloatArray, n: int, moments: FloatArray) -> _Told:
+        one = _Told(len(self._centres), self.n_parts)
+        one.add(published, sums, n, moments, at=self.reports)
+        return one.settle()
 
     def _raised(self, published: PublishedQuestions, signed: FloatArray, n: int, law: FloatArray) -> float:
         """Factor on a version's variance, where a part surprises more than `surprise` allows."""
-        one = _Told(len(self._centres), self.n_parts)
-        one.add(published, signed, n, law)
-        functionals, means, variances = self._functionals(one.settle())
+        functionals, means, variances = self._functionals(self._alone(published, signed, n, law))
         error = means - functionals @ self._model.mean.ravel()
         belief = np.array([row @ self._model.solve(row) for row in functionals])
         raised = raised_variance(variances, belief=belief, error=error, surprise=self._surprise)
@@ -324,13 +343,19 @@ class QuestionLearner:
 
     def refine(self) -> None:
         """Look at everything again, or take what is new into the posterior, where enough has come."""
-        if self.reports >= max(_FIRST_LOOK, _GROWTH * self._looked):
+        if self.reports >= max(_FIRST_LOOK, self._due(self._looked, _GROWTH)):
             self._look_again()
-        elif self.reports >= _RENEWAL * self._renewed:
+        elif self.reports >= self._due(self._renewed, _RENEWAL):
             self._model.renew()
         else:
             return
         self._renewed = self.reports
+
+    def _due(self, before: int, growth: float) -> float:
+        """Reports at which those that count have grown by the factor since there were `before`."""
+        if self._half_life is None:
+            return growth * before
+        return before + (growth - 1.0) * counting(before, self._half_life)
 
     def follow(self, published: PublishedQuestions) -> None:
         """See `Learner.follow`: what was published is kept with its reports."""
@@ -393,6 +418,9 @@ class QuestionLearner:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """See `Learner.restore`."""
+        # Older files do not say when versions were answered, and are of learners that forget nothing.
+        ages = {f"{kind}.at": np.zeros(len(arrays[f"{kind}.n"])) for kind in self._all_told()}
+        arrays = ages | dict(arrays)
         before = self.to_arrays()
         free = {f"{kind}.{name}" for kind, told in self._all_told().items() for name in told.names}
         for name, now in before.items():
@@ -430,7 +458,8 @@ class QuestionLearner:
         """(F,) factors on a draw's deviation."""
         variances = self._model.variances
         effective = variances.sum() ** 2 / (variances**2).sum()
-        told = _TOLD * self._tells * (self.reports + _HEAD_START) / (self.n_arms * effective)
+        reports = counting(self.reports, self._half_life) + _HEAD_START
+        told = _TOLD * self._tells * reports / (self.n_arms * effective)
         share = variances * told / (1.0 + variances * told)
         wider = min(_WIDEST, math.sqrt(max(1.0, _CLEAR / self._tells)))
         return np.asarray(np.sqrt(self.constants.temperature * wider / self.n_arms * share))
@@ -465,9 +494,12 @@ class QuestionLearner:
         functionals = (who @ self._model.features.values).reshape(n_versions * n_parts, -1)
         share = self._shares(told)
         own, others = told.moments.T[:, :, None]
-        reports = told.n[:, None]
-        variance = (share * own + (1.0 - share) * others) / reports
-        return functionals, (told.sums / reports).ravel(), variance.ravel()
+        variance = (share * own + (1.0 - share) * others) / self._counting(told)
+        return functionals, (told.sums / told.n[:, None]).ravel(), variance.ravel()
+
+    def _counting(self, told: _Told) -> FloatArray:
+        """(V, 1) how many of the versions' reports count."""
+        return np.asarray(told.n * kept_after(self.reports - told.at, self._half_life))[:, None]
 
     def _shares(self, told: _Told) -> FloatArray:
         """(V, C) masses of the parts."""
@@ -478,6 +510,12 @@ class QuestionLearner:
 
     def _look_again(self) -> None:
         """Law of contexts, functionals, lengths, deviation and posterior, from all reports."""
+        kept = float(kept_after(self.reports - self._looked, self._half_life))
+        self._old = kept * self._old[0], kept * self._old[1]
+        if self._half_life is not None:
+            since = self.reports - _GONE * self._half_life
+            for told in self._all_told().values():
+                told.settle().keep(np.flatnonzero(told.at > since))
         self._learn_places()
         rewards = self._rewards.settle()
         if len(rewards) > _MOST_KEPT:
@@ -524,7 +562,7 @@ class QuestionLearner:
                 share, own, others = self._shares(told), *told.moments.T[:, :, None]
                 functions.append(signed.reshape(-1, inside.shape[2]))
                 means.append((told.sums / told.n[:, None]).ravel())
-                precisions.append((told.n[:, None] / (share * own + (1.0 - share) * others)).ravel())
+                precisions.append((self._counting(told) / (share * own + (1.0 - share) * others)).ravel())
         if functions:
             self._density.learn(*(np.concatenate(one) for one in (functions, means, precisions)))
 

@@ -4,6 +4,10 @@ The posterior tree (`dpbandits.local.learners.tree`) with another prior: an arm'
 random function plus departures of single bins (`dpbandits.models.trees.smooth`), so a report from one bin
 also tells of bins beside it, and a split costs less. Arms are drawn and leaves are split as there.
 
+Where people change (`forget`, a half-life in reports), what reports said of a node, of those split since as
+well, counts for half as much so many reports later; whenever the masses are looked at, all beliefs are
+computed anew from it, from the root down. Bins are never joined again.
+
 Privacy: post-processing of reports. Source: this library; the figures reached are in the docs.
 """
 
@@ -13,10 +17,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.local.learners.base import PosteriorLearner, child_spread
+from dpbandits.local.learners.base import PosteriorLearner, VersionSums, child_spread
 from dpbandits.local.learners.tree import TreeConstants
 from dpbandits.models.features.box import BoxFeatures
-from dpbandits.models.trees.smooth import SmoothTree
+from dpbandits.models.forgetting import kept_after
+from dpbandits.models.trees.smooth import Generation, SmoothTree
 
 __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
@@ -32,6 +37,7 @@ class SmoothTreeConstants(TreeConstants):
         smooth_sd: standard deviation of the smooth function about the level.
         length: its lengthscale; the cube has edges of length 1.
         rough: a bin of depth s departs from its parent by rough 2^(-s/dim).
+        forget: half-life in reports; None: all reports count alike.
     """
 
     prior_sd: float = 0.241
@@ -43,6 +49,7 @@ class SmoothTreeConstants(TreeConstants):
     rival: float = 0.581
     known: float = 2.44
     settled: float = 0.984
+    forget: float | None = None
 
 
 class SmoothTreeRule(PosteriorLearner):
@@ -57,6 +64,7 @@ class SmoothTreeRule(PosteriorLearner):
     def _begin(self) -> None:
         super()._begin()
         partition, chosen = self.partition, self.constants
+        self._half_life = chosen.forget
         self._features = BoxFeatures(
             dim=partition.dim, length=chosen.length, smooth_sd=chosen.smooth_sd, constant_sd=chosen.prior_sd
         )
@@ -66,8 +74,15 @@ class SmoothTreeRule(PosteriorLearner):
         mean, variance = self._belief.at(self.partition.leaves)
         return self.constants.prior_mean + mean, variance
 
+    def learn(self, sums: VersionSums) -> None:
+        """Add a version's sums to what is left of those before."""
+        self._data.fade(float(kept_after(sums.n, self._half_life)))
+        super().learn(sums)
+
     def _look_again(self) -> None:
         super()._look_again()
+        if self._half_life is not None:
+            self._belief.hand_down(self._generations(), *self._told(np.arange(self.partition.n_nodes)))
         precision, moment = self._told(self.partition.leaves)
         self._belief.update(self.partition.leaves, precision=precision, moment=moment)
         self._forget()
@@ -77,10 +92,22 @@ class SmoothTreeRule(PosteriorLearner):
         precision, moment = self._data.told(self.masses, nodes)
         return precision, moment - precision * self.constants.prior_mean
 
+    def _generations(self) -> list[Generation]:
+        """All that was split, from the root down."""
+        partition, found = self.partition, []
+        for depth in range(partition.max_depth):
+            parents = np.flatnonzero((partition.depth == depth) & (partition.left >= 0))
+            children = np.stack([partition.left[parents], partition.right[parents]], axis=1)
+            found.append((parents, children, self._rough(parents)))
+        return found
+
+    def _rough(self, parents: IntArray) -> FloatArray:
+        return child_spread(self.constants.rough, self.partition.depth[parents], self.partition.dim)
+
     def split(self, chosen: IntArray) -> None:
         """Children depart from their parent; the masses' own model says how many people they hold."""
         precision, moment = self._told(chosen)
-        spread = child_spread(self.constants.rough, self.partition.depth[chosen], self.partition.dim)
+        spread = self._rough(chosen)
         children = self.partition.split(chosen)
         new = children.ravel()
         self._belief.split(

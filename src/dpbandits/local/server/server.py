@@ -540,6 +540,9 @@ class Server(Held, Generic[PublishedT]):
 
     def _transfer_rule(self) -> TransferTree | QuestionLearner:
         rule: object = self._learner
+        spec: object = self.spec
+        if isinstance(spec, Spec) and "forget" in spec.constants:
+            raise ProtocolError("a server that forgets learns from no other: what it would say has no age")
         if isinstance(rule, QuestionLearner):
             return rule
         if not isinstance(rule, TransferTree) or rule.partition.tie != "first":

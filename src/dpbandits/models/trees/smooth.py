@@ -14,11 +14,16 @@ and what it said of w is kept in sums. Exact but for one thing: two children's d
 parent's error, and are taken as independent given w.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 
-__all__ = ["SmoothTree"]
+__all__ = ["Generation", "SmoothTree"]
+
+Generation = tuple[IntArray, IntArray, FloatArray]
+"""(n,) parents, (n, 2) their children and (n,) standard deviations of a child's departure."""
 
 
 class SmoothTree:
@@ -87,20 +92,46 @@ class SmoothTree:
         gram, told = self._told(parents, precision, moment)
         self._precision += gram
         self._moment += told
-        psi, variance = self._psi[parents], self._variance[parents]
+        n_arms = self._offset.shape[1]
+        nothing = np.zeros((2 * len(parents), n_arms))
+        self._phi = np.concatenate([self._phi, features])
+        self._psi = np.concatenate([self._psi, np.zeros((len(features), n_arms, features.shape[1]))])
+        for name in ("_offset", "_variance", "_mean", "_spread"):
+            setattr(self, name, np.concatenate([getattr(self, name), nothing]))
+        self._hand(parents, children, precision, moment, spread)
+        self._read(children.ravel(), nothing, nothing)
+
+    def hand_down(self, generations: Iterable[Generation], precision: FloatArray, moment: FloatArray) -> None:
+        """What everything split handed down, anew, from other data of the nodes; `update` comes after.
+
+        Args:
+            generations: all that was split, parents before their children.
+            precision: (n_nodes, K) lambda of all nodes while they were leaves.
+            moment: (n_nodes, K) h of them.
+        """
+        self._precision[:], self._moment[:] = np.eye(self._phi.shape[1]), 0.0
+        for parents, children, spread in generations:
+            gram, told = self._told(parents, precision[parents], moment[parents])
+            self._precision += gram
+            self._moment += told
+            self._hand(parents, children, precision[parents], moment[parents], spread)
+
+    def _hand(
+        self,
+        parents: IntArray,
+        children: IntArray,
+        precision: FloatArray,
+        moment: FloatArray,
+        spread: FloatArray,
+    ) -> None:
+        """The children's law given w, from their parents' data (n, K)."""
+        psi, variance, below = self._psi[parents], self._variance[parents], children.ravel()
         keep = 1.0 / (1.0 + variance * precision)
         offset = keep * (self._offset[parents] + variance * moment)
         handed = self._phi[parents][:, None, :] - keep[:, :, None] * psi
-        own = np.repeat(features[:, None, :], psi.shape[1], axis=1) - np.repeat(handed, 2, axis=0)
-        self._phi = np.concatenate([self._phi, features])
-        self._psi = np.concatenate([self._psi, own])
-        self._offset = np.concatenate([self._offset, np.repeat(offset, 2, axis=0)])
-        below = keep * variance + spread[:, None] ** 2
-        self._variance = np.concatenate([self._variance, np.repeat(below, 2, axis=0)])
-        nothing = np.zeros((2 * len(parents), psi.shape[1]))
-        self._mean = np.concatenate([self._mean, nothing])
-        self._spread = np.concatenate([self._spread, nothing])
-        self._read(children.ravel(), nothing, nothing)
+        self._psi[below] = self._phi[below][:, None, :] - np.repeat(handed, 2, axis=0)
+        self._offset[below] = np.repeat(offset, 2, axis=0)
+        self._variance[below] = np.repeat(keep * variance + spread[:, None] ** 2, 2, axis=0)
 
     def _told(
         self, nodes: IntArray, precision: FloatArray, moment: FloatArray
