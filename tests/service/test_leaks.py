@@ -171,11 +171,11 @@ def test_looking_for_what_is_old_takes_as_long_however_much_there_is() -> None:
     )
     hundreds: list[int] = []
     connection.set_progress_handler(lambda: hundreds.append(1), 100)
-    assert erase(Writes(connection), before=1000.0, rounds_at=0.0) == 0
+    assert erase(Writes(connection), before=1000.0, now=0.0, rounds_at=0.0) == 0
     assert len(hundreds) < 100  # steps of SQLite; 500 rows are looked at
-    assert erase(Writes(connection), before=1600.5, rounds_at=0.0) == 500
-    assert erase(Writes(connection), before=1600.5, rounds_at=0.0) == 100
-    assert erase(Writes(connection), before=1600.5, rounds_at=0.0) == 0
+    assert erase(Writes(connection), before=1600.5, now=0.0, rounds_at=0.0) == 500
+    assert erase(Writes(connection), before=1600.5, now=0.0, rounds_at=0.0) == 100
+    assert erase(Writes(connection), before=1600.5, now=0.0, rounds_at=0.0) == 0
 
 
 def test_a_policy_of_other_people_is_another(shop: Caller) -> None:

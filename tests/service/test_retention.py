@@ -131,6 +131,27 @@ def test_rounds_of_a_block_that_is_never_released(
     ]
 
 
+def test_waits_that_are_over_are_settled_before_whenever_it_is_noticed(
+    service: Service, shop: Caller, folder: Path, clock: Clock
+) -> None:
+    """The service slept for a year: default rewards count as if it had not, and nothing fails."""
+    settings = {"wait_seconds": 60, "default_reward": 0.25}
+    for name, blocks in (("offers", [6, 60]), ("more", [60])):
+        tuning = {"blocks": blocks, "n_features": 3, "lag": 0}
+        asked = {**OFFERS, "name": name, "horizon": 60, "tuning": tuning, "settings": settings}
+        assert shop.post("/v1/policies", asked).status_code == 201
+    answers = [shop.decide("v", policy=name).json()["id"] for name in ("offers", "more")]
+    clock.days += 365.0
+    told_the_time(service)
+    for name, answer in zip(("offers", "more"), answers, strict=True):
+        found = shop.get(f"/v1/policies/{name}/decisions/{answer}").json()
+        assert found == {"status": "defaulted"}
+    clock.days += 1.0
+    told_the_time(service)
+    with service.store.reading() as reads:
+        assert reads.rows("SELECT reward, answer FROM decisions") == [(None, None)] * 2
+
+
 @pytest.mark.parametrize("lag", [0, 2])
 def test_a_block_that_takes_longer_is_released_with_what_is_left_of_it(
     folder: Path, settings: Settings, clock: Clock, lag: int

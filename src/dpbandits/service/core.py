@@ -382,7 +382,8 @@ class Service:
         """Errors of what was done in the writer's turn, and functions that are to be written down."""
         now, sweep = self.now(), partial(decisions.sweep, writes, self.engines)
         keep = self.settings.retention_days * DAY
-        failed = [writes.apart(partial(erase, writes, before=now - keep, rounds_at=now + keep / 100))]
+        old_ones = partial(erase, writes, before=now - keep, now=now, rounds_at=now + keep / 100)
+        failed = [writes.apart(old_ones)]
         if not self.store.shared:  # there whoever folds erases
             old = old_rounds(writes, now=now)
             failed += [writes.apart(partial(self.engines.erase, writes, one, now)) for one in old]

@@ -332,7 +332,9 @@ def _tell(writes: Writes, engines: Engines, row: _Row, value: float, now: float,
     except StateError:  # nothing of it is there: it is undone, and perhaps tried again
         raise
     except DPBanditsError as error:
-        raise problem_of(error) from None
+        if counted != "defaulted":
+            raise problem_of(error) from None
+        receipt = Receipt.LATE  # its round was erased before its wait was looked at
     became = counted if receipt is Receipt.COUNTED else "late"
     _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
     return "counted" if receipt is Receipt.COUNTED else "late"

@@ -52,10 +52,11 @@ class Old(NamedTuple):
     value: str
 
 
-def erase(writes: Writes, *, before: float, rounds_at: float) -> int:
+def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int:
     """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions.
 
-    A reward that they await is late from now on. Their rounds that no release holds are erased by whoever
+    A reward that they await is late from now on, unless their wait is over: then `decisions.sweep` says what
+    became of them. Their rounds that no release holds are erased by whoever
     looks for `old_rounds`, from the time `rounds_at` on.
     """
     writes.run(
@@ -74,10 +75,13 @@ def erase(writes: Writes, *, before: float, rounds_at: float) -> int:
         return 0
     last = int(rows[-1][0])
     writes.run(
-        "UPDATE decisions SET answer = NULL, reward = NULL, body = ?, due_at = NULL, "
-        "status = CASE status WHEN 'pending' THEN 'lost' WHEN 'deferred' THEN 'expired' ELSE status END "
+        "UPDATE decisions SET answer = NULL, reward = NULL, body = ?, "
+        "due_at = CASE WHEN due_at <= ? THEN due_at END, status = CASE WHEN due_at <= ? THEN status "
+        "WHEN status = 'pending' THEN 'lost' WHEN status = 'deferred' THEN 'expired' ELSE status END "
         "WHERE number > ? AND number <= ?",
         b"",
+        now,
+        now,
         done,
         last,
     )
