@@ -67,6 +67,24 @@ def test_a_batch_whose_lengths_do_not_add_up_is_refused(tips: Caller, body: byte
     assert (status, problem["type"]) == (400, "urn:dpbandits:malformed")
 
 
+def test_a_route_that_is_answered_ahead_of_the_framework_refuses_as_the_others(tips: Caller) -> None:
+    batch = packed_reports(reports(tips, 1))
+    headers = {"Authorization": f"Bearer {tips.token}"}
+    post = tips.client.post
+    assert post("/v1/local/tips/reports", content=batch).status_code == 401
+    reader = tips.with_scopes("read")
+    refused = post(
+        "/v1/local/tips/reports", content=batch, headers={"Authorization": f"Bearer {reader.token}"}
+    )
+    assert (refused.status_code, refused.json()["type"]) == (403, "urn:dpbandits:out-of-scope")
+    assert refused.headers["content-type"] == "application/problem+json"
+    assert post("/v1/local/none/reports", content=batch, headers=headers).status_code == 404
+    assert post(f"/v1/local/{'x' * 65}/reports", content=batch, headers=headers).status_code == 422
+    assert tips.get("/v1/local/tips/reports").status_code == 405
+    assert "/v1/local/{survey}/reports" in tips.get("/metrics").text
+    assert send(tips, batch) == (200, {"accepted": 1, "not_counted": 0})
+
+
 @pytest.mark.parametrize("lengths", [[3], [18] * 7, [0, 0], [5, 5, 6], [0, 2, 0], [256] * 3, [2, 514]])
 def test_a_batch_is_taken_apart_as_it_was_put_together(lengths: list[int]) -> None:
     rng = np.random.default_rng(4)

@@ -155,7 +155,7 @@ def reporting(
     while True:
         batch = [rng.randrange(len(reports)) for _ in range(4)]
         with suppress(Exception):  # which says that it is not known, or not done
-            tally = service.surveys.absorb("tips", packed_reports([reports[one] for one in batch]))
+            (tally,) = service.surveys.absorb_each("tips", [packed_reports([reports[one] for one in batch])])
             say({"reported": batch, "accepted": tally["accepted"]})
             text, _ = service.surveys.published("tips")
             say({"tips": text})

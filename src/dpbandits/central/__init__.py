@@ -12,21 +12,25 @@
   from it under a promise, and whatever interrupts pays and draws once; it gives a `PublishedTable`.
 - `ContextLaw`: where the law of contexts comes from, which these two lean on.
 
-`central.published` holds algorithms as printed.
+`central.published` holds algorithms as printed. Names load on first use: who needs one policy loads no other.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
-from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
-from dpbandits.central.explore_then_commit.once import publish_once
-from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
-from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
-from dpbandits.central.explore_then_commit.rows import Shard
-from dpbandits.central.gp_bandit import GPBandit, GPTuning
-from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
-from dpbandits.central.schedule import default_blocks, growing_blocks
-from dpbandits.models.decision_sets import uniform_decision_sets
+
+if TYPE_CHECKING:
+    from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
+    from dpbandits.central.explore_then_commit.contexts import ContextLaw
+    from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
+    from dpbandits.central.explore_then_commit.once import publish_once
+    from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
+    from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
+    from dpbandits.central.explore_then_commit.rows import Shard
+    from dpbandits.central.gp_bandit import GPBandit, GPTuning
+    from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
+    from dpbandits.central.schedule import default_blocks, growing_blocks
+    from dpbandits.models.decision_sets import uniform_decision_sets
 
 __all__ = [
     "Answer",

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.cluster.vq import kmeans2
-from scipy.spatial.distance import cdist
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
@@ -270,6 +268,8 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
 
 
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
+    from scipy.spatial.distance import cdist  # here: who has no cells need not wait for it
+
     return np.asarray(cdist(points, centres).argmin(axis=1))
 
 
@@ -278,6 +278,8 @@ def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
 
     Where there are no more points than cells each is a centre, and what is left over lies on one of them.
     """
+    from scipy.cluster.vq import kmeans2  # as above
+
     distinct = np.unique(points, axis=0)
     if len(distinct) <= n_cells:
         return np.concatenate([distinct, np.repeat(distinct[-1:], n_cells - len(distinct), axis=0)])

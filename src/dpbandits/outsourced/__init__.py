@@ -15,15 +15,19 @@ positions once, the modeler asks for answers row by row.
 `outsourced.published.kharkovskii2020` holds the published transformation, which is not private.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
-from dpbandits.outsourced.curator.curator import Curator, MechanismChoice
-from dpbandits.outsourced.curator.directory import SecretDirectory
-from dpbandits.outsourced.curator.objective import Command
-from dpbandits.outsourced.modeler.modeler import Modeler
-from dpbandits.outsourced.pipe import PipeAnswers, request_lines, serve
-from dpbandits.outsourced.publish import PublishedRows
-from dpbandits.outsourced.scaling import PublicScaling
-from dpbandits.privacy.rows import AnswerLaplace
+
+if TYPE_CHECKING:
+    from dpbandits.outsourced.curator.curator import Curator, MechanismChoice
+    from dpbandits.outsourced.curator.directory import SecretDirectory
+    from dpbandits.outsourced.curator.objective import Command
+    from dpbandits.outsourced.modeler.modeler import Modeler
+    from dpbandits.outsourced.pipe import PipeAnswers, request_lines, serve
+    from dpbandits.outsourced.publish import PublishedRows
+    from dpbandits.outsourced.scaling import PublicScaling
+    from dpbandits.privacy.rows import AnswerLaplace
 
 __all__ = [
     "AnswerLaplace",

@@ -26,9 +26,10 @@ from dpbandits.service.budgets import balance_to_json, open_population
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.documented import Documented, responses
-from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Reader, Rewarder
+from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Needs, Reader, Rewarder
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.gate import Application, Gate, log, written_json
+from dpbandits.service.intake import Intake, Straight
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
     MEMBERS,
@@ -204,7 +205,7 @@ def application(service: Service) -> Application:
         told = status if status in _JUDGED_UNREAD or status >= 500 or not _of_people(route) else "answered"
         log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
 
-    return Gate(app, service.settings, saw)
+    return Gate(Straight(app, "reports", Needs("report")), service.settings, saw)
 
 
 def _of_people(route: str) -> bool:
@@ -653,6 +654,7 @@ def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:
     tag: list[Any] = ["local"]
+    intake = Intake(service.surveys.absorb_each)
 
     @app.post(
         "/v1/local",
@@ -705,7 +707,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
     async def reports(survey: SurveyName, request: Request, token: Device) -> Response:
         """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
         service.refuse_in_a_copy()
-        return Json(await asyncio.to_thread(service.surveys.absorb, survey, await request.body()))
+        return Json(await intake(survey, await request.body()))
 
 
 def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:

@@ -39,11 +39,11 @@ from typing import Any, NamedTuple
 
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
-from dpbandits.outsourced import AnswerLaplace, PublishedRows
-from dpbandits.outsourced.publish import read_description
+from dpbandits.outsourced.publish import PublishedRows, read_description
 from dpbandits.policy.accounts import cost_of
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.service.budgets import charge_for, previewed, promise_of, standing
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import check_open

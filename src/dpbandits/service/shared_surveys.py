@@ -89,6 +89,11 @@ class SharedServer:
         """
         return self._gathering(batch_of(reports))
 
+    def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
+        """As `DurableServer.absorb_each`, with the errors of `absorb`."""
+        with self._in_turn():
+            return self._absorb_together([batch_of(one) for one in batches]) if batches else []
+
     def publish(self) -> Any:
         """As `DurableServer.publish`: the current version, or the next one where it is due, for all workers.
 

@@ -11,20 +11,23 @@ import struct
 import threading
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpbandits import local
 from dpbandits.errors import StateError
-from dpbandits.local import DurableServer, ReportCounts, Spec
 from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
-from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.files import private_folder
 from dpbandits.state.ledger import Ledger
+
+if TYPE_CHECKING:
+    from dpbandits.local.server.counting import Absorbed
+    from dpbandits.service.shared_surveys import SharedServer
 
 __all__ = ["Surveys", "begin_survey", "packed_reports", "unpacked_reports"]
 
@@ -87,7 +90,7 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
     """
     try:
-        spec = Spec.from_json(json.dumps(asked["spec"]))
+        spec = local.Spec.from_json(json.dumps(asked["spec"]))
     except StateError as error:
         raise Problem("invalid", f"spec: {error}") from None
     name, population, text = asked["name"], asked["population"], spec.to_json()
@@ -101,6 +104,8 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         ledger.after(population, cost=cost)
         writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
         if writes.shared:
+            from dpbandits.service.shared_surveys import SharedServer  # as in `Surveys`
+
             SharedServer.begin(writes, identity, spec)
     charge_id = f"local:{identity}"
     charge_for(writes, ledger, population, table="surveys", identity=identity, charge_id=charge_id, cost=cost)
@@ -119,12 +124,12 @@ class Surveys:
         self._store, self._ledger = store, ledger
         self._folder = private_folder(folder, what="local policies")
         self._lock = threading.Lock()
-        self._open: dict[str, DurableServer[Any] | SharedServer] = {}
+        self._open: dict[str, local.DurableServer[Any] | SharedServer] = {}
 
     def __repr__(self) -> str:
         return f"Surveys({len(self._open)} open)"
 
-    def server(self, name: str) -> DurableServer[Any] | SharedServer:
+    def server(self, name: str) -> "local.DurableServer[Any] | SharedServer":
         """The server of a name; Problem where there is none, or it was not paid for."""
         with self._lock:
             if name not in self._open:
@@ -132,13 +137,15 @@ class Surveys:
                     identity, population, spec = _row(reads, name)
                 if self._ledger.charged(population, f"local:{identity}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                contract = Spec.from_json(spec)
-                self._open[name] = (
-                    SharedServer(self._store, identity, contract)
-                    if self._store.shared
-                    else DurableServer.open(contract, self._folder / identity)
-                )
+                self._open[name] = self._opened(identity, local.Spec.from_json(spec))
             return self._open[name]
+
+    def _opened(self, identity: str, spec: "local.Spec") -> "local.DurableServer[Any] | SharedServer":
+        if not self._store.shared:
+            return local.DurableServer.open(spec, self._folder / identity)
+        from dpbandits.service.shared_surveys import SharedServer  # with all of `local`, which is needed now
+
+        return SharedServer(self._store, identity, spec)
 
     def published(self, name: str) -> tuple[str, str]:
         """The spec and what is published, as JSON, and its ETag."""
@@ -147,12 +154,16 @@ class Surveys:
         text = f'{{"spec":{spec.to_json()},"published":{published.to_json(spec)}}}'
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
-    def absorb(self, name: str, body: bytes) -> dict[str, int]:
-        """Take a batch; how many reports were accepted, and how many not, when they are on disk."""
-        tally = self.server(name).absorb(unpacked_reports(body))
-        return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
+    def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
+        """Take batches; how many reports of each were accepted, and how many not, when all are on disk.
 
-    def merge(self, name: str, counts: ReportCounts[Any]) -> int:
+        Of a batch that cannot be read its Problem, instead.
+        """
+        server, read = self.server(name), [_read(body) for body in bodies]
+        tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
+        return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]
+
+    def merge(self, name: str, counts: "local.ReportCounts[Any]") -> int:
         """Add counts of reports that did not come here, when they are on disk; how many reports.
 
         Raises:
@@ -165,6 +176,17 @@ class Surveys:
         with self._lock:
             while self._open:
                 self._open.popitem()[1].close()
+
+
+def _read(body: bytes) -> list[bytes] | Problem:
+    try:
+        return unpacked_reports(body)
+    except Problem as problem:
+        return problem
+
+
+def _counts(tally: "Absorbed") -> dict[str, int]:
+    return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
 
 
 def _row(reads: Reads, name: str) -> tuple[str, str, str]:

@@ -33,7 +33,7 @@ import io
 import json
 import os
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -192,6 +192,15 @@ class DurableServer(Held, Generic[PublishedT]):
         """
         self._holder.refuse_fork()
         return self._gathering(batch_of(reports))
+
+    @in_turn
+    def absorb_each(self, batches: Sequence[Iterable[bytes]]) -> list[Absorbed]:
+        """As `absorb` of one batch after the other, with a tally for each; one record holds them all.
+
+        Raises:
+            InvalidParameter, OSError: as `absorb`, of all of them together.
+        """
+        return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
         """Batches in the order in which they came, by one record of the log."""

@@ -3,13 +3,15 @@
 Everything here was published, to everybody's devices: it is computed from reports that protect themselves.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.local import PublishedArms, Spec
 from dpbandits.service.desk.drawing import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+
+if TYPE_CHECKING:
+    from dpbandits.local import PublishedArms, Spec
 
 __all__ = ["Area", "Map", "columns_of", "drawn_map", "shares"]
 
@@ -58,7 +60,7 @@ class Map(NamedTuple):
     bottom: float
 
 
-def columns_of(spec: Spec) -> list[dict[str, Any]]:
+def columns_of(spec: "Spec") -> list[dict[str, Any]]:
     """Name, and low and high or values, of every column."""
     if spec.contexts is not None:
         return [dict(one) for one in spec.contexts.to_config()["columns"]]
@@ -68,7 +70,7 @@ def columns_of(spec: Spec) -> list[dict[str, Any]]:
     ]
 
 
-def _given(spec: Spec, published: PublishedArms, points: FloatArray) -> IntArray:
+def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntArray:
     """(n,) arms at points (n, dim) of the unit cube; the likeliest one where devices draw."""
     arms = published.arms if published.weights is None else published.weights.argmax(axis=1)
     if arms is None:  # `check` has refused it before
@@ -76,13 +78,13 @@ def _given(spec: Spec, published: PublishedArms, points: FloatArray) -> IntArray
     return np.asarray(arms, dtype=np.int64)[spec.located(published, points)]
 
 
-def shares(spec: Spec, published: PublishedArms) -> FloatArray:
+def shares(spec: "Spec", published: "PublishedArms") -> FloatArray:
     """(n_arms,) of how many contexts, spread evenly, each arm is given."""
     points = np.random.default_rng(0).uniform(size=(POINTS, spec.dim))
     return np.bincount(_given(spec, published, points), minlength=spec.n_arms) / POINTS
 
 
-def drawn_map(spec: Spec, published: PublishedArms, across: int, up: int | None) -> Map:
+def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | None) -> Map:
     """The areas over one or two columns; the others stand in their middle.
 
     Args:
@@ -127,7 +129,7 @@ def drawn_map(spec: Spec, published: PublishedArms, across: int, up: int | None)
     )
 
 
-def _places(spec: Spec, columns: list[dict[str, Any]], column: int) -> int:
+def _places(spec: "Spec", columns: list[dict[str, Any]], column: int) -> int:
     if "values" in columns[column]:
         return len(columns[column]["values"])
     return spec.grid.sizes[column] if spec.asks else FINEST

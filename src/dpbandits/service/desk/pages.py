@@ -20,8 +20,7 @@ from urllib.parse import parse_qs
 from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from dpbandits import __version__
-from dpbandits.local import Spec
+from dpbandits import __version__, local
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json
 from dpbandits.service.core import Service
@@ -274,7 +273,7 @@ class _Desk:
     def local(self, name: str, across: str = "0", up: str = "1") -> Response:
         """One local policy: what devices are given, as a map over two columns."""
         _, _, population, text, made_at = self._survey(name)
-        spec = Spec.from_json(text)
+        spec = local.Spec.from_json(text)
         columns = columns_of(spec)
         pairs = [*combinations(range(min(len(columns), MOST_MAPPED)), 2)]
         pair: tuple[int, int | None] = (0, None)
@@ -299,7 +298,7 @@ class _Desk:
     def local_statement(self, name: str) -> Response:
         """What a local policy promises, to be printed and signed."""
         _, _, population, text, made_at = self._survey(name)
-        promised = Spec.from_json(text).statement()
+        promised = local.Spec.from_json(text).statement()
         return self._stated(name, population, made_at, promised.explain(), promised.to_json())
 
     def _survey(self, name: str) -> tuple[Any, ...]:
@@ -373,7 +372,7 @@ class _Desk:
     def local_audit_zip(self, name: str) -> Response:
         """The same of a local policy."""
         identity, _, population, text, _ = self._survey(name)
-        promised = Spec.from_json(text).statement()
+        promised = local.Spec.from_json(text).statement()
         return self._bundle(identity, name, promised.explain(), promised.to_json(), {}, population)
 
     def _bundle(
@@ -448,7 +447,7 @@ class _Desk:
             for identity, name, population, status, made_at, asked in rows
         ]
         for identity, name, population, spec, made_at in self._service.read(_local):
-            promised = Spec.from_json(spec).statement()
+            promised = local.Spec.from_json(spec).statement()
             privacy = {"epsilon": promised.epsilon, "delta": promised.delta or None}
             charges.append((f"local:{identity}", population, name, "local", "active", made_at, privacy))
         found = []
