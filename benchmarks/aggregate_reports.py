@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from dpbandits.domains import Box
+from dpbandits.errors import StateError
 from dpbandits.local import PublishedArms, ReportCounts, Spec, aggregate
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.aggregation import read_records, sums_digest
@@ -115,6 +116,15 @@ def sequentially(paths, spec, published):
     return counts, tally
 
 
+def taken(server, batch):
+    """As devices do: again, until somebody says that it was taken."""
+    while True:
+        try:
+            return server.absorb(batch)
+        except StateError:
+            time.sleep(0.1)
+
+
 def take(database, spec, paths, place, places, told):
     """One worker of the service: every so manieth batch."""
     from dpbandits.service.postgres import PostgresStore
@@ -131,7 +141,7 @@ def take(database, spec, paths, place, places, told):
                 rows = np.ascontiguousarray(records[start : start + BATCH])
                 data, step = rows.tobytes(), rows.shape[1]
                 batch = [data[at : at + step] for at in range(0, len(data), step)]
-                tally.add(server.absorb(batch))
+                tally.add(taken(server, batch))
     store.close()
     told.put((vars(tally), time.process_time()))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.errors import ProtocolError, StateError
+from dpbandits.errors import InvalidParameter, ProtocolError, StateError
 from dpbandits.local import ReportCounts, Server, aggregate
 from dpbandits.local.server.aggregation import write_counts, write_reports
 from dpbandits.service import postgres, shared_surveys
@@ -159,6 +159,21 @@ def test_what_was_not_committed_did_not_count(
     assert (tally.accepted, tally.repeated) == (1, 2)
 
 
+def test_the_database_waits_for_who_counts_for_long(
+    two: list[SharedServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, sift = postgres.PostgresWrites.begin, Server.sift
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 0.4)
+    monkeypatch.setattr(postgres.PostgresWrites, "begin", begin.replace("'5s'", "'400ms'"))
+
+    def slowly(self: Server[Any], given: Any) -> Any:
+        threading.Event().wait(1.5)
+        return sift(self, given)
+
+    monkeypatch.setattr(Server, "sift", slowly)
+    assert two[0].absorb(reports(two[0].publish(), 2)).accepted == 2
+
+
 def test_a_worker_that_was_away_goes_on_from_the_state(
     two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,5 +260,10 @@ def test_counts_are_added_on_the_command_line(tmp_path: Path) -> None:
         done = CliRunner().invoke(app, [*words, "--database", address])
         assert (done.exit_code, done.output) == (0, "added 3 reports\n"), done.output
         assert service.surveys.server("tips").server.totals.accepted == 3
+        words[2] = "others"
+        done = CliRunner().invoke(app, [*words, "--database", address])
+        assert done.exit_code != 0
+        assert isinstance(done.exception, InvalidParameter)
+        assert "no local policy" in str(done.exception)
     finally:
         service.close()

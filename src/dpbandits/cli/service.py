@@ -116,8 +116,10 @@ def count(
     """Add reports that were counted in files to a local policy; in a database its workers go on meanwhile."""
     from dataclasses import replace
 
+    from dpbandits.errors import InvalidParameter
     from dpbandits.local.server.aggregation import read_counts
     from dpbandits.service.core import Service
+    from dpbandits.service.problems import Problem
     from dpbandits.service.settings import Settings
 
     settings, read = Settings.from_toml(config), read_counts(counts)
@@ -125,6 +127,8 @@ def count(
     try:
         service.refuse_in_a_copy()
         typer.echo(f"added {service.surveys.merge(name, read)} reports")
+    except Problem as problem:
+        raise InvalidParameter(problem.detail) from None
     finally:
         service.close()
 

@@ -167,7 +167,7 @@ class SharedServer:
     @contextmanager
     def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
         """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
-        with self._forgotten_on_error(), self._store.writing() as writes:
+        with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
             if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
                 raise CorruptState("the local policy is gone from the store")
             yield writes, self._followed(writes)
