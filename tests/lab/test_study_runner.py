@@ -13,7 +13,7 @@ from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import papers
 from dpbandits.lab.evaluation.runner import on_cluster
-from dpbandits.lab.papers.dubey2021.cells import RANDOM, PolicyCell
+from dpbandits.lab.papers.dubey2021.cells import OPEN, PAPER_COLUMNS, RANDOM, PolicyCell
 from dpbandits.lab.study import Cell, Choice, Item, Study, run_cells
 
 RAN = []
@@ -159,6 +159,31 @@ def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
     ]
 
 
+def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind():
+    """Names go into lists of objects; a cell without the field belongs to every value, as without epsilon."""
+    ma, dubey = papers.study("ma2025"), papers.study("dubey2021")
+    where = {"sources.0.gamma": 2, "sources.0.epsilon": 8, "sources.0.n_users": 100_000}
+    found = ma.cells("figure8-printed", Choice(where=where, columns=["tree"]))
+    assert [[source.gamma for source in cell.sources] for cell in found] == [[], [2.0, 2.0]]
+    (alone,) = ma.cells("figure8-printed", Choice(where={"sources": []}, columns=["tree"]))
+    assert alone.sources == ()
+    orders = ma.cells("figure9c-printed", Choice(where={"sources.0.epsilon": 2, "sources.1.epsilon": 8}))
+    assert {tuple(source.epsilon for source in cell.sources) for cell in orders} == {(2.0, 8.0)}
+    found = dubey.cells("figure2-printed", Choice(where={"delta": 0.5}))
+    assert {(cell.column, cell.delta) for cell in found} == {
+        *((column, 0.5) for column in PAPER_COLUMNS[:3]),
+        (OPEN, None),
+        (RANDOM, None),
+    }
+
+
+@pytest.mark.parametrize("name", ["gama", "sources.0.gama", "sources.gamma", "sources.x.gamma", ""])
+def test_a_field_that_no_cell_has_is_refused(name):
+    """Else a slip of the pen would run everything."""
+    with pytest.raises(InvalidParameter, match="no cell has"):
+        papers.study("ma2025").cells("figure8-printed", Choice(where={name: 2}))
+
+
 def test_fresh_runs_everything_again_and_the_last_record_counts(tmp_path):
     path = tmp_path / "study.jsonl"
     run([1, 2], path=path)
@@ -201,6 +226,20 @@ class TestCommand:
         assert some.exit_code == 0, some.output
         assert "table2-printed" in some.output
         assert "dubey2021" not in some.output
+
+    @pytest.mark.parametrize("said", ["delta", "=1", "=", "delta=0.1 delta=0.5"])
+    def test_a_field_without_name_or_value_and_one_named_twice_are_refused(self, said):
+        words = [word for part in said.split() for word in ("--where", part)]
+        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure2-printed", *words])
+        assert isinstance(ran.exception, InvalidParameter)
+        assert "NAME=VALUE" in str(ran.exception)
+
+    def test_values_of_fields_are_json_or_text(self):
+        words = ["--where", "delta=0.5", "--column", RANDOM, "--where", f"column={RANDOM}", "--reps", "2"]
+        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure2-printed", *words, "--json"])
+        assert ran.exit_code == 0, ran.output
+        (row,) = json.loads(ran.stdout)
+        assert (row["column"], row["reps"]) == (RANDOM, 2)
 
     @pytest.mark.parametrize("flag", ["--resume", "--fresh"])
     def test_resuming_needs_a_folder(self, flag):

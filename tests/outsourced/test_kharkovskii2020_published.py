@@ -153,6 +153,31 @@ def test_algorithm_2_asks_for_no_row_twice_even_before_it_is_told():
             modeler.tell(0, bad)
 
 
+def test_a_share_of_beta_explores_less():
+    """Of two rows left one is near a good answer, the other far away: beta_t says which is asked for."""
+    rows = np.array([[0.0, 0.0], [4.0, 0.0], [40.0, 0.0]])
+    kernel = SquaredExponential(lengthscale=8.0)
+    width = np.sqrt(2.0 * np.log(3 * 2**2 * np.pi**2 / (6 * 0.025)))
+    near, far = np.exp(-0.5 * (4.0 / 8.0) ** 2), np.exp(-0.5 * (40.0 / 8.0) ** 2)
+    bounds = {
+        share: [2.0 * k + np.sqrt(share) * width * np.sqrt(1.0 - k**2) for k in (near, far)]
+        for share in (1.0, 0.2)
+    }
+    assert bounds[1.0][1] > bounds[1.0][0]
+    assert bounds[0.2][1] < bounds[0.2][0]
+    first = next(
+        seed
+        for seed in range(50)
+        if PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, seed=seed).ask() == 0
+    )
+    for share, wanted in ((1.0, 2), (0.2, 1)):
+        modeler = PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, beta_share=share, seed=first)
+        modeler.tell(modeler.ask(), 2.0)
+        assert modeler.ask() == wanted
+    with pytest.raises(InvalidParameter):
+        PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, beta_share=0.0)
+
+
 def test_parameters_are_checked():
     for options in (
         {"epsilon": np.inf},

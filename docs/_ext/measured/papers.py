@@ -7,7 +7,10 @@ from pages import RESULTS, load, shown, table
 
 from dpbandits.lab.papers import study
 from dpbandits.lab.papers.behind import behind
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
+from dpbandits.lab.papers.ma2025.constants import TABLE
+from dpbandits.lab.papers.ma2025.methods import CONSTANTS
+from dpbandits.lab.papers.ma2025.table_2 import PRINTED, PRINTED_BASE
+from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, explained, verdicts
 from dpbandits.lab.plot import to_data_uri, to_png, to_svg
 
 
@@ -51,3 +54,57 @@ def paper_picture(paper: str, item: str, alt: str) -> HTML | Markdown:
         for kind, uri in (("png", to_data_uri(to_png(figure))), ("svg", svg))
     ]
     return HTML(f"{shown(figure, alt).data}<p>{' · '.join(links)}</p>")
+
+
+def papers_explained() -> Markdown:
+    """Tables of Kharkovskii2020 under other settings of its algorithms."""
+    rows = explained(RESULTS)
+    return table(list(rows[0]), [[f"`{row[n]}`" if n == "run" else row[n] for n in row] for row in rows])
+
+
+def table_2_widths() -> Markdown:
+    """What ABSE earns on Adult by birth under two widths, and what the paper's largest ratio would need."""
+    cells = [row for row in load("ma2025-table2-printed")["cells"] if row["world"] == TABLE]
+    quarter = {row["method"]: 1.0 - row["regret_at_quarter"] for row in cells if row["epsilon"] is None}
+    best = max(1.0 - row["regret_at_quarter"] for row in cells)
+    ratio = max(value for (name, *_), value in PRINTED.items() if name == "adult")
+    base = quarter[PRINTED_BASE]
+    return Markdown(
+        f"ABSE's width decides Table 2: on Adult by birth ABSE earns {quarter['abse']:.2f} at $n/4$ with the "
+        f"width that we chose on other people, and {base:.2f} with 4, little more than the half that a "
+        f"random arm earns; everything over it looks large. The printed ratio of {ratio:.3f} would need a "
+        f"reward of {ratio * base:.2f} here, where the best of all methods earns {best:.2f}; even over a "
+        f"random arm it needs {ratio / 2:.2f}."
+    )
+
+
+def paper_constants() -> Markdown:
+    """The paper's algorithm over its constant: reward over ABSE's on Adult, and regret in its own world."""
+    rows = load("ma2025-constants")
+    base = next(
+        1.0 - row["regret"]
+        for row in load("ma2025-table2-printed")["cells"]
+        if (row["world"], row["method"]) == (TABLE, PRINTED_BASE)
+    )
+
+    def place(row: dict[str, Any]) -> tuple[str, float, float]:
+        return row["world"], row["epsilon"], row["sources"][0]["epsilon"] if row["sources"] else 0.0
+
+    def cell(row: dict[str, Any]) -> str:
+        if row["world"] != TABLE:
+            return f"{row['regret']:.3f} ({row['standard_error']:.3f})"
+        return f"{(1.0 - row['regret']) / base:.3f} ({row['standard_error'] / base:.3f})"
+
+    places = list(dict.fromkeys(map(place, rows)))
+    found = {(row["method"], place(row)): cell(row) for row in rows}
+    named = {
+        (world, own, theirs): ("ratio, Adult" if world == TABLE else "regret")
+        + f", epsilon {own:g}"
+        + (f", source {theirs:g}" if theirs else "")
+        for world, own, theirs in places
+    }
+    lines = [
+        [f"{c:.3g}", *(found.get((method, at), NOT_RUN) for at in places)]
+        for method, c in sorted(CONSTANTS.items(), key=lambda item: item[1])
+    ]
+    return table(["c", *(named[at] for at in places)], lines)

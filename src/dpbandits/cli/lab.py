@@ -48,6 +48,9 @@ def study(
     worlds: Annotated[_Several, Option("--world", help="Only this world, table or setting; repeat.")] = None,
     epsilons: Annotated[list[float] | None, Option("--epsilon", help="Only this one; repeat.")] = None,
     rounds: Annotated[list[int] | None, Option(min=1, help="Only this T or n; repeat.")] = None,
+    where: Annotated[
+        _Several, Option(help="Only this value of a cell's field: delta=0.1, sources.0.gamma=2; repeat.")
+    ] = None,
 ) -> None:
     """Run a figure or table of a paper, its own numbers beside ours where they measure the same.
 
@@ -65,7 +68,9 @@ def study(
     what = experiments.item(item)
     rows, whole = experiments.run(
         item,
-        choice=Choice(columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds),
+        choice=Choice(
+            columns=columns, worlds=worlds, epsilons=epsilons, rounds=rounds, where=_values(where or [])
+        ),
         reps=reps,
         seed=seed,
         jobs=jobs,
@@ -134,6 +139,20 @@ def _table(title: str, item: "Item", rows: "list[Row]") -> Table:
     for row in rows:
         table.add_row(*item.text_of(row))
     return table
+
+
+def _values(said: list[str]) -> dict[str, Any]:
+    """NAME=VALUE, where a value that is JSON is that, and else text."""
+    found: dict[str, Any] = {}
+    for text in said:
+        name, between, value = text.partition("=")
+        if not (name and between) or name in found:
+            raise InvalidParameter(f"--where {text!r}: expected NAME=VALUE, every name once")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
 
 
 def _print_items(paper: str | None, *, as_json: bool) -> None:

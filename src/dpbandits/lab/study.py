@@ -174,22 +174,35 @@ class Choice:
     Attributes:
         columns, worlds: only these.
         epsilons, rounds: only these, or, where an item is a grid over them, these instead of its own.
+        where: values of fields, by names such as `dimension`, or `sources.0.gamma` in a list of objects.
     """
 
     columns: Sequence[str] | None = None
     worlds: Sequence[str] | None = None
     epsilons: Sequence[float] | None = None
     rounds: Sequence[int] | None = None
+    where: Mapping[str, Any] = field(default_factory=dict)
 
     def keeps(self, cell: Cell) -> bool:
-        """Whether a cell is run; a method without epsilon belongs to every epsilon."""
+        """Whether a cell is run; a method without epsilon, or without a field, belongs to every one."""
         epsilon = cell.option("epsilon")
         return (
             (self.columns is None or cell.option("column") in self.columns)
             and (self.worlds is None or cell.option("world") in self.worlds)
             and (self.epsilons is None or not isinstance(epsilon, float) or epsilon in self.epsilons)
             and (self.rounds is None or cell.option("rounds") in self.rounds)
+            and all(_field(cell.label, name) in (None, value) for name, value in self.where.items())
         )
+
+
+def _field(label: Any, name: str) -> Any:
+    """What a label has under a name with dots; None where it has no such thing."""
+    for part in name.split("."):
+        if isinstance(label, list) and part.isdecimal() and int(part) < len(label):
+            label = label[int(part)]
+        else:
+            label = label.get(part) if isinstance(label, dict) else None
+    return label
 
 
 def grid(cell: Callable[..., Cell], **axes: Iterable[Any]) -> Callable[[Choice], list[Cell]]:
@@ -246,8 +259,11 @@ class Item:
         """The cells of a choice.
 
         Raises:
-            InvalidParameter: nothing is left.
+            InvalidParameter: nothing is left, or no cell has a field of that name.
         """
+        for name in choice.where:
+            if all(_field(cell.label, name) is None for cell in self.made(choice)):
+                raise InvalidParameter(f"where: no cell has {name!r}; the first has {self._names(choice)}")
         found = tuple(cell for cell in self.made(choice) if choice.keeps(cell))
         if not found:
             columns, worlds = (
@@ -256,6 +272,9 @@ class Item:
             )
             raise InvalidParameter(f"no such cell: the columns are {columns}; the worlds are {worlds}")
         return found
+
+    def _names(self, choice: Choice) -> str:
+        return ", ".join(self.made(choice)[0].label)
 
     def made(self, choice: Choice) -> Sequence[Cell]:
         """All cells, or what is made for a choice, before it chooses."""

@@ -101,7 +101,7 @@ def test_every_item_has_its_cells(item):
     assert len({cell.name for cell in cells}) == len(cells) > 0
     for cell in cells:
         assert (cell.epsilon is None) == (cell.method in study.WITHOUT_EPSILON)
-        assert (cell.dimension is not None) == (cell.method == study.PUBLISHED)
+        assert (cell.dimension is not None) == (cell.method in study.BETA_SHARES)
         assert callable(cell.run)
 
 
@@ -203,6 +203,49 @@ def test_the_papers_numbers_stand_beside_ours_at_its_own_epsilons_only():
     for item in ("branin31", "projections"):
         printed = [one for one in STUDY.cells(item) if one.paper is not None]
         assert len(printed) == 18
+
+
+def test_what_explains_branin_is_the_same_cells_under_another_setting():
+    """A fifth of beta_t in two worlds: Tables 10 to 12 and GP-UCB, each with its printed number."""
+    printed = {
+        (one.epsilon, one.dimension): one.paper for one in STUDY.cells("branin31") if one.paper is not None
+    }
+    for item in ("branin31-fifth", "branin31-log1p"):
+        found = {
+            (one.epsilon, one.dimension): one.paper for one in STUDY.cells(item) if one.paper is not None
+        }
+        assert found == printed
+        (alone,) = [one for one in STUDY.cells(item) if one.epsilon is None]
+        assert alone.method == study.GP_UCB_FIFTH
+    world = worlds.WORLDS["branin31-log1p"](0)
+    assert world.lengthscales is None
+    x, y = (world.columns[name] for name in "xy")
+    square = (y - 5.1 / (4 * np.pi**2) * x**2 + 5 / np.pi * x - 6) ** 2
+    raw = -np.log1p(square + 10 * (1 - 1 / (8 * np.pi)) * np.cos(x) + 10)
+    np.testing.assert_allclose(world.values, (raw - raw.mean()) / raw.std())
+
+
+def test_a_fifth_of_beta_reaches_the_method(monkeypatch):
+    """The share goes through cell, method and loop to the modeler."""
+    given = []
+
+    class Watched(PublishedModeler):
+        def __init__(self, *args, **kwargs):
+            given.append(kwargs["beta_share"])
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(study, "PublishedModeler", Watched)
+    world = worlds.synthetic_world(0, per_side=10)
+    for method, dimension in (
+        (study.PUBLISHED, 3),
+        (study.PUBLISHED_FIFTH, 3),
+        (study.GP_UCB, None),
+        (study.GP_UCB_FIFTH, None),
+    ):
+        cells.SearchCell(world="branin", method=method, epsilon=3.0, dimension=dimension).run(
+            world, 3.0, 2, 0
+        )
+    assert given == [1.0, 0.2, 1.0, 0.2]
 
 
 def test_answers_are_noisy_as_printed_and_values_are_not():

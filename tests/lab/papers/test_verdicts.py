@@ -1,14 +1,19 @@
 """The page of verdicts: numbers from result files alone, and "not run" where there is none."""
 
 import json
+import math
+import shlex
 from pathlib import Path
 
 import pytest
 
 from dpbandits.lab.papers import PAPERS, study
 from dpbandits.lab.papers.behind import behind
+from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED
+from dpbandits.lab.papers.ma2025.cells import SHIFT_METHODS
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED_PAIRS
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
+from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, explained, verdicts
+from dpbandits.lab.study import Choice
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "_results"
 
@@ -64,7 +69,7 @@ def test_table_2_is_compared_within_two_standard_errors(tmp_path, ratio, error, 
     (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": [], "ratios": rows}))
     row = line(verdicts(tmp_path), "Ma2025", "Table 2, adult (1, 1) at n/4")
     assert row["verdict"] == verdict
-    assert row["printed"] == "1.459, 0.987"
+    assert row["printed"] == "its rule 1.459, 0.987; linear 0.954, 0.950; neural 0.906, 0.935"
     assert row["honest"].startswith(
         f"c1 {ratio:.3f} ({error:.3f}), 0.900 ({error:.3f}); 2log2 not run, not run"
     )
@@ -120,12 +125,24 @@ def test_where_a_published_method_does_better_is_told(tmp_path, tree, told):
     assert all(row["published method"] == "tree, right noise" for row in found)
 
 
-def test_in_table_2_the_larger_ratio_is_ahead_and_who_is_not_private_is_left_out(tmp_path):
-    place = {"table": "taxi", "epsilon": 1.0, "source_epsilon": 4.0, "moment": "n", "standard_error": 0.01}
-    kinds = {"tree": 0.9, "linear": 0.95, "tree with sources": 0.9, "linear with sources": 0.8, "abse": 1.0}
-    rows = [place | {"row": row, "ratio": ratio} for row, ratio in kinds.items()]
-    (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": [], "ratios": rows}))
-    assert [row["published method"] for row in behind(tmp_path)] == ["linear"]
+@pytest.mark.parametrize(("regret", "told"), [(0.074, "yes"), (0.0779, "no"), (0.09, None)])
+def test_in_table_2_rewards_are_compared_with_their_own_errors(tmp_path, regret, told):
+    """Not their ratios to ABSE's: the noise of the divisor is the same for both and hides what is clear."""
+    place = {"world": "taxi", "epsilon": 1.0, "standard_error": 0.0002, "standard_error_at_quarter": 0.1}
+    place |= {"sources": [{"epsilon": 4.0}], "regret_at_quarter": 0.5}
+    cells = [
+        place | {"method": "tree", "regret": 0.078},
+        place | {"method": "linear", "regret": regret},
+        place | {"method": "linear", "regret": 0.01, "sources": []},  # ours was not run there
+        place | {"method": "abse", "regret": 0.01, "epsilon": None},  # not private
+    ]
+    where = {"table": "taxi", "epsilon": 1.0, "source_epsilon": 4.0, "moment": "n", "standard_error": 0.01}
+    ratios = [where | {"row": f"{row} with sources", "ratio": 1.0} for row in ("tree", "linear")]
+    (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": cells, "ratios": ratios}))
+    found = behind(tmp_path)
+    assert [row["told apart"] for row in found] == ([] if told is None else [told])
+    assert all(row["published method"] == "linear" for row in found)
+    assert all(row["item"].endswith("sources at 4, reward at n") for row in found)
 
 
 def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
@@ -140,10 +157,92 @@ def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
     assert row["verdict"].startswith("not reproduced: 1.98 times non-private as printed, 5.00 here")
 
 
-def test_commands_name_items_that_there_are():
+@pytest.mark.parametrize("random", [3000.0, 300.0])
+def test_that_no_scale_fits_is_said_where_even_a_random_arm_does_better(tmp_path, random):
+    common = {"world": "camelback", "reps": 10, "first_seed": 1_000_000, "standard_error": 1.0}
+    rows = [
+        common | {"column": "tree, right noise", "regret": 250.0, "epsilon": 1.0, "delta": 0.1},
+        common | {"column": "non-private", "regret": 200.0, "epsilon": None, "delta": None},
+        common | {"column": "random", "regret": random, "epsilon": None, "delta": None},
+    ]
+    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps(rows))
+    found = {row["item"]: row for row in verdicts(tmp_path)["Dubey2021"]}
+    row = found["Table 1, camelback, alpha 1"]
+    assert ("a random arm has 1.50: none fits" in row["verdict"]) is (random == 300.0)
+
+
+def test_printed_means_get_the_spread_of_ours(tmp_path):
+    """.53 printed, .60 +- .03 here in 50 runs: beyond two of ours, within two of the difference's, .085."""
+    row = {"method": PUBLISHED, "epsilon": math.exp(2.3), "dimension": 3, "reps": 50, "first_seed": 1_000_000}
+    row |= {"regret": 0.60, "standard_error": 0.03}
+    (tmp_path / "kharkovskii2020-branin31.json").write_text(json.dumps([row]))
+    found = line(verdicts(tmp_path), "Kharkovskii2020", "Table 10,")
+    assert found["verdict"] == "not private; 0 of 6 within two standard errors, 1 of the difference"
+    lines = {line["setting"]: line for line in explained(tmp_path)}
+    shown = lines["Branin as printed"]["regret along r"]
+    assert shown == "Table 10: 0.600 not run not run not run not run not run, 1 of 6"
+    assert lines["a fifth of beta_t"]["regret along r"] == lines["lengthscale 5"]["GP-UCB"] == NOT_RUN
+
+
+ITEMS = {
+    "Dubey2021": """519 775 1,029 3,324 885 1,667 2,680 4,493 901 1,558 2,883 5,002 10.5 2.71e+03 1.418-GDP
+        3,459""",
+    "Ma2025": """41,292 57,773 621,957 3,930 14,318 18,945
+        1.459 .987 .954 .950 .906 .935 1.101 .795 .724 .715 .750 .784 .801 .797 .786 .794 .800 .694 .693 .684
+        .690 .700 .695 .989 .976 .984 .998 .994 .992 .996 .993 .995 1.602 .988 .986 1.110 1.210 .782 .771 .871
+        .816 .846 .804 .798 .742 .688 .704 .698 .997 .985 .969 .990 .991 .964 .895 .930 1.102 .919 .762 .772
+        .745 .808 .819 .788 .791 .719 .720 .683 .705 .974 1.000 .999 .968 .929 .857 .785 .792 .754 .674 .696
+        1.001 1.002 15 45|55 52|37 43 22 44|54 56|33 36""",
+    "Kharkovskii2020": """.073 .038 .018 .014 .118 .137 .083 .088 .078 .069 .081 .076 .682 .516 .495 .485 .493
+        .53 .184 0 .005 .024 .091 .009 .019 .008 .127 .134 .077 .1 .096 .567 .553 .479 .453 .52 .259 .001 .026
+        .05 .021 .003 .002 .094 .142 .097 .104 .591 .523 .486 .482 .489 .488 .152 .011 .099 .017 .082 .051
+        .004 .023 .084 e^1.1 e^1.3 e^1.5 e^2.7 e^2.9 e^3.1 e^2.6 e^2.8 e^2.3 e^2.5""",
+}
+"""Every number of a figure or table that the list of what the papers print has."""
+
+
+def test_every_printed_number_stands_on_the_page_and_none_is_not_at_hand():
+    for paper, numbers in ITEMS.items():
+        rows = verdicts(RESULTS)[paper]
+        text = " ".join(f"{row['item']} {row['printed']}" for row in rows)
+        held = {word.strip(",;:()") for word in text.replace(" 0.", " .").split()}
+        assert not {number for number in numbers.split() if number not in held}
+        assert not [row for row in rows if "not at hand" in row["printed"]]
+
+
+def test_commands_choose_the_cells_of_their_lines():
+    """Every one is taken by its study; in the figures of Ma2025 and Dubey2021 by no other place."""
+    options = {"--world": "worlds", "--column": "columns", "--epsilon": "epsilons", "--rounds": "rounds"}
     for rows in verdicts(RESULTS).values():
         for row in rows:
-            if row["run"].startswith("dpbandits"):
-                _, _, _, paper, item, *_ = row["run"].split()
-                assert paper in PAPERS
-                assert item in study(paper).items
+            if not row["run"].startswith("dpbandits"):
+                continue
+            _, _, _, paper, item, *words = shlex.split(row["run"])
+            assert paper in PAPERS
+            assert item in study(paper).items
+            where, said = {}, {}
+            for option, value in zip(words[::2], words[1::2], strict=True):
+                if option == "--where":
+                    name, _, text = value.partition("=")
+                    where[name] = json.loads(text)
+                else:
+                    made = value if option in ("--world", "--column") else json.loads(value)
+                    said.setdefault(options[option], []).append(made)
+            cells = study(paper).cells(item, Choice(**said, where=where))
+            if (
+                row["item"].startswith("Figure")
+                and paper in ("ma2025", "dubey2021")
+                and row["seeds"] != NOT_RUN
+            ):
+                places = {
+                    json.dumps([c.epsilon, c.label.get("delta"), c.label.get("n_users")]) for c in cells
+                }
+                assert len({place for place in places if not place.startswith("[null")}) == 1, row["run"]
+
+
+def test_only_the_place_itself_is_rerun():
+    row = line(verdicts(RESULTS), "Ma2025", "Figure 9a, source epsilon 8, kappa 0")
+    words = "--epsilon 2 --rounds 40000 --where sources.0.epsilon=8 --where sources.0.kappa=0"
+    assert row["run"] == f"dpbandits lab study ma2025 figure9a-printed {words}"
+    choice = Choice(where={"sources.0.epsilon": 8, "sources.0.kappa": 0})
+    assert [cell.method for cell in study("ma2025").cells("figure9a-printed", choice)] == list(SHIFT_METHODS)

@@ -5,7 +5,7 @@ Kharkovskii2020 has no line: nothing that it publishes is private.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dpbandits.lab.papers.results import ResultFolder
@@ -72,20 +72,28 @@ def _behind_ma(held: ResultFolder) -> Iterator[Row]:
                 key = json.dumps([row["epsilon"], row["n_users"], row["sources"]])
                 item = f"Ma2025 {stem}, epsilon {row['epsilon']:g}, n {row['n_users']:,}"
                 yield from _against(item, row["method"], row, place.get(key), name="regret", more=False)
-    ratios = held.part("ma2025-table2-printed", "ratios")
-    where = ("table", "epsilon", "source_epsilon", "moment")
-    trees = {
-        (*(row[name] for name in where), row["row"].removeprefix("tree")): row
-        for row in ratios
-        if row["row"].startswith("tree")
+    yield from _behind_table_2(held.part("ma2025-table2-printed", "cells"))
+
+
+def _behind_table_2(cells: Sequence[Row]) -> Iterator[Row]:
+    """Reward per person: the table's ratio has the noise of its divisor besides, the same for everybody."""
+    found = {
+        (row["world"], row["epsilon"], source["epsilon"] if source else None, row["method"]): row
+        for row in cells
+        for source in (row["sources"] or (None,))
     }
-    for row in ratios:
-        method = row["row"].partition(" with")[0]
-        if method not in ("tree", "abse", "random"):
-            spot = tuple(row[name] for name in where)
-            item = f"Ma2025 Table 2, {spot[0]} ({spot[1]:g}, {spot[2]:g}) at {spot[3]}"
-            ours = trees.get((*spot, row["row"].removeprefix(method)))
-            yield from _against(item, row["row"], row, ours, name="ratio", more=True)
+    for (world, epsilon, theirs, method), row in found.items():
+        ours = found.get((world, epsilon, theirs, "tree"))
+        if method == "tree" or epsilon is None or ours is None:
+            continue
+        kind = "" if theirs is None else f" with sources at {theirs:g}"
+        for moment, tail in (("n/4", "_at_quarter"), ("n", "")):
+            both = [
+                {"reward": 1.0 - each[f"regret{tail}"], "standard_error": each[f"standard_error{tail}"]}
+                for each in (row, ours)
+            ]
+            item = f"Ma2025 Table 2, {world}, epsilon {epsilon:g}{kind}, reward at {moment}"
+            yield from _against(item, method, *both, name="reward", more=True)
 
 
 def _behind_pavlovic(held: ResultFolder) -> Iterator[Row]:

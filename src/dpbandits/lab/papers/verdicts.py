@@ -36,9 +36,11 @@ from dpbandits.lab.papers.dubey2021.theory import features_asked, quadrature_err
 from dpbandits.lab.papers.kharkovskii2020.cells import PAPER
 from dpbandits.lab.papers.kharkovskii2020.methods import (
     GP_UCB,
+    GP_UCB_FIFTH,
     LIKELY,
     PUBLISHED,
     PUBLISHED_DIMENSION,
+    PUBLISHED_FIFTH,
 )
 from dpbandits.lab.papers.ma2025.cells import LARGEST_EPSILON, PRINTED_WORLD
 from dpbandits.lab.papers.ma2025.local import reference_regrets
@@ -50,7 +52,7 @@ from dpbandits.lab.study import Row
 from dpbandits.lab.worlds.rkhs import BOUND
 from dpbandits.privacy.calibration import gaussian_mu
 
-__all__ = ["COLUMNS", "NOT_RUN", "verdicts"]
+__all__ = ["COLUMNS", "NOT_RUN", "explained", "verdicts"]
 
 COLUMNS = (
     "item",
@@ -78,6 +80,43 @@ def verdicts(results: Path) -> dict[str, list[Row]]:
     }
 
 
+def explained(results: Path) -> list[Row]:
+    """Tables under other settings of the published algorithms: what differences come from.
+
+    Returns:
+        Lines of setting, GP-UCB's regret, and for each table that was run the regrets along r and how many of
+        them are within two standard errors of the difference from the printed ones.
+    """
+    held = ResultFolder(results)
+    lines: list[Row] = []
+    for setting, item, plain, method in (
+        ("synthetic as printed but for lengthscale 6.25", "projections", GP_UCB, PUBLISHED),
+        ("lengthscale 5", "projections-5", GP_UCB, PUBLISHED),
+        ("Branin as printed", "branin31", GP_UCB, PUBLISHED),
+        ("kernels five times as wide", "branin31-wide", GP_UCB, PUBLISHED),
+        ("a fifth of beta_t", "branin31-fifth", GP_UCB_FIFTH, PUBLISHED_FIFTH),
+        ("a fifth of beta_t, log of 1 + f", "branin31-log1p", GP_UCB_FIFTH, PUBLISHED_FIFTH),
+    ):
+        stem = f"kharkovskii2020-{item}"
+        line = {"setting": setting, "GP-UCB": _number(held.row(stem, method=plain), form=".3f")}
+        shown = []
+        for number, ((world, power), along) in enumerate(PAPER.items(), start=1):
+            if world != _TABLES_OF[item.partition("-")[0]]:
+                continue
+            found = [_searched(held, stem, method=method, dimension=r, power=power) for r in along]
+            if not any(found):
+                continue
+            near = sum(
+                _is_near(row, printed, PAPERS_REPS)
+                for row, printed in zip(found, along.values(), strict=True)
+            )
+            numbers = " ".join(NOT_RUN if row is None else f"{row['regret']:.3f}" for row in found)
+            shown.append(f"Table {number}: {numbers}, {near} of {len(along)}")
+        line["regret along r"] = "; ".join(shown) or NOT_RUN
+        lines.append(line | {"run": _study("kharkovskii2020", item)})
+    return lines
+
+
 def _line(item: str, **known: str) -> Row:
     """A line; what is not known was not run."""
     missing = set(known) - set(COLUMNS) - {"as_printed", "non_private"}
@@ -102,7 +141,7 @@ def _seeds(*rows: Row | None) -> str:
 
 
 def _study(*words: str) -> str:
-    return "dpbandits lab study " + " ".join(words)
+    return "dpbandits lab study " + " ".join(filter(None, words)).strip()
 
 
 # -- Dubey2021 ------------------------------------------------------------------------------------
@@ -142,7 +181,7 @@ def _dubey_figures(held: ResultFolder) -> Iterator[Row]:
                 random=_number(alone(column="random")),
                 seeds=_seeds(tree, ours),
                 verdict=verdict,
-                run=_study("dubey2021", f"{item}-printed", f"--epsilon {epsilon:g}"),
+                run=_study("dubey2021", f"{item}-printed", f"--epsilon {epsilon:g} --where delta={delta:g}"),
             )
 
 
@@ -176,6 +215,8 @@ def _dubey_table(held: ResultFolder) -> Iterator[Row]:
                     f"not reproduced: {number / plain:.2f} times non-private as printed, {here:.2f} here, "
                 )
                 verdict += "at whatever scale"
+                if random is not None and random["regret"] / alone["regret"] < number / plain:
+                    verdict += f"; a random arm has {random['regret'] / alone['regret']:.2f}: none fits"
             yield _line(
                 f"Table 1, {world}, {what}",
                 printed=f"{number:,}",
@@ -186,7 +227,11 @@ def _dubey_table(held: ResultFolder) -> Iterator[Row]:
                 random=_number(random),
                 seeds=_seeds(tree, alone, random),
                 verdict=verdict,
-                run=_study("dubey2021", "table1-printed", f"--world {world}"),
+                run=_study(
+                    "dubey2021",
+                    f"table1-printed --world {world}",
+                    "--column non-private" if epsilon is None else f"--epsilon {epsilon:g}",
+                ),
             )
 
 
@@ -285,9 +330,9 @@ def _ma_figures(held: ResultFolder) -> Iterator[Row]:
             verdict=NOT_RUN
             if ours is None
             else "not reproduced at the constants that were tried: close to a random arm, or worse",
-            run=_study("ma2025", "figure6-printed"),
+            run=_study("ma2025", "figure6-printed", _sources_of(ours, ("epsilon",))),
         )
-    for item, stands, named in _MA_PLACES:
+    for item, stands, named, fields in _MA_PLACES:
         run = [row for row in held.rows(f"ma2025-{item}-printed") if stands(row)]
         for place in list(dict.fromkeys(map(named, run))) or [_MA_NOT_RUN[item]]:
             here = {row["method"]: row for row in run if named(row) == place}
@@ -302,8 +347,21 @@ def _ma_figures(held: ResultFolder) -> Iterator[Row]:
                 random=f"{random:.3f}",
                 seeds=_seeds(*methods),
                 verdict=_ma_verdict(methods, random) if methods else NOT_RUN,
-                run=_study("ma2025", f"{item}-printed"),
+                run=_study("ma2025", f"{item}-printed", _options(methods[0], fields) if methods else ""),
             )
+
+
+def _options(row: Row, fields: Sequence[str]) -> str:
+    """Options of the command that choose a row's place in its figure."""
+    return f"--epsilon {row['epsilon']:g} --rounds {row['n_users']} {_sources_of(row, fields)}"
+
+
+def _sources_of(row: Row | None, fields: Sequence[str]) -> str:
+    if row is None or not fields:
+        return ""
+    if not row["sources"]:
+        return "--where 'sources=[]'"
+    return " ".join(f"--where sources.0.{name}={row['sources'][0][name]:g}" for name in fields)
 
 
 def _ma_verdict(theirs: Sequence[Row], random: float) -> str:
@@ -319,7 +377,7 @@ def _of_first(row: Row, name: str) -> float:
 
 
 _PRINTED_EPSILON: dict[float, float] = {LARGEST_EPSILON: 1024.0}
-_MA_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str]], ...] = (
+_MA_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str], tuple[str, ...]], ...] = (
     *(
         (
             item,
@@ -327,6 +385,7 @@ _MA_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str]], ...] 
             lambda row: (
                 f"n {row['n_users']:,}, epsilon {_PRINTED_EPSILON.get(row['epsilon'], row['epsilon']):g}"
             ),
+            (),
         )
         for item in ("figure7a", "figure7b")
     ),
@@ -338,16 +397,19 @@ _MA_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str]], ...] 
             if row["sources"]
             else "no source"
         ),
+        ("n_users", "epsilon", "gamma"),
     ),
     (
         "figure9a",
         lambda row: _of_first(row, "kappa") in (0.0, 1.0),
         lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, kappa {_of_first(row, 'kappa'):g}",
+        ("epsilon", "kappa"),
     ),
     (
         "figure9b",
         lambda row: _of_first(row, "gamma") in (0.0, 2.0),
         lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, gamma {_of_first(row, 'gamma'):g}",
+        ("epsilon", "gamma"),
     ),
     (
         "figure9c",
@@ -356,9 +418,10 @@ _MA_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str]], ...] 
             f"n {row['n_users']:,}, epsilon {row['epsilon']:g}, sources at "
             + " then ".join(f"{source['epsilon']:g}" for source in row["sources"])
         ),
+        ("n_users", "epsilon"),
     ),
 )
-"""Item, which of its rows stand in a line, and what the line is called."""
+"""Item, which of its rows stand in a line, what the line is called, and what of a source chooses it."""
 
 _MA_NOT_RUN = {
     "figure7a": "n to 160,000, epsilon 1 to 1,024",
@@ -379,18 +442,25 @@ def _ma_tables(held: ResultFolder) -> Iterator[Row]:
             "classification_table('adult-birth')",
         ),
     )
-    yield _line("Table 1, Jobs", printed="57,773", **_computed("cannot be had", "none"))
+    yield _line(
+        "Table 1, Jobs",
+        printed="57,773 target users, largest source 14,318",
+        **_computed("cannot be had: the paper's Jobs is not public", "none"),
+    )
     yield _line(
         "Table 1, Taxi",
-        printed="621,957",
+        printed="621,957 target users, largest source 18,945",
         **_computed("cannot be compared: another taxi table is at hand", "none"),
     )
     ratios = held.part("ma2025-table2-printed", "ratios")
     names = {table: here for here, table in PAPERS_NAMES.items()}
     for (own, theirs), table, moment in product(PRINTED_PAIRS, ("adult", "jobs", "taxi"), ("n/4", "n")):
-        printed = [PRINTED[table, own, theirs, moment, row] for row in ("ldpmab with sources", "ldpmab")]
         item = f"Table 2, {table} ({own:g}, {theirs:g}) at {moment}, with and without sources"
-        said = ", ".join(f"{number:.3f}" for number in printed)
+        printed = {
+            name: [PRINTED[table, own, theirs, moment, method + kind] for kind in (" with sources", "")]
+            for name, method in (("its rule", "ldpmab"), ("linear", "linear"), ("neural", "neural"))
+        }
+        said = "; ".join(f"{name} " + ", ".join(f"{x:.3f}" for x in two) for name, two in printed.items())
         if table not in names:
             yield _line(
                 item, printed=said, **_computed("cannot be had: the paper's Jobs is not public", "none")
@@ -405,9 +475,10 @@ def _ma_tables(held: ResultFolder) -> Iterator[Row]:
             return ", ".join(_number(row, "ratio", form=".3f") for row in found)
 
         kept = [rows.get(f"{method} with sources") for method in PRINTED_CONSTANTS]
-        near = [row for row in kept if row and abs(row["ratio"] - printed[0]) <= 2.0 * row["standard_error"]]
+        ratio_said = printed["its rule"][0]
+        near = [row for row in kept if row and abs(row["ratio"] - ratio_said) <= 2.0 * row["standard_error"]]
         verdict = "not told apart: too few repetitions" if near else "not reproduced"
-        if any(row["standard_error"] <= _TOLD * printed[0] for row in near):
+        if any(row["standard_error"] <= _TOLD * ratio_said for row in near):
             verdict = "reproduced with sources"
         if table == "taxi":
             verdict = "cannot be compared: another taxi table"
@@ -418,7 +489,10 @@ def _ma_tables(held: ResultFolder) -> Iterator[Row]:
         yield _line(
             item,
             printed=said,
-            honest="; ".join(f"{method[7:]} {both(method)}" for method in PRINTED_CONSTANTS)
+            honest="; ".join(
+                f"{method.removeprefix('ma2025-')} {both(method)}"
+                for method in (*PRINTED_CONSTANTS, "linear", "neural")
+            )
             if rows
             else NOT_RUN,
             as_printed="the same: its noise is as printed",
@@ -622,41 +696,28 @@ _SEARCHES = {
 _OURS_AT = {"synthetic": 1.1, "Branin": 2.3, "loans": 2.9, "property": 2.8}
 """ln epsilon of ours beside the tables: the largest that its curves have."""
 
+_TABLES_OF = {"projections": "synthetic", "branin31": "branin31"}
+
+PAPERS_REPS = 50
+"""Runs behind every number that Kharkovskii2020 prints."""
+
 _OTHER_TABLES = {"loans": "another table of loans", "property": "houses in Ames; 50 rows, the paper 100"}
 
 
 def _kharkovskii(held: ResultFolder) -> Iterator[Row]:
-    form = partial(_number, form=".3f")
-
-    def searched(stem: str, **where: Any) -> Row | None:
-        epsilon = where.pop("power", None)
-        return next(
-            (
-                row
-                for row in held.rows(stem)
-                if all(row[name] == value for name, value in where.items())
-                and (epsilon is None or math.isclose(row["epsilon"] or 0.0, math.exp(epsilon)))
-            ),
-            None,
-        )
-
+    form, searched = partial(_number, form=".3f"), partial(_searched, held)
     for number, ((world, power), along) in enumerate(PAPER.items(), start=1):
         table, item = _SEARCHES[world]
         stem, grid = f"kharkovskii2020-{item}", ", ".join(map(str, along))
         values = [f"{value:g}" for value in along.values()]
         found = [searched(stem, method=PUBLISHED, dimension=r, power=power) for r in along]
         rows = [row for row in found if row is not None]
-        near = sum(
-            abs(row["regret"] - float(text)) <= 2.0 * row["standard_error"]
-            for row, text in _paired(rows, values)
+        near, told = (
+            sum(_is_near(row, number, reps) for row, number in zip(found, along.values(), strict=True))
+            for reps in (math.inf, PAPERS_REPS)
         )
         verdict = f"not private; {near} of {len(values)} within two standard errors"
-        wide = [
-            searched(f"kharkovskii2020-{item}-wide", method=PUBLISHED, dimension=dimension, power=power)
-            for dimension in along
-        ]
-        if any(wide):
-            verdict += f"; with kernels five times as wide {' '.join(map(form, wide))}"
+        verdict += f", {told} of the difference"
         if table in _OTHER_TABLES:
             verdict = f"not private; cannot be compared: {_OTHER_TABLES[table]}"
         own, ours_at = searched(stem, method=LIKELY, power=_OURS_AT[table]), f"e^{_OURS_AT[table]:g}"
@@ -672,7 +733,7 @@ def _kharkovskii(held: ResultFolder) -> Iterator[Row]:
             random=form(searched(stem, method="random rows")),
             seeds=_seeds(*rows),
             verdict=verdict if rows else NOT_RUN,
-            run=_study("kharkovskii2020", item),
+            run=_study("kharkovskii2020", f"{item} --epsilon {math.exp(power)!r}"),
         )
     items = dict(_SEARCHES.values())
     for line in _EXCESS.replace("\n", "; ").split("; "):
@@ -698,7 +759,11 @@ def _kharkovskii(held: ResultFolder) -> Iterator[Row]:
             else "not private; cannot be compared: " + _OTHER_TABLES[table]
             if table in _OTHER_TABLES
             else "not private; differences in their own standard errors",
-            run=_study("kharkovskii2020", item),
+            run=_study(
+                "kharkovskii2020",
+                f"{item} --where dimension={PUBLISHED_DIMENSION}",
+                *(f"--epsilon {math.exp(power)!r}" for power in powers),
+            ),
         )
     theory = "computed: lab.papers.kharkovskii2020.theory"
     yield _line(
@@ -708,6 +773,19 @@ def _kharkovskii(held: ResultFolder) -> Iterator[Row]:
         "Theorem 1",
         printed="the transformation is private",
         **_computed("not private: rows are recovered", _study("kharkovskii2020", "attack")),
+    )
+
+
+def _searched(held: ResultFolder, stem: str, *, power: float | None = None, **where: Any) -> Row | None:
+    """The row that has these values, and epsilon e^power."""
+    return next(
+        (
+            row
+            for row in held.rows(stem)
+            if all(row[name] == value for name, value in where.items())
+            and (power is None or math.isclose(row["epsilon"] or 0.0, math.exp(power)))
+        ),
+        None,
     )
 
 
@@ -725,6 +803,12 @@ def _excess(searched: Callable[..., Row | None], powers: Sequence[float], method
     )
 
 
-def _paired(rows: Sequence[Row], values: Sequence[str]) -> Iterator[tuple[Row, str]]:
-    """Rows with the printed numbers of their places; none where some row is missing."""
-    return zip(rows, values, strict=True) if len(rows) == len(values) else iter(())
+def _is_near(row: Row | None, printed: float, reps: float) -> bool:
+    """Whether a printed mean of that many runs is told apart from ours by two standard errors.
+
+    What it prints without an error is given the spread of ours; with infinitely many runs it has none.
+    """
+    if row is None:
+        return False
+    error = float(row["standard_error"]) * math.sqrt(1.0 + float(row["reps"]) / reps)
+    return abs(float(row["regret"]) - printed) <= 2.0 * error

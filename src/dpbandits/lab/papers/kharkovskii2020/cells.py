@@ -10,7 +10,16 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.kharkovskii2020 import methods
-from dpbandits.lab.papers.kharkovskii2020.methods import LIKELY, PUBLISHED, WITHOUT_EPSILON, Method
+from dpbandits.lab.papers.kharkovskii2020.methods import (
+    BETA_SHARES,
+    GP_UCB,
+    GP_UCB_FIFTH,
+    LIKELY,
+    PUBLISHED,
+    PUBLISHED_FIFTH,
+    WITHOUT_EPSILON,
+    Method,
+)
 from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
 from dpbandits.lab.plot import (
     LINES,
@@ -34,10 +43,12 @@ __all__ = [
     "PAPER",
     "AttackCell",
     "SearchCell",
+    "fifth_cells",
     "picture",
     "printed_cells",
     "printed_picture",
     "search_item",
+    "shorter_cells",
     "verdict",
     "wide_cells",
 ]
@@ -110,8 +121,8 @@ class SearchCell(Cell):
     @property
     def run(self) -> Method:
         """What runs."""
-        if self.method == PUBLISHED and self.dimension is not None:
-            return methods.published(self.dimension)
+        if self.method in BETA_SHARES and self.dimension is not None:
+            return methods.published(self.dimension, beta_share=BETA_SHARES[self.method])
         if self.method in methods.PRINTED_METHODS:
             return methods.PRINTED_METHODS[self.method]
         if self.world != "synthetic":
@@ -121,10 +132,10 @@ class SearchCell(Cell):
     @property
     def paper(self) -> float | None:
         """The paper's own number, where it prints one."""
-        if self.method != PUBLISHED or self.epsilon is None or self.dimension is None:
+        if self.method not in BETA_SHARES or self.epsilon is None or self.dimension is None:
             return None
         for (world, power), along in PAPER.items():
-            if world == self.world.removesuffix("-wide") and math.isclose(
+            if world == self.world.partition("-")[0] and math.isclose(
                 self.epsilon, math.exp(power), rel_tol=1e-9
             ):
                 return along.get(self.dimension)
@@ -132,8 +143,9 @@ class SearchCell(Cell):
 
     def simulate(self, seed: Seed) -> Record:
         """Simple regret after every query of one run, the mean of the rows asked, and those in the top 1%."""
-        # only the synthetic world is another one for every seed
-        world = WORLDS["synthetic"](seed) if self.world == "synthetic" else fixed_world(self.world)
+        # only synthetic worlds are others for every seed
+        drawn = self.world.startswith("synthetic")
+        world = WORLDS[self.world](seed) if drawn else fixed_world(self.world)
         epsilon = math.nan if self.epsilon is None else self.epsilon
         values = self.run(world, epsilon, methods.HORIZON, seed)
         curve = methods.simple_regret(values, float(world.values.max()))
@@ -215,7 +227,7 @@ def printed_cells(world: str, powers: tuple[float, ...]) -> tuple[SearchCell, ..
             for power, dimension in dict.fromkeys(tables + curves)
         ),
         *(own(method=LIKELY, epsilon=math.exp(power)) for power in powers),
-        *(own(method=method) for method in (methods.GP_UCB, "random rows")),
+        *(own(method=method) for method in (GP_UCB, "random rows")),
     )
 
 
@@ -228,8 +240,27 @@ def wide_cells() -> tuple[SearchCell, ...]:
     )
 
 
+def shorter_cells() -> tuple[SearchCell, ...]:
+    """The published algorithms of Table 1 in `synthetic-5`."""
+    return tuple(
+        replace(cell, world="synthetic-5")
+        for cell in printed_cells("synthetic", ())
+        if cell.method == GP_UCB or math.isclose(cell.epsilon or 0.0, math.exp(1.1))
+    )
+
+
+def fifth_cells(world: str) -> tuple[SearchCell, ...]:
+    """The published algorithms of Tables 10 to 12 with a fifth of beta_t, in a world of Branin's."""
+    known = {PUBLISHED: PUBLISHED_FIFTH, GP_UCB: GP_UCB_FIFTH}
+    return tuple(
+        replace(cell, world=world, method=known[cell.method])
+        for cell in printed_cells("branin31", ())
+        if cell.method in known
+    )
+
+
 _ALONG = ("orange", "amber", "green", "blue", "sky")
-_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky"), strict=True))
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky", "green"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 
@@ -264,11 +295,12 @@ def printed_picture(rows: Sequence[Row]) -> "Figure":
     """Curves at r = 10 as the paper's figure has them, and regret by r beside the numbers of its tables."""
     figure, (curves, tables) = new_figure(width=11.0, height=4.2, columns=2)
     along = [row for row in rows if row["dimension"] in (None, methods.PUBLISHED_DIMENSION)]
-    shown = [row for row in along if row["method"] in (methods.GP_UCB, "random rows")]
+    shown = [row for row in along if row["method"] in (GP_UCB, GP_UCB_FIFTH, "random rows")]
     for row, style in zip(shown, ("-", ":"), strict=False):
         _draw(curves, row, colour="black", style=style, label=row["method"])
     for method, colours, word in (
         (PUBLISHED, ("orange", "amber", "pink", "grey", "black"), "published"),
+        (PUBLISHED_FIFTH, ("orange", "amber", "pink", "grey", "black"), "a fifth of beta_t"),
         (LIKELY, ("blue", "sky", "green"), "ours"),
     ):
         own = sorted((row for row in along if row["method"] == method), key=_epsilon)

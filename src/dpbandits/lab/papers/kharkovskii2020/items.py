@@ -8,9 +8,11 @@ from dpbandits.lab.papers.kharkovskii2020.cells import (
     CELLS,
     AttackCell,
     SearchCell,
+    fifth_cells,
     printed_cells,
     printed_picture,
     search_item,
+    shorter_cells,
     wide_cells,
 )
 from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
@@ -49,9 +51,27 @@ STUDY = Study(
             picture=printed_picture,
             reps=50,
         ),
+        "branin31-fifth": search_item(
+            about="the same with a fifth of beta_t",
+            cells=fifth_cells("branin31"),
+            picture=printed_picture,
+            reps=50,
+        ),
+        "branin31-log1p": search_item(
+            about="the same, minus the logarithm of 1 + Branin's function",
+            cells=fifth_cells("branin31-log1p"),
+            picture=printed_picture,
+            reps=50,
+        ),
         "projections": search_item(
             about="Tables 1 to 3 and Figure 2a as printed",
             cells=printed_cells("synthetic", (1.1, 0.9, 0.0)),
+            picture=printed_picture,
+            reps=50,
+        ),
+        "projections-5": search_item(
+            about="Table 1 at lengthscale 5",
+            cells=shorter_cells(),
             picture=printed_picture,
             reps=50,
         ),

@@ -22,13 +22,16 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
 __all__ = [
+    "BETA_SHARES",
     "GP_UCB",
+    "GP_UCB_FIFTH",
     "HIDDEN",
     "HIDING_METHODS",
     "LIKELY",
     "METHODS",
     "PRINTED_METHODS",
     "PUBLISHED",
+    "PUBLISHED_FIFTH",
     "TABLE_METHODS",
     "least_of_top",
     "published",
@@ -56,10 +59,17 @@ def _loop(modeler: Modeler, answer: Callable[[int], float], horizon: int) -> Flo
     return values
 
 
-def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed) -> FloatArray:
+def _printed_loop(
+    rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, beta_share: float
+) -> FloatArray:
     """Algorithm 2 on rows (n, r) with noisy answers, as the paper has it; the values without noise."""
     modeler = PublishedModeler(
-        rows, kernel=world.prepared.kernel, noise_sd=ANSWER_NOISE, capacity=horizon, seed=seed
+        rows,
+        kernel=world.prepared.kernel,
+        noise_sd=ANSWER_NOISE,
+        beta_share=beta_share,
+        capacity=horizon,
+        seed=seed,
     )
     scatter = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-answers", 0, horizon, 1)[:, 0]
     values = np.empty(horizon)
@@ -112,25 +122,37 @@ def _random(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> Fl
     return world.values[np.argsort(coins)[:horizon]]
 
 
-def published(dimension: int = PUBLISHED_DIMENSION) -> Method:
-    """Algorithms 1 and 2 as printed, r = `dimension`; where the kernel is unknown, on prepared inputs."""
+def published(dimension: int = PUBLISHED_DIMENSION, *, beta_share: float = 1.0) -> Method:
+    """Algorithms 1 and 2 as printed, r = `dimension`; where the kernel is unknown, on prepared inputs.
+
+    `beta_share` is what of the paper's beta_t is used.
+    """
 
     def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         transform = PublishedTransform(
             epsilon=epsilon, delta=world.delta, dimension=dimension, seed=seed, acknowledge_broken=True
         )
-        return _printed_loop(transform.publish(world.prepared.points), world, horizon, seed)
+        return _printed_loop(
+            transform.publish(world.prepared.points), world, horizon, seed, beta_share=beta_share
+        )
 
     return method
 
 
-def _gp_ucb(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-    """GP-UCB on the table itself, with the paper's beta_t: what it calls non-private."""
-    return _printed_loop(world.prepared.points, world, horizon, seed)
+def _gp_ucb(beta_share: float = 1.0) -> Method:
+    """GP-UCB on the table itself, with the paper's beta_t or a share of it: what it calls non-private."""
+
+    def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
+        return _printed_loop(world.prepared.points, world, horizon, seed, beta_share=beta_share)
+
+    return method
 
 
 PUBLISHED = "published transformation (BROKEN, not private)"
 GP_UCB = "non-private GP-UCB, as printed"
+FIFTH = 0.2
+PUBLISHED_FIFTH = "published transformation, a fifth of beta_t (BROKEN, not private)"
+GP_UCB_FIFTH = "non-private GP-UCB, a fifth of beta_t"
 LIKELY = "L2-Laplace, marginal likelihood"
 HIDDEN = "cells, kernel known, any two positions hidden"
 
@@ -149,10 +171,24 @@ METHODS: dict[str, Method] = {
 HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance=2.0 * RADIUS)}
 """Any two positions in the cube are neighbours; the rule chooses the mechanism."""
 
-PRINTED_METHODS: dict[str, Method] = {PUBLISHED: published(), GP_UCB: _gp_ucb}
-"""Methods of the paper, on any world."""
+PRINTED_METHODS: dict[str, Method] = {
+    PUBLISHED: published(),
+    GP_UCB: _gp_ucb(),
+    PUBLISHED_FIFTH: published(beta_share=FIFTH),
+    GP_UCB_FIFTH: _gp_ucb(FIFTH),
+}
+"""Methods of the paper, on any world; the last two explore less than it prints."""
 
-WITHOUT_EPSILON = ("non-private, kernel known", "non-private, marginal likelihood", "random rows", GP_UCB)
+BETA_SHARES = {PUBLISHED: 1.0, PUBLISHED_FIFTH: FIFTH}
+"""Of the methods that have an r."""
+
+WITHOUT_EPSILON = (
+    "non-private, kernel known",
+    "non-private, marginal likelihood",
+    "random rows",
+    GP_UCB,
+    GP_UCB_FIFTH,
+)
 
 TABLE_METHODS: dict[str, Method] = {
     LIKELY: _private(known=False),

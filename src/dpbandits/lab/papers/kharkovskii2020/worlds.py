@@ -2,10 +2,13 @@
 
 - synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
+- synthetic-5: the same with lengthscale 5.
 - branin: the same grid with the Branin function.
 - branin31: the same function as the paper has it (Appendix A): a 31 x 31 grid, minus the logarithm.
 - branin31-wide: the same with kernels five times as wide as the most likely one: the factor between the
   synthetic study's printed lengthscale and the one that fits its printed numbers.
+- branin31-log1p: minus the logarithm of 1 + the function: its negation has no logarithm, and the paper does
+  not say how it takes one.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -115,10 +118,13 @@ def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float 
     )
 
 
-def branin31_world(_seed: Seed, *, stretch: float = 1.0) -> SearchWorld:
-    """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed."""
+def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> SearchWorld:
+    """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed.
+
+    Of `shift` plus the function; where that is not 0, the lengthscales are fitted, see `prepared`.
+    """
     x, y, values = _branin(31)
-    values = -np.log(values)
+    values = -np.log(shift + values)
     schema = Schema(x=Range(-5, 10), y=Range(0, 15))
     scale = PublicScaling(schema).half_width / 7.5
     return SearchWorld(
@@ -126,7 +132,7 @@ def branin31_world(_seed: Seed, *, stretch: float = 1.0) -> SearchWorld:
         schema=schema,
         values=(values - values.mean()) / values.std(),
         kernel=None,
-        lengthscales=(scale * BRANIN_LENGTHSCALES[0], scale * BRANIN_LENGTHSCALES[1]),
+        lengthscales=None if shift else (scale * BRANIN_LENGTHSCALES[0], scale * BRANIN_LENGTHSCALES[1]),
         delta=1e-3,
         stretch=stretch,
     )
@@ -207,9 +213,11 @@ def complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
 
 WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
+    "synthetic-5": partial(synthetic_world, lengthscale=5.0),
     "branin": branin_world,
     "branin31": branin31_world,
     "branin31-wide": partial(branin31_world, stretch=WIDE),
+    "branin31-log1p": partial(branin31_world, shift=1.0),
     "loans": loans_world,
     "ames": ames_world,
 }

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.ma2025.methods import (
+    CONSTANTS,
     MARKS,
     PRINTED_CONSTANTS,
     Source,
@@ -205,7 +206,7 @@ def verdict(cell: CrowdCell, regret: float, standard_error: float) -> str:
     """Whether a published number and ours agree, or why they cannot be compared."""
     if cell.method in ("tree", "smooth", "ma2025-tuned"):
         return "not in the paper"
-    if cell.method in PRINTED_CONSTANTS:
+    if cell.method in CONSTANTS:
         return "cannot be compared: curves without numbers"
     if cell.method != "ma2025":
         return "cannot be compared: other columns and pairs than the paper's"

@@ -1,17 +1,27 @@
 """The experiments of Ma2025: Figures 6 to 9 and Table 2, each in the file of its name.
 
 `local`, `references`, `public-code` and `speed` are the tables of the page on local results (module `local`),
-`transfer` is what sources are worth to this library's tree (module `transfer`). The figures use every
+`transfer` is what sources are worth to this library's tree (module `transfer`), `constants` the paper's
+algorithm at more constants. The figures use every
 method's defaults.
 """
 
-from dpbandits.lab.papers.ma2025 import figure_6, figure_7, figure_8, figure_9, local, table_2, transfer
+from dpbandits.lab.papers.ma2025 import (
+    constants,
+    figure_6,
+    figure_7,
+    figure_8,
+    figure_9,
+    local,
+    table_2,
+    transfer,
+)
 from dpbandits.lab.papers.ma2025.cells import FIRST_SEED
 from dpbandits.lab.study import Study
 
 __all__ = ["STUDY"]
 
-_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, local, transfer)
+_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, constants, local, transfer)
 
 STUDY = Study(
     name="ma2025",

@@ -6,6 +6,7 @@
 | `questions` | this library's default: one-bit questions on a grid |
 | `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
 | `ma2025-c1`, `-2log2`, `-c64` | Algorithms 2 and 3 as printed at C_n = ln n, 2 log2 n, 64 ln n, honest |
+| `ma2025-c0.01` to `-c0.3` | the same at C_n = c ln n below 1 |
 | `ma2025` | the same with what the authors' public code adds (`local.published.ma2025_variant`) |
 | `ma2025-tuned` | that with radius and bias chosen like everybody's constants, without a proof |
 | `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
@@ -49,6 +50,7 @@ from dpbandits.local.contract.spec import PUBLISHED, Spec
 
 __all__ = [
     "CHOSEN",
+    "CONSTANTS",
     "MARKS",
     "METHODS",
     "PRINTED_CONSTANTS",
@@ -62,6 +64,12 @@ __all__ = [
 PRINTED_CONSTANTS = {"ma2025-c1": 1.0, "ma2025-2log2": 2.0 / math.log(2.0), "ma2025-c64": 64.0}
 """c of C_n = c ln(n) in the algorithms as printed: the paper says that there is one, and not which."""
 
+SMALL_CONSTANTS = {f"ma2025-c{c:g}": c for c in (0.01, 0.03, 0.1, 0.3)}
+"""Below what its proof can bear: tried to see what the paper's own experiments may have used."""
+
+CONSTANTS = SMALL_CONSTANTS | PRINTED_CONSTANTS
+"""c of every method that is the paper's algorithm as printed."""
+
 ABSES = ("abse", "abse-printed")
 """Without privacy and without sources."""
 
@@ -69,7 +77,7 @@ METHODS = (
     "questions",
     "tree",
     "smooth",
-    *PRINTED_CONSTANTS,
+    *CONSTANTS,
     "ma2025",
     "ma2025-tuned",
     "linear",
@@ -261,7 +269,7 @@ def _spec_of(
 ) -> Spec:
     """The contract of a method that reports bins."""
     ours = method in _OURS
-    learner = method if ours else "ma2025-printed" if method in PRINTED_CONSTANTS else "ma2025"
+    learner = method if ours else "ma2025-printed" if method in CONSTANTS else "ma2025"
     slow = max(_BATCH, n_users // _VERSIONS_OF_SLOW_RULES)
     return unit_spec(
         one,
@@ -296,8 +304,8 @@ def table_references(name: str, *, data: str | None = None) -> dict[str, float]:
 
 def constants_of(method: str, name: str, sources: Sequence[Source]) -> dict[str, float]:
     """The constants that the reports use: those chosen for tables, the defaults elsewhere."""
-    if method in PRINTED_CONSTANTS:
-        return {"constant": PRINTED_CONSTANTS[method]}
+    if method in CONSTANTS:
+        return {"constant": CONSTANTS[method]}
     if method == "abse-printed":
         return {"width": 4.0}
     if name not in CLASSIFICATION_TABLES:
