@@ -7,6 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 from dpbandits.central.published import (
     FORMULAS,
@@ -434,6 +436,71 @@ class TestPrintedConstants:
             policy(paper_constants="lemma-99")
         with pytest.raises(InvalidParameter):
             printed_scale("lemma-2", levels=3, epsilon=1.0, delta=0.0)
+
+
+class TestPrintedNumbersFromThePaperAlone:
+    """The factors, derived again without the library's own formulas: SciPy's normal law and a search."""
+
+    @staticmethod
+    def allowed(epsilon, delta):
+        """The mu at which the Gaussian mechanism's curve passes through (epsilon, delta)."""
+
+        def over(mu):
+            tail = math.exp(epsilon + norm.logcdf(-epsilon / mu - mu / 2))
+            return norm.cdf(-epsilon / mu + mu / 2) - tail - delta
+
+        return brentq(over, 1e-3, 20.0, xtol=1e-14)
+
+    @pytest.mark.parametrize(("delta", "factor"), [(1e-5, 10.5), (0.1, 12.0)])
+    def test_lemma_2(self, delta, factor):
+        """Its noise (v + v^T)/sqrt(2) over what n nodes need, and the same where the root is left out.
+
+        What one round moves is searched for, over vectors [phi; y] of two and three features.
+        """
+        rng, n = np.random.default_rng(3), 1 + math.ceil(math.log2(1024))
+        moved = 0.0
+        for _ in range(4000):
+            phi, psi = rng.standard_normal((2, rng.integers(1, 4)))
+            psi = -phi if rng.random() < 0.5 else psi
+            phi, psi = phi / np.linalg.norm(phi), psi / np.linalg.norm(psi)
+            one, other = np.append(phi, 1.0), np.append(psi, rng.choice([-1.0, 1.0]))
+            moved = max(moved, np.linalg.norm(np.outer(one, one) - np.outer(other, other)))
+        assert moved == pytest.approx(math.sqrt(8.0), rel=1e-9)
+        # (v + v^T)/sqrt(2) has the variance of v off the diagonal and twice that on it, while the norm counts
+        # an entry off the diagonal twice and one on it once: squared distance over noise is half the norm's
+        variance = 16.0 * n * 2.0 * math.log(10.0 / delta) ** 2  # alpha = B = 1, bounded rewards
+        reached = math.sqrt(n) * moved / math.sqrt(2.0) / math.sqrt(variance)
+        over = self.allowed(1.0, delta) / reached
+        assert over == pytest.approx(factor, abs=0.05)
+        at = {"levels": n, "epsilon": 1.0, "delta": delta}
+        assert printed_scale("lemma-2", **at) / correct_scale(**at) == pytest.approx(over, rel=1e-9)
+        statement = over * math.sqrt(variance)  # it says of sigma what holds of its square
+        assert printed_scale("lemma-2-statement", **at) / correct_scale(**at) == pytest.approx(statement)
+        if delta == 1e-5:
+            assert statement == pytest.approx(2714.0, abs=1.0)
+
+    @pytest.mark.parametrize(
+        ("bound", "log", "joint"), [(1.0, True, 1.437), (20.0, True, 2.035), (1.0, False, 2.090)]
+    )
+    def test_lemma_5(self, bound, log, joint):
+        """Gram and vector of one user, both at once, at (10, 1e-5), m = 64, the lemma's delta 1e-5."""
+        tail = 2.0 * math.log(8.0 * 64 / 1e-5) if log else 0.0
+        gram = 8.0 * math.log(2.5 / 1e-5) / 100.0
+        vector = 8.0 * (bound**2 + tail) * math.log(5.0 / 1e-5) / 100.0
+        cosine = np.cos(np.linspace(0.0, math.pi, 200_001))  # of phi and psi; both rewards at the bound
+        squares = (2.0 - 2.0 * cosine**2) / gram + bound**2 * (2.0 - 2.0 * cosine) / vector
+        largest = math.sqrt(squares.max())
+        assert largest == pytest.approx(joint, abs=5e-4)
+        assert self.allowed(10.0, 1e-5) == pytest.approx(2.0004, abs=1e-4)
+        assert self.allowed(5.0, 5e-6) == pytest.approx(1.088, abs=5e-4)
+        assert (largest > self.allowed(10.0, 1e-5)) is (bound > 1.0 or not log)
+        assert math.sqrt(2.0 / gram) == pytest.approx(1.418, abs=5e-4)
+        if bound == 1.0 and log:
+            assert 2.0 / math.sqrt(vector) == pytest.approx(0.323, abs=5e-4)
+        own = {"n_features": 64, "failure_probability": 1e-5} if log else {}
+        found = printed_local_scales(epsilon=10.0, delta=1e-5, reward_bound=bound, **own)
+        assert found == pytest.approx((math.sqrt(gram), math.sqrt(vector)))
+        assert real_local_mu(found, reward_bound=bound) == pytest.approx(largest, rel=1e-6)
 
 
 class TestLemma5:

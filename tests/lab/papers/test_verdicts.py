@@ -157,7 +157,7 @@ def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
     assert row["verdict"].startswith("not reproduced: 1.98 times non-private as printed, 5.00 here")
 
 
-@pytest.mark.parametrize("random", [3000.0, 300.0])
+@pytest.mark.parametrize("random", [3000.0, 300.0, 240.0])
 def test_that_no_scale_fits_is_said_where_even_a_random_arm_does_better(tmp_path, random):
     common = {"world": "camelback", "reps": 10, "first_seed": 1_000_000, "standard_error": 1.0}
     rows = [
@@ -169,6 +169,7 @@ def test_that_no_scale_fits_is_said_where_even_a_random_arm_does_better(tmp_path
     found = {row["item"]: row for row in verdicts(tmp_path)["Dubey2021"]}
     row = found["Table 1, camelback, alpha 1"]
     assert ("a random arm has 1.50: none fits" in row["verdict"]) is (random == 300.0)
+    assert row["verdict"].endswith("; worse than a random arm") is (random == 240.0)
 
 
 def test_printed_means_get_the_spread_of_ours(tmp_path):

@@ -217,6 +217,8 @@ def _dubey_table(held: ResultFolder) -> Iterator[Row]:
                 verdict += "at whatever scale"
                 if random is not None and random["regret"] / alone["regret"] < number / plain:
                     verdict += f"; a random arm has {random['regret'] / alone['regret']:.2f}: none fits"
+                if random is not None and random["regret"] < tree["regret"]:
+                    verdict += "; worse than a random arm"
             yield _line(
                 f"Table 1, {world}, {what}",
                 printed=f"{number:,}",

@@ -298,15 +298,15 @@ def printed_picture(rows: Sequence[Row]) -> "Figure":
     shown = [row for row in along if row["method"] in (GP_UCB, GP_UCB_FIFTH, "random rows")]
     for row, style in zip(shown, ("-", ":"), strict=False):
         _draw(curves, row, colour="black", style=style, label=row["method"])
-    for method, colours, word in (
-        (PUBLISHED, ("orange", "amber", "pink", "grey", "black"), "published"),
-        (PUBLISHED_FIFTH, ("orange", "amber", "pink", "grey", "black"), "a fifth of beta_t"),
-        (LIKELY, ("blue", "sky", "green"), "ours"),
+    for method, colours, word, marks in (
+        (PUBLISHED, ("orange", "amber", "pink", "grey", "black"), "published", ("",) * 5),
+        (PUBLISHED_FIFTH, ("orange", "amber", "pink", "grey", "black"), "a fifth of beta_t", ("",) * 5),
+        (LIKELY, ("blue", "sky", "green"), "ours", ("o", "s", "^")),
     ):
         own = sorted((row for row in along if row["method"] == method), key=_epsilon)
-        for row, colour, dashes in zip(own, colours, _STYLES, strict=False):
+        for row, colour, dashes, mark in zip(own, colours, _STYLES, marks, strict=False):
             label = f"{word}, epsilon e^{math.log(row['epsilon']):.1f}"
-            _draw(curves, row, colour=colour, style=dashes, label=label)
+            _draw(curves, row, colour=colour, style=dashes, label=label, marker=mark)
     label_axes(curves, title=f"{rows[0]['world']}, r = 10", x="rows asked for", y="simple regret")
     curves.set_yscale("symlog", linthresh=1e-3)
     curves.set_ylim(bottom=0)
@@ -334,9 +334,9 @@ def _dimension(row: Row) -> int:
     return int(row["dimension"])
 
 
-def _draw(ax: "Axes", row: Row, *, colour: str, label: str, style: Any = "-") -> None:
+def _draw(ax: "Axes", row: Row, *, colour: str, label: str, style: Any = "-", marker: str = "") -> None:
     queries = np.arange(1, len(row["curve"]) + 1)
-    line = {"linestyle": style, "linewidth": 1.6, "label": label}
+    line = {"linestyle": style, "linewidth": 1.6, "label": label, "marker": marker, "markevery": 7}
     draw_band(ax, queries, row["curve"], row["errors"], colour=colour, **line)
 
 

@@ -107,6 +107,7 @@ def panelled(
     high = max(row["regret"] + 2.0 * row["standard_error"] for row in rows)
     deep = -(-len(titles) // columns)
     figure, axes = new_figure(width=1.6 + 2.9 * columns, height=0.6 + 2.6 * deep, columns=columns, rows=deep)
+    last = min(columns, len(titles)) - 1
     for ax, title in zip(axes, titles, strict=False):
         own = [(row, *line_of(row)) for row in rows if panel_of(row) == title]
         for name, (colour, dash, mark) in zip(names, cycle(LINES), strict=False):
@@ -115,14 +116,16 @@ def panelled(
                 for row, place, line in own
                 if line in ("", name)
             )
+            style = {"linestyle": dash, "marker": mark, "markersize": 4, "linewidth": 1.2, "label": name}
             if any(line == name for _, _, line in own):
-                style = {"linestyle": dash, "marker": mark, "markersize": 4, "linewidth": 1.2}
-                draw_points(ax, *np.array(points).T, colour=colour, label=name, **style)
+                draw_points(ax, *np.array(points).T, colour=colour, **style)
+            elif ax is axes[last]:  # its legend is everybody's
+                ax.plot([], [], color=PALETTE[colour], **style)
         ax.set_ylim(0.0, 1.05 * high)
         label_axes(ax, title=title, x=along, y="regret per user")
     for ax in axes[len(titles) :]:
         ax.set_visible(False)
-    add_legend(axes[min(columns, len(titles)) - 1])
+    add_legend(axes[last])
     return figure
 
 
