@@ -13,7 +13,7 @@ person (`benchmarks/drift.py`'s world `smooth`), 40,000 and 160,000 people, epsi
 | `smooth`, `smooth stays` | the learner `smooth`, with and without |
 | `ldp` | after Gajane et al. 2018: randomised response, upper bounds of cells over two half-lives |
 
-Versions are a 400th of the people. `--tuning` takes seeds from 20,000 on, by which `HALF_LIFE` was chosen
+Versions are a 200th of the people. `--tuning` takes seeds from 20,000 on, by which `HALF_LIFE` was chosen
 among --half-life; else seeds are from 1,000,000 on. Every run is written to `--runs` when it is over, and not
 made again while the code that it could depend on is the same. Shares are of the uplift that the best arm has
 over a random one, by expected rewards.
@@ -39,7 +39,7 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.local import Spec
 from dpbandits.privacy import LocalDP
 
-PEOPLE, EPSILONS, ARMS, VERSIONS = (40_000, 160_000), (2.0, 4.0), 4, 400
+PEOPLE, EPSILONS, ARMS, VERSIONS = (40_000, 160_000), (2.0, 4.0), 4, 200
 HALF_LIFE = 0.1
 """Of all people; chosen on tuning seeds."""
 POLICIES = ("forget", "stays", "knows", "restart", "smooth", "smooth stays", "ldp")

@@ -8,7 +8,8 @@ they saw, stands beside our exact one over 300. *The whole square*: 300 rounds, 
 All that learn on features have the same 20, or 60, of one kernel; all exact ones have that kernel. Every
 method is told the same of the world. Upper bounds have the widths that did best of .1, .25, .5, 1 and 2
 standard deviations on tuning seeds (from 30,000 on, `--tuning`); report seeds are from 1,000,000 on. A peer
-that is not installed is left out, and named.
+that is not installed is left out, and named; `--add BoTorch` measures the lines of that name later, beside an
+`ExactGPUCB` of the same run, and puts them among the others.
 """
 
 import argparse
@@ -326,13 +327,14 @@ def main() -> None:
         "--tuning", action="store_true", help="every width on tuning seeds; nothing is stored"
     )
     parser.add_argument("--only", default="", help="lines whose name has this")
+    parser.add_argument("--add", help="measure lines whose name has this, and add them to --out")
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     seeds = report_seeds(30_000 if options.tuning else 1_000_000, options.seeds, tuning=options.tuning)
     rows = []
     for name, (make, rounds, _) in LINES.items():
         needed = NEEDS.get(make)
-        if options.only not in name:
+        if (options.add or options.only) not in name:
             continue
         if needed is not None and importlib.util.find_spec(needed) is None:
             print(f"{name} is left out: {needed} is not installed", flush=True)
@@ -342,7 +344,16 @@ def main() -> None:
             if width is not None:
                 print(f"width {width}:", end=" ")
             rows.append(row(name, "candidates", rounds, [one(name, int(seed), width) for seed in seeds]))
-    if not options.tuning and not options.only:
+    if options.add and rows and not options.tuning:
+        beside = row("ExactGPUCB", "candidates", FEW, [one("ExactGPUCB", int(seed)) for seed in seeds])
+        added = {one["name"]: one | {"beside_ms": beside["ms"]} for one in rows}
+        before = [one for one in json.loads(options.out.read_text()) if one["name"] not in added]
+        order = list(LINES)
+        first = min(order.index(name) for name in added)
+        later = [one["where"] != "candidates" or order.index(one["name"]) > first for one in before]
+        at = later.index(True) if True in later else len(before)
+        options.out.write_text(json.dumps([*before[:at], *added.values(), *before[at:]], indent=1) + "\n")
+    elif not options.tuning and not options.only and not options.add:
         rows += [row(name, "square", FEW, [over_the_square(name, int(s)) for s in seeds]) for name in SQUARE]
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
 

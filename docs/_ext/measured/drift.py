@@ -14,6 +14,7 @@ _ABOUT = {
     "ldp": "randomised response, last 10,000",
     "histogram": "private histogram",
 }
+_HALVES = ("before", "after")
 _WORLDS = {
     "box": "box, features",
     "cells": "box, cells, pure epsilon",
@@ -67,6 +68,54 @@ def drift_picture() -> HTML:
         place.set_title(_WORLDS[world].partition(",")[0], fontsize=10)
     axes[1].tick_params(axis="y", labelleft=False)
     return shown(figure, "What seven policies earn after an abrupt change, in two worlds.")
+
+
+_LOCAL = {
+    "forget": "`questions`, forgets",
+    "stays": "`questions`",
+    "knows": "`questions`, begun anew at half time",
+    "restart": "`questions`, begun anew every two half-lives",
+    "smooth": "`smooth`, forgets",
+    "smooth stays": "`smooth`",
+    "ldp": "randomised response of the reward alone",
+}
+
+
+def drift_local_opening() -> Markdown:
+    """What forgetting gains, what it costs, and who is ahead of it."""
+    rows = load("drift-local")
+    found = {(row["epsilon"], row["change"], row["policy"]): row for row in rows}
+    lines = []
+    for epsilon in sorted({row["epsilon"] for row in rows}):
+        for name, policies in (("questions", ("forget", "stays")), ("smooth", ("smooth", "smooth stays"))):
+            after = [found[epsilon, "abrupt", policy]["after"] for policy in (*policies, "knows", "ldp")]
+            rests = [found[epsilon, "none", policy] for policy in policies]
+            forgets, stays = (sum(row[part] for part in _HALVES) for row in rests)
+            cost = f"{100 * (1.0 - forgets / stays):.1f}%" + ", **missed**" * (forgets < 0.95 * stays)
+            lines.append([f"{epsilon:g}", f"`{name}`", *(f"{share:.2f}" for share in after), cost])
+    heads = ["epsilon", "learner", "forgets", "forgets nothing", "`questions`, knows when", "Gajane"]
+    crowds = rows[0]["seeds"]
+    said = "one crowd each: a look, and no result" if crowds == 1 else f"{crowds} crowds each"
+    shown_ = table([*heads, "lost where nothing changes (aim 5%)"], lines).data
+    return Markdown(
+        f"Shares of the second half, after a change at once; seeds from {rows[0]['first_seed']:,} on, {said}."
+        f"\n\n{shown_}"
+    )
+
+
+def drift_local_table() -> Markdown:
+    lines = [
+        [
+            f"{row['people']:,}",
+            f"{row['epsilon']:g}",
+            {"none": "none", "abrupt": "at once", "slow": "slowly"}[row["change"]],
+            _LOCAL[row["policy"]],
+            *(pm(row[part], row[f"{part}_error"], digits=3) for part in (*_HALVES, "last")),
+        ]
+        for row in load("drift-local")
+    ]
+    heads = ["people", "epsilon", "change", "policy", "first half", "second half", "last fifth"]
+    return table(heads, lines)
 
 
 def drift_table() -> Markdown:
