@@ -172,7 +172,8 @@ def botorch(world: Any, seed: int, *, width: float) -> Peer:
         X, y = torch.tensor(inputs), torch.tensor(answers)[:, None]
         kernel = ScaleKernel(RBFKernel())
         kernel.outputscale, kernel.base_kernel.lengthscale = PRIOR, KERNEL.lengthscale
-        return SingleTaskGP(X, y, torch.full_like(y, NOISE), kernel, outcome_transform=None).eval()
+        noise = torch.full_like(y, NOISE)
+        return SingleTaskGP(X, y, noise, covar_module=kernel, outcome_transform=None).eval()
 
     def predict(model: Any, rows: Any) -> Any:
         with torch.no_grad():
