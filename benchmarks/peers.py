@@ -15,6 +15,7 @@ that is not installed is left out, and named; `--add BoTorch` measures the lines
 import argparse
 import importlib.util
 import json
+import math
 import os
 import statistics
 import time
@@ -312,10 +313,10 @@ def over_the_square(name: str, seed: int) -> tuple[float, float]:
 
 def row(name: str, where: str, rounds: int, runs: list[tuple[float, float]]) -> dict[str, Any]:
     times, regrets = zip(*runs, strict=True)
-    error = statistics.stdev(regrets) / len(regrets) ** 0.5 if len(regrets) > 1 else 0.0
+    error = statistics.stdev(regrets) / len(regrets) ** 0.5 if len(regrets) > 1 else None
     found = {"regret": statistics.fmean(regrets), "standard_error": error, "ms": statistics.median(times)}
     print(
-        f"| {name} | {where} | {rounds} | {found['ms']:.3f} | {found['regret']:.1f} ± {error:.1f} |",
+        f"| {name} | {where} | {rounds} | {found['ms']:.3f} | {found['regret']:.1f} ± {error or math.nan:.1f} |",
         flush=True,
     )
     return {"name": name, "where": where, "rounds": rounds, "seeds": len(runs), **found}

@@ -82,7 +82,7 @@ def speed_peers() -> Markdown:
     rows = [row for row in load("peers") if not row["name"].startswith("random")]
     lines = [
         [
-            row["name"],
+            row["name"] + ", one crowd" * (row["seeds"] == 1),
             row["where"],
             f"{row['rounds']:,}",
             f"{row['ms']:.2f}",
