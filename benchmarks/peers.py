@@ -315,10 +315,8 @@ def row(name: str, where: str, rounds: int, runs: list[tuple[float, float]]) -> 
     times, regrets = zip(*runs, strict=True)
     error = statistics.stdev(regrets) / len(regrets) ** 0.5 if len(regrets) > 1 else None
     found = {"regret": statistics.fmean(regrets), "standard_error": error, "ms": statistics.median(times)}
-    print(
-        f"| {name} | {where} | {rounds} | {found['ms']:.3f} | {found['regret']:.1f} ± {error or math.nan:.1f} |",
-        flush=True,
-    )
+    regret = f"{found['regret']:.1f} ± {error or math.nan:.1f}"
+    print(f"| {name} | {where} | {rounds} | {found['ms']:.3f} | {regret} |", flush=True)
     return {"name": name, "where": where, "rounds": rounds, "seeds": len(runs), **found}
 
 
