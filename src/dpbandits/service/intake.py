@@ -18,6 +18,9 @@ from dpbandits.service.problems import Problem
 
 __all__ = ["Intake", "Straight"]
 
+MOST_TOGETHER = 64
+"""Batches that are written at once: the first of them waits for all."""
+
 _LONGEST_NAME = 64
 
 Told = dict[str, int]
@@ -44,8 +47,8 @@ class Intake:
         mine: asyncio.Future[Told] = loop.create_future()
         waiting = self._waiting.get(name)
         if waiting is None:  # nobody writes for it now
-            self._waiting[name] = []
             loop.run_in_executor(None, self._write, loop, name, [(body, mine)])
+            self._waiting[name] = []
         else:
             waiting.append((body, mine))
         return await mine
@@ -66,10 +69,6 @@ class Intake:
         group: list[tuple[bytes, asyncio.Future[Told]]],
         told: Sequence[Told | Exception],
     ) -> None:
-        following = self._waiting.pop(name)
-        if following:
-            self._waiting[name] = []
-            loop.run_in_executor(None, self._write, loop, name, following)
         for (_, one), result in zip(group, told, strict=True):
             if one.done():  # who asked is gone
                 continue
@@ -77,6 +76,10 @@ class Intake:
                 one.set_exception(result)
             else:
                 one.set_result(result)
+        following = self._waiting.pop(name)
+        if following:
+            loop.run_in_executor(None, self._write, loop, name, following[:MOST_TOGETHER])
+            self._waiting[name] = following[MOST_TOGETHER:]
 
 
 class Straight:
