@@ -193,6 +193,26 @@ def test_a_worker_that_was_away_goes_on_from_the_state(
     assert known(new.server) == known(two[0].server) == known(two[1].server)
 
 
+def test_a_state_that_cannot_be_written_keeps_no_report_out(
+    two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_surveys, "TAIL_ROWS", 2)
+    run = postgres.PostgresWrites.run
+
+    def fails(self: postgres.PostgresWrites, sql: str, *given: object) -> int:
+        if "survey_states" in sql:
+            raise StateError("the connection was lost")
+        return run(self, sql, *given)
+
+    batch = reports(two[0].publish(), 6)
+    with monkeypatch.context() as broken:
+        broken.setattr(postgres.PostgresWrites, "run", fails)
+        assert [two[0].absorb([report]).accepted for report in batch] == [1] * 6
+    with stores[0].reading() as reads:
+        assert reads.rows("SELECT number FROM survey_log ORDER BY number") == [(n,) for n in range(1, 8)]
+    assert two[1].absorb(batch).repeated == 6
+
+
 def test_rows_that_are_gone_are_noticed(two: list[SharedServer], stores: list[PostgresStore]) -> None:
     for _ in range(3):
         two[0].absorb(reports(two[0].publish(), 2))

@@ -98,6 +98,23 @@ def speed_peers() -> Markdown:
     return table(["method", "chooses among", "rounds", "ms a decision", "regret"], lines)
 
 
+def workers_counting() -> Markdown:
+    rows = load_all("counting-database")
+    if not rows:
+        return Markdown("Not measured yet.")
+    lines = [
+        [
+            row["case"],
+            f"{row['accepted']:,}",
+            f"{row['repeated']:,}",
+            f"{row['cpu_seconds']:.1f}",
+            row["digest"],
+        ]
+        for row in rows
+    ]
+    return table(["", "counted", "repeated", "CPU seconds", "digest"], lines)
+
+
 def worker_faults() -> Markdown:
     found = load("worker-faults")
     struck, local = found["faults"], found["local"]

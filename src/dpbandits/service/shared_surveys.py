@@ -27,13 +27,13 @@ the database forgets reports and reveals nothing; workers go on from what it hol
 import io
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState
+from dpbandits.errors import CorruptState, StateError
 from dpbandits.local import ReportCounts, Server, Spec
 from dpbandits.local.server.counting import Absorbed, batch_of
 from dpbandits.local.server.durable import counts_for, packed_counts
@@ -119,11 +119,12 @@ class SharedServer:
             StateError: it was not committed, or that is not known: merge again; where that says that reports
                 are in both, it was.
         """
-        with self._in_turn(), self._written() as (writes, server):
-            server.check_merge(counts)
-            self._append(writes, _COUNTED, packed_counts(counts))
-            added = server.merge(counts)
-            self._keep(writes, server)
+        with self._in_turn():
+            with self._written() as (writes, server):
+                server.check_merge(counts)
+                self._append(writes, _COUNTED, packed_counts(counts))
+                added = server.merge(counts)
+            self._keep(server)
         return added
 
     @property
@@ -150,7 +151,7 @@ class SharedServer:
                 counts.count(sifted)
                 self._append(writes, _COUNTED, packed_counts(counts))
             server.count(sifted)
-            self._keep(writes, server)
+        self._keep(server)
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
         return [Absorbed.of(fates) for fates in np.split(sifted.fates, ends)]
 
@@ -236,25 +237,34 @@ class SharedServer:
         writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
         self._wrote(content)
 
-    def _keep(self, writes: Writes, server: Server[Any]) -> None:
-        """Write all that is known in place of the rows that led to it, when these have grown."""
+    def _keep(self, server: Server[Any]) -> None:
+        """Write all that is known in place of the rows that led to it, when these have grown.
+
+        It saves time, and is apart from what is confirmed: where it cannot be done, rows are followed on.
+        """
         if self._tail_rows < TAIL_ROWS and self._tail_bytes <= max(TAIL_BYTES, self._state_bytes):
             return
+        number, arrays = self._number, server.to_arrays()
         state = State(
             kind=_STATE,
             version=1,
             lineage=self.spec.fingerprint,
-            position=self._number,
+            position=number,
             public={},
-            arrays=server.to_arrays(),
+            arrays=arrays,
         )
         content = encode(state)[0]
-        writes.run(
-            "INSERT INTO survey_states VALUES (?, ?, ?) ON CONFLICT (survey) DO UPDATE "
-            "SET number = excluded.number, content = excluded.content",
-            self._id,
-            self._number,
-            content,
-        )
-        writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, self._number)
         self._state_bytes, self._tail_bytes, self._tail_rows = len(content), 0, 0
+        with suppress(StateError), self._store.writing() as writes, writes.kept_alive():
+            writes.locked("SELECT id FROM surveys WHERE id = ?", self._id)
+            here = "SELECT number FROM survey_log WHERE survey = ? AND number = ?"
+            if writes.one(here, self._id, number) is None:
+                return  # another worker was faster
+            writes.run(
+                "INSERT INTO survey_states VALUES (?, ?, ?) ON CONFLICT (survey) DO UPDATE "
+                "SET number = excluded.number, content = excluded.content",
+                self._id,
+                number,
+                content,
+            )
+            writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, number)
