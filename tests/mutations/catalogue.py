@@ -3072,4 +3072,34 @@ MUTATIONS = (
         ),
         tests="tests/service/test_shared_surveys.py::test_what_was_not_committed_did_not_count",
     ),
+    _bug(
+        "contexts of rounds that grew old",
+        "what people brought stays in a state whose block is never released",
+        (
+            "policy/bookkeeping.py",
+            "            self._actions[: stop - self._first_open] = point\n",
+            "",
+        ),
+        tests="tests/central/test_erased_rounds.py::test_nothing_of_them_is_kept_and_all_else_is",
+    ),
+    _bug(
+        "an erased round that counts",
+        "what is left of an erased round is taken for something that its person brought",
+        (
+            "policy/bookkeeping.py",
+            "            self._status[self._first_open : stop] = RoundStatus.REFUSED\n",
+            "",
+        ),
+        tests="tests/central/test_erased_rounds.py::test_they_count_as_rounds_that_could_not_be_read",
+    ),
+    _bug(
+        "rounds of a retired policy",
+        "the log of rounds of a policy that releases nothing more is kept for ever",
+        (
+            "service/engines.py",
+            "            engine.policy.erase_rounds(old.before)\n",
+            "",
+        ),
+        tests="tests/service/test_retention.py::test_rounds_of_a_block_that_is_never_released",
+    ),
 )

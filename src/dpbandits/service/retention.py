@@ -56,8 +56,8 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
     """Erase decisions that were asked before a time, some at a time, and old answers; how many decisions.
 
     A reward that they await is late from now on, unless their wait is over: then `decisions.sweep` says what
-    became of them. Their rounds that no release holds are erased by whoever
-    looks for `old_rounds`, from the time `rounds_at` on.
+    became of them. Their rounds that no release holds are erased by whoever looks for `old_rounds`, from the
+    time `rounds_at` on.
     """
     writes.run(
         "UPDATE questions SET status = 'erased', answer = NULL WHERE answer IS NOT NULL AND answered_at < ?",
