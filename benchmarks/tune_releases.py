@@ -1,14 +1,25 @@
-"""How constants of cells are chosen: on worlds that no page shows but as tuning worlds.
+"""How constants of kinds of release are chosen: on worlds and tables that no page shows but as tuning ones.
 
     python benchmarks/tune_releases.py --records build --out docs/_results/releases-tuning.json
 
-One constant at a time is changed to each of its neighbours and compared with the value that it has, in
-`PLACES` of `tuning_worlds.py` and on the same seeds. What counts is regret as a share of a random policy's,
-averaged over places.
+One constant at a time is changed to each of its neighbours and compared with the value that it has, in the
+places of its group, of `tuning_worlds.py`, on the same seeds. What counts, averaged over places:
+
+| group | constants of | measure |
+|---|---|---|
+| `cells` | cells | regret as a share of a random policy's |
+| `marginals` | marginal tables, online | the same |
+| `first` | their first block | the same |
+| `kind` | the rule for contexts and arms | the same |
+| `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
+| `weighted` | those of a log with propensities | the same |
+| `deviations` | what a released deviation covers | how far the share within two deviations is from .95 |
+| `expected` | expected errors | how far they are from the loss, in widths of the reward range |
 
 The present value stays unless another is ahead by more than two standard errors of the paired difference. Of
 some twenty neighbours one may be by chance, so whoever is runs again on fresh seeds, and is taken if it is
-ahead there by more than two as well. All seeds are below 1,000,000.
+ahead there by more than two as well. All seeds are below 1,000,000. `--only` names groups or constants; rows
+of others stay as they are in `--out`.
 """
 
 import argparse
@@ -19,23 +30,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from tuning_worlds import tuning_world
+from tables_of_people import People
+from tuning_worlds import tuning_table, tuning_world
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit, GPTuning, cells
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    GPBandit,
+    GPTuning,
+    cells,
+    gp_bandit,
+    tuning,
+)
+from dpbandits.central.explore_then_commit import logged_table, tables
+from dpbandits.central.marginals import learning, noise, release
 from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.marginals import posterior
 from dpbandits.privacy import JointDP, SimulatedNoise
 
-PLACES = (
+BOXES = (
     ("waves-2-rare", 1.0, 1_000),
     ("cones-2-rare", 1.0, 1_000),
     ("waves-1-few", 1.0, 1_000),
@@ -45,44 +68,259 @@ PLACES = (
     ("slopes-3", 1.0, 3_000),
     ("waves-4", 3.0, 3_000),
 )
-"""Worlds, with epsilon and rounds."""
+PEOPLE = (
+    ("steps-4", 1.0, 4_000),
+    ("clauses-6", 1.0, 4_000),
+    ("classes-5", 0.5, 4_000),
+    ("odds-4", 3.0, 2_000),
+    ("odds-6-one", 1.0, 2_000),
+    ("classes-4", 1.0, 6_000),
+)
+FEW_COLUMNS = (
+    ("steps-3", 1.0, 4_000),
+    ("clauses-4", 1.0, 4_000),
+    ("classes-3", 1.0, 4_000),
+    ("odds-4", 1.0, 4_000),
+)
+LONG_AND_SHORT = (
+    ("clauses-4", 1.0, 20_000),
+    ("steps-5", 1.0, 20_000),
+    ("classes-4", 0.3, 2_000),
+    ("steps-4", 1.0, 1_500),
+)
+"""Worlds or tables, with epsilon and people."""
 
-STAGES = {"screened": (20_000, 10), "confirmed": (30_000, 6)}
-"""First seed and number of seeds."""
+NEW_PEOPLE = 1_000
+"""Whom what is learned from a log decides for."""
 
-GRID: dict[str, tuple[Any, str, tuple[float, ...]]] = {
-    "first block": (cells, "FIRST_BLOCK", (20, 45)),
-    "growth of blocks": (cells, "GROWTH", (1.1, 1.25)),
-    "last release": (cells, "LAST_SHARE", (0.75, 0.95)),
-    "share of uniform points": (cells, "UNIFORM_SHARE", (0.2, 0.6)),
-    "weight of uniform points": (cells, "UNIFORM_WEIGHT", (0.03, 0.3)),
-    "fewest cells": (cells, "FEWEST_CELLS", (4, 7)),
-    "most cells": (cells, "MOST_CELLS", (16, 36)),
-    "people a cell": (cells, "PEOPLE_A_CELL", (5, 12)),
-    "error of counts": (cells, "COUNT_ERROR", (0.05, 0.2)),
-    "features": (cells, "N_FEATURES", (12, 24)),
-    "prior variance": (cells.CellRelease, "prior_variance", (0.15, 0.4)),
-    "Thompson scale": (cells.CellRelease, "thompson_scale", (0.1, 0.3)),
+STAGES = {"screened": 20_000, "confirmed": 30_000}
+"""First seeds."""
+
+
+class Constant(NamedTuple):
+    """Where a constant stands, in all modules or classes that hold it, its name there, its neighbours."""
+
+    owners: tuple[Any, ...]
+    name: str
+    values: tuple[Any, ...]
+
+    @property
+    def present(self) -> Any:
+        return getattr(self.owners[0], self.name)
+
+
+class Group(NamedTuple):
+    """Constants that are measured alike, where, and on how many seeds in both stages."""
+
+    way: str
+    measure: str
+    places: tuple[tuple[str, float, int], ...]
+    seeds: tuple[int, int]
+    constants: dict[str, Constant]
+
+
+def _tables(
+    way: str,
+    measure: str,
+    constants: dict[str, Constant],
+    *,
+    places: tuple[tuple[str, float, int], ...] = PEOPLE,
+    screened: int = 2,
+) -> Group:
+    return Group(way, measure, places, (screened, 6), constants)
+
+
+_OF_BOTH = {
+    "variance of constants": Constant((posterior,), "CONSTANT_VARIANCE", (0.01, 0.04)),
+    "variance of columns": Constant((posterior,), "COLUMN_VARIANCE", (0.005, 0.02)),
+    "variance of pairs": Constant((posterior,), "PAIR_VARIANCE", (0.0005, 0.002)),
+    "evidence of all pairs": Constant((posterior,), "PAIR_PSEUDO_COUNT", (10.0, 100.0)),
+    "share for contexts": Constant((noise,), "CONTEXT_SHARE", (0.08, 0.25)),
 }
-"""Constants: the module or class where each stands, its name there, its neighbours."""
+_THIRD = 1.0 / 3.0
+GROUPS = {
+    "cells": Group(
+        "box",
+        "share",
+        BOXES,
+        (10, 6),
+        {
+            "first block": Constant((cells,), "FIRST_BLOCK", (20, 45)),
+            "growth of blocks": Constant((cells,), "GROWTH", (1.1, 1.25)),
+            "last release": Constant((cells,), "LAST_SHARE", (0.75, 0.95)),
+            "share of uniform points": Constant((cells,), "UNIFORM_SHARE", (0.2, 0.6)),
+            "weight of uniform points": Constant((cells,), "UNIFORM_WEIGHT", (0.03, 0.3)),
+            "fewest cells": Constant((cells,), "FEWEST_CELLS", (4, 7)),
+            "most cells": Constant((cells,), "MOST_CELLS", (16, 36)),
+            "people a cell": Constant((cells,), "PEOPLE_A_CELL", (5, 12)),
+            "error of counts": Constant((cells,), "COUNT_ERROR", (0.05, 0.2)),
+            "features": Constant((cells,), "N_FEATURES", (12, 24)),
+            "prior variance": Constant((cells.CellRelease,), "prior_variance", (0.15, 0.4)),
+            "Thompson scale": Constant((cells.CellRelease,), "thompson_scale", (0.1, 0.3)),
+        },
+    ),
+    "marginals": _tables(
+        "online",
+        "share",
+        {
+            "people an arm": Constant((release,), "PEOPLE_AN_ARM", (60.0, 135.0)),
+            "growth of blocks": Constant((release,), "GROWTH", (1.25, 1.6)),
+            "last release": Constant((release,), "LAST_SHARE", (0.7, 0.97)),
+            "centres": Constant((learning, release), "CENTRES", ((0.2, 0.8), (0.4, 0.6))),
+            "variance left": Constant((learning, release), "LATER_VARIANCE", (0.15, 0.25)),
+            "error of counts": Constant((learning,), "COUNT_ERROR", (0.05, 0.2)),
+            "error of a poor law": Constant((learning,), "POOR_LAW", (0.1, 0.6)),
+            "reward of the miscounted": Constant((learning,), "LEFT_OVER", (0.05, 0.2)),
+            "Thompson scale": Constant((release.MarginalRelease,), "thompson_scale", (0.15, 0.4)),
+            **_OF_BOTH,
+        },
+        places=PEOPLE[:5],
+    ),
+    "first": _tables(
+        "online",
+        "share",
+        {
+            "first block": Constant(
+                (release,),
+                "FIRST_SHARES",
+                ((0.015, 0.15, _THIRD), (0.06, 0.15, _THIRD), (0.03, 0.1, _THIRD), (0.03, 0.22, _THIRD)),
+            ),
+        },
+        places=LONG_AND_SHORT,
+    ),
+    "kind": _tables(
+        "rule",
+        "share",
+        {"columns of marginal tables": Constant((tuning, gp_bandit), "MARGINAL_COLUMNS", (3, 5))},
+        places=FEW_COLUMNS,
+        screened=4,
+    ),
+    "log": _tables("log", "share", _OF_BOTH, screened=4),
+    "weighted": _tables(
+        "weighted",
+        "share",
+        {"bound with propensities": Constant((logged_table,), "WEIGHTED_BOUND", (1.4, 3.0))},
+    ),
+    "deviations": _tables(
+        "log",
+        "uncovered",
+        {
+            "wider": Constant((tables,), "WIDER", (1.1, 1.8)),
+            "bias": Constant((tables,), "BIAS", (0.02, 0.045)),
+            "bias of misfit": Constant((tables,), "BIAS_OF_MISFIT", (1.4, 3.0)),
+        },
+    ),
+    "expected": _tables(
+        "log",
+        "mistaken",
+        {
+            "share of the variance": Constant((tables,), "EXPECTED_SHARE", (0.35, 0.7)),
+            "remainder": Constant((tables,), "REMAINDER", (0.04, 0.09)),
+        },
+    ),
+}
 
-LEFT = ("last release",)
-"""For which these worlds chose a neighbour, and which stay until all figures of the page are run again."""
+LEFT: tuple[tuple[str, str], ...] = (("cells", "last release"),)
+"""For which another value was ahead twice, and which stay until all figures of their pages are run again."""
+
+ELSEWHERE = {
+    "chosen on other seeds of worlds and tables that pages show": (
+        "central.feature_release.N_FEATURES",
+        "central.schedule.FIRST_BLOCK",
+        "central.schedule.FIRST_BLOCK_EXPONENT",
+        "central.schedule.BLOCKS",
+        "central.schedule.LAST_SHARE",
+        "central.schedule.BLOCKS_A_HALF_LIFE",
+        "central.regression.FEWEST_BLOCKS",
+        "central.explore_then_commit.calibration.ANSWER_CLIP_WEIGHT",
+        "central.explore_then_commit.calibration.RELEASE_CLIP_WEIGHT",
+        "central.explore_then_commit.people.ARM_CORRELATION",
+    ),
+    "chosen on a made-up table that no page shows, by benchmarks/tune_table_study.py": (
+        "models.features.people.LENGTHSCALE",
+        "models.features.people.CATEGORY_CORRELATION",
+        "models.features.people.FEATURES_PER_ARM",
+    ),
+    "chosen on tuning worlds by another command, benchmarks/releases.py --group rule": (
+        "central.gp_bandit.CELL_BOXES",
+    ),
+    "no trials are known of: what they stand for is written beside them": (
+        "central.gp_bandit.UNKNOWN_HORIZON",
+        "central.schedule.OPEN_ENDED_GROWTH",
+        "central.regression.REWARD_VARIANCE",
+        "central.regression.SPREADS",
+        "central.regression.FORGOTTEN",
+        "central.regression.INDISTINCT",
+        "central.explore_then_commit.calibration.ANSWER_SPREAD",
+        "central.explore_then_commit.calibration.NOTHING_TO_LEARN",
+        "central.explore_then_commit.contexts.LARGEST_RATE",
+        "central.explore_then_commit.estimator.SIGNAL_VARIANCE",
+        "central.explore_then_commit.estimator.NOISE_VARIANCE",
+        "central.explore_then_commit.logged_table.HISTOGRAM_SHARE",
+        "central.explore_then_commit.schedule.GROWTH",
+        "central.explore_then_commit.schedule.LAST_SHARE",
+        "central.explore_then_commit.tables.SURE",
+        "central.explore_then_commit.tables.LEAST_ROWS",
+        "central.marginals.learning.VARIANCE",
+        "central.marginals.release.OPEN_ENDED_FIRST",
+        "models.marginals.effects.SHARES",
+    ),
+    "how fine something is computed, or how large it may be": (
+        "central.beginning.POINTS",
+        "central.beginning.LEAST_SD",
+        "central.cells.ROUNDS_OF_CLUSTERING",
+        "central.explore_then_commit.calibration.RIDGES",
+        "central.explore_then_commit.calibration.SHARES",
+        "central.explore_then_commit.people.CELLS",
+        "central.explore_then_commit.people.MOST_CONTEXT_CELLS",
+        "central.explore_then_commit.people.MOST_CONTEXTS",
+        "central.explore_then_commit.schedule.FIRST_SHARES",
+        "central.explore_then_commit.schedule.RATES",
+        "central.explore_then_commit.sums.REWARD_BITS",
+        "central.explore_then_commit.sums.REWARD_UNIT",
+        "central.explore_then_commit.sums.WEIGHT_BITS",
+        "central.explore_then_commit.sums.MOST_ROUNDS",
+        "central.explore_then_commit.sums.MOST_CELLS",
+        "central.marginals.learning.SAMPLE",
+        "central.marginals.learning.DRAWS",
+        "central.marginals.learning.FIRST_STEPS",
+        "central.marginals.learning.STEPS",
+        "central.marginals.release.UNITS",
+        "central.regression.LARGEST_SYSTEM",
+        "central.schedule.MOST_FADING",
+        "central.tuning.LONGEST_HORIZON",
+        "models.marginals.designing.BIN_CHOICES",
+        "models.marginals.designing.LARGEST_TABLE",
+        "models.marginals.designing.MOST_CELLS",
+        "models.marginals.designing.SWEEPS",
+        "models.marginals.designing.FEW_COLUMNS",
+        "models.marginals.effects.BINS",
+        "models.marginals.effects.MOST_PAIR_COLUMNS",
+        "models.marginals.effects.FEW_COLUMNS",
+        "models.marginals.law.SWEEPS",
+        "models.marginals.law.FEW_COLUMNS",
+        "models.marginals.law.PAIR_BINS",
+        "models.marginals.misfit.MISFITS",
+        "models.features.people.LANDMARKS",
+    ),
+}
+"""All other numbers of `central`, of marginal tables and of features of people; a test looks for more."""
 
 
 @contextmanager
-def changed(constant: str, value: float | None) -> Iterator[None]:
-    """A constant with another value for a while; None: the value that it has."""
-    if value is None:
+def changed(constant: Constant | None, value: Any) -> Iterator[None]:
+    """A constant with another value for a while; None: the values that all have."""
+    if constant is None:
         yield
         return
-    owner, name, _ = GRID[constant]
-    kept = getattr(owner, name)
-    setattr(owner, name, value)
+    kept = constant.present
     try:
+        for owner in constant.owners:
+            setattr(owner, constant.name, value)
         yield
     finally:
-        setattr(owner, name, kept)
+        for owner in constant.owners:
+            setattr(owner, constant.name, kept)
 
 
 @lru_cache(maxsize=32)
@@ -96,78 +334,155 @@ def features_of(dim: int, n_features: int) -> tuple[dpb.Box, MercerFeatures]:
 
 @dataclass(frozen=True, kw_only=True)
 class TuningCell(Cell):
-    """Cells in one place, with one constant changed, or none ("")."""
+    """One place, with one constant changed, or none ("")."""
 
+    group: str
     constant: str
-    value: float | None
+    value: Any
     world: str
     epsilon: float
     horizon: int
 
     @property
+    def name(self) -> str:
+        """Groups that run alike share what was run with no constant changed."""
+        own = f"{self.group} {self.constant} {self.value}" if self.constant else GROUPS[self.group].way
+        return f"{own} {self.world} {self.epsilon} {self.horizon}"
+
+    @property
     def settings(self) -> Record:
         """What a result depends on beside the seed: all values of the constants."""
-        return {name: str(getattr(owner, own)) for name, (owner, own, _) in GRID.items()}
+        return {
+            f"{group} {name}": str(constant.present)
+            for group, own in GROUPS.items()
+            for name, constant in own.constants.items()
+            if (group == "cells") == (self.group == "cells")
+        }
 
     def simulate(self, seed: int) -> Record:
-        """Regret of one run as a share of a random policy's."""
-        with changed(self.constant, self.value):
-            world = tuning_world(self.world, self.horizon, seed)
+        """What is lost in one run."""
+        own = GROUPS[self.group]
+        with changed(own.constants.get(self.constant), self.value):
+            if own.way in ("log", "weighted"):
+                return self._logged(seed, weighted=own.way == "weighted")
+            return {"share": self._online(own.way, seed)}
+
+    def _public(self, seed: int, *, delta: float) -> dict[str, Any]:
+        return {
+            "horizon": self.horizon,
+            "privacy": JointDP(epsilon=self.epsilon, delta=delta),
+            "noise": SimulatedNoise(seed),
+            "seed": seed,
+            "user_ids": False,
+        }
+
+    def _online(self, way: str, seed: int) -> float:
+        if way == "box":
+            world: Any = tuning_world(self.world, self.horizon, seed)
             box, features = features_of(world.domain.dim, cells.N_FEATURES)
-            policy = GPBandit(
-                domain=box,
-                features=features,
-                reward_range=world.reward_range,
-                horizon=world.horizon,
-                privacy=JointDP(epsilon=self.epsilon),
-                noise=SimulatedNoise(seed),
-                seed=seed,
-                user_ids=False,
-                tuning=GPTuning(release="cells"),
-            )
-            result = run(policy, world)
-        return {"share": float(result.regret.sum() / (result.best - result.uniform).sum())}
+            known = {"domain": box, "features": features, "tuning": GPTuning(release="cells")}
+        else:
+            world = world_of(tuning_table(self.world, self.horizon, seed), self.world, seed)
+            kind = None if way == "rule" else "marginals"
+            known = {"contexts": world.schema, "arms": world.arms.labels, "tuning": GPTuning(release=kind)}
+        delta = 0.0 if way == "box" else 1e-6
+        policy = GPBandit(**known, reward_range=world.reward_range, **self._public(seed, delta=delta))
+        result = run(policy, world)
+        return float(result.regret.sum() / (result.best - result.uniform).sum())
+
+    def _logged(self, seed: int, *, weighted: bool) -> Record:
+        """Where `weighted`, six rows of ten had an arm that followed from their first column."""
+        people = tuning_table(self.world, self.horizon + NEW_PEOPLE, seed)
+        rng, arms, n = np.random.default_rng([seed, 1]), people.rewards.shape[1], self.horizon
+        chances = np.full((n, arms), 1.0 / arms)
+        if weighted:
+            first = people.contexts[:n, 0] / max(1, people.categories[0])
+            chances = 0.4 * chances + 0.6 * np.eye(arms)[(first * arms).astype(int) % arms]
+        given = (rng.random(n)[:, None] > chances.cumsum(axis=1)).sum(axis=1).clip(0, arms - 1)
+        policy = ExploreThenCommit(
+            contexts=people.schema,
+            arms=list(range(arms)),
+            reward_range=(0, 1),
+            tuning=ExploreTuning(
+                release="marginals", bound=logged_table.WEIGHTED_BOUND / 2 if weighted else None
+            ),
+            **self._public(seed, delta=1e-6),
+        )
+        rows = np.arange(n), given
+        policy.learn(
+            people.contexts[:n],
+            given.tolist(),
+            people.rewards[rows].astype(float),
+            propensities=chances[rows] if weighted else None,
+        )
+        mean, sd = policy.publish().predict(people.contexts[n:])
+        truth = people.means[n:]
+        lost = truth.max(axis=1) - truth[np.arange(NEW_PEOPLE), mean.argmax(axis=1)]
+        covered = float((np.abs(mean - truth) < 2.0 * sd).mean())
+        return {
+            "share": float(lost.sum() / (truth.max(axis=1) - truth.mean(axis=1)).sum()),
+            "covered": covered,
+            "uncovered": abs(covered - 0.95),
+            "mistaken": abs(policy.expected_error()["publish"].error - float(lost.mean())),
+        }
 
 
-def cells_of(constant: str, value: float | None) -> list[TuningCell]:
+def world_of(people: People, name: str, seed: int) -> dpb.lab.worlds.TableBandit:
+    """A table whose expected rewards are known, as a bandit."""
+    return dpb.lab.worlds.TableBandit(
+        name=name,
+        schema=people.schema,
+        contexts=people.contexts,
+        arms=dpb.Arms(people.rewards.shape[1]),
+        reward_table=people.rewards.astype(np.float64),
+        expected=people.means,
+        reward_range=dpb.domains.RewardRange(0.0, 1.0),
+        seed=seed,
+        horizon=len(people.contexts),
+    )
+
+
+def cells_of(group: str, constant: str, value: Any) -> list[TuningCell]:
     """One cell a place."""
     return [
-        TuningCell(constant=constant, value=value, world=world, epsilon=epsilon, horizon=rounds)
-        for world, epsilon, rounds in PLACES
+        TuningCell(group=group, constant=constant, value=value, world=world, epsilon=epsilon, horizon=people)
+        for world, epsilon, people in GROUPS[group].places
     ]
 
 
-def gained(before: list[Runs], after: list[Runs]) -> tuple[float, float]:
-    """By how much regret is less, a share of a random policy's, and the standard error of that."""
-    drops = [one.values("share") - other.values("share") for one, other in zip(before, after, strict=True)]
+def gained(measure: str, before: list[Runs], after: list[Runs]) -> tuple[float, float]:
+    """By how much less is lost, and the standard error of that."""
+    drops = [one.values(measure) - other.values(measure) for one, other in zip(before, after, strict=True)]
     errors = [drop.var(ddof=1) / len(drop) for drop in drops]
     return float(np.mean([drop.mean() for drop in drops])), float(np.sqrt(np.sum(errors)) / len(drops))
 
 
-def tuned(path: Path, jobs: int) -> list[Record]:
+def tuned(group: str, only: list[str], path: Path, jobs: int) -> list[Record]:
     """One row a neighbour and stage."""
     rows: list[Record] = []
-    left = [(name, value) for name, own in GRID.items() for value in own[2]]
-    for stage, (first, count) in STAGES.items():
+    own = GROUPS[group]
+    left = [(name, value) for name, one in own.constants.items() if name in only for value in one.values]
+    for (stage, first), count in zip(STAGES.items(), own.seeds, strict=True):
         seeds = report_seeds(first, count, tuning=True)
-        present = run_cells(cells_of("", None), seeds=seeds, path=path, jobs=jobs) if left else []
+        present = run_cells(cells_of(group, "", None), seeds=seeds, path=path, jobs=jobs) if left else []
         ahead = []
         for name, value in left:
-            runs = run_cells(cells_of(name, value), seeds=seeds, path=path, jobs=jobs)
-            gain, error = gained(present, runs)
+            runs = run_cells(cells_of(group, name, value), seeds=seeds, path=path, jobs=jobs)
+            gain, error = gained(own.measure, present, runs)
             row = {
+                "group": group,
                 "constant": name,
-                "present": getattr(*GRID[name][:2]),
+                "present": own.constants[name].present,
                 "value": value,
                 "stage": stage,
                 "worlds": sorted({one.cell.world for one in runs}),
                 "first_seed": first,
                 "seeds": count,
-                "share": float(np.mean([one.values("share").mean() for one in present])),
+                "lost": float(np.mean([one.values(own.measure).mean() for one in present])),
                 "gain": gain,
                 "standard_error": error,
             }
-            print(f"{stage} {name} {value:g}: {gain:+.4f} +- {error:.4f}", flush=True)
+            print(f"{group}, {stage} {name} {value}: {gain:+.4f} +- {error:.4f}", flush=True)
             rows.append(row)
             ahead += [(name, value)] * (gain > 2.0 * error)
         left = ahead
@@ -179,13 +494,22 @@ def main(arguments: list[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--only", nargs="+", help="groups, or constants as 'group: constant'")
     parser.add_argument("--records", type=Path, required=True, help="folder of what was run already")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     options.records.mkdir(parents=True, exist_ok=True)
-    rows = tuned(options.records / "tune-releases.jsonl", options.jobs)
-    if options.out is not None:
-        options.out.write_text(json.dumps(rows, indent=1, allow_nan=False) + "\n")
+    found = json.loads(options.out.read_text()) if options.out and options.out.exists() else []
+    for group, own in GROUPS.items():
+        only = [
+            name
+            for name in own.constants
+            if options.only is None or {group, f"{group}: {name}"} & set(options.only)
+        ]
+        rows = tuned(group, only, options.records / "tune-releases.jsonl", options.jobs) if only else []
+        found = [row for row in found if row["group"] != group or row["constant"] not in only] + rows
+        if options.out is not None:
+            options.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Made-up worlds over boxes that constants of kinds of release are chosen on. No page shows one of them.
+"""Made-up worlds and tables that constants of kinds of release are chosen on. No page shows one of them.
 
 A name is FAMILY-COLUMNS, or FAMILY-COLUMNS-CROWD. Functions of all families are scaled to [.1, .9].
 
@@ -15,11 +15,25 @@ A name is FAMILY-COLUMNS, or FAMILY-COLUMNS-CROWD. Functions of all families are
 | `rare` | 25 candidates, one among the best twentieth of the box, the others from its lower 70% |
 | `few` | 5 uniform candidates |
 | `fixed` | the same twelve points every round |
+
+Tables of people have such names too, FAMILY-COLUMNS or FAMILY-COLUMNS-one. Columns are ranges and categories,
+skewed, and for some people one repeats the one before it. Half of them do not matter, and three to five arms
+differ by what their family says:
+
+| family | expected reward of an arm |
+|---|---|
+| `steps` | a step in each column |
+| `clauses` | more, or less, for people for whom two columns lie in an interval: four such clauses |
+| `classes` | that of one of four soft classes of people |
+| `odds` | a soft step of a sum over columns and of one product of two |
+
+With `-one` one arm is best for nearly everybody.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from tables_of_people import People
 
 from dpbandits.domains import Box
 from dpbandits.lab.worlds import FunctionBandit
@@ -28,6 +42,7 @@ from dpbandits.policy.coins import PublicCoins
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
+TABLES = ("steps", "clauses", "classes", "odds")
 DESIGN = 4096
 """Uniform points that a function is scaled on, and that `rare` crowds are taken from."""
 
@@ -112,3 +127,46 @@ def tuning_world(name: str, horizon: int, seed: int) -> FunctionBandit:
     return FunctionBandit(
         name=name, domain=box, mean=mean, candidates=law, n_candidates=count, horizon=horizon, seed=seed
     )
+
+
+def tuning_table(name: str, rows: int, seed: int) -> People:
+    """The table of this name under a seed."""
+    family, columns, one = (*name.split("-"), "")[:3]
+    rng, d = np.random.default_rng([seed, TABLES.index(family), int(columns)]), int(columns)
+    arms, categories = int(rng.integers(3, 6)), rng.integers(2, 7, d) * (rng.random(d) < 0.4)
+    unit = rng.random((rows, d)) ** rng.choice([0.5, 1.0, 2.0], d)
+    unit[:, 1:] = np.where(rng.random((rows, d - 1)) < 0.3, unit[:, :-1], unit[:, 1:])
+    codes = np.floor(unit * categories)
+    contexts = np.where(categories > 0, codes, unit)
+    x = np.where(categories > 0, (codes + 0.5) / np.maximum(categories, 1), unit)[:, : (d + 1) // 2]
+    score = globals()[f"_{family}"](x, arms, rng)
+    score -= score.mean(axis=0)
+    means = 0.5 + 0.12 * score / score.std() + rng.normal(0.0, 0.03, arms)
+    if one:
+        means = 0.45 + 0.3 * (means - 0.5) + 0.3 * (np.arange(arms) == 0)
+    means = np.clip(means, 0.02, 0.98)
+    paid = (rng.random((rows, arms)) < means).astype(np.uint8)
+    return People(contexts, paid, tuple(categories.tolist()), means)
+
+
+def _steps(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    above = x > rng.uniform(0.2, 0.8, x.shape[1])
+    return (2.0 * above - 1.0) @ rng.normal(size=(x.shape[1], arms))
+
+
+def _clauses(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    pairs = rng.integers(0, x.shape[1], (4, 2))
+    inside = np.abs(x[:, pairs] - rng.random((4, 2))) < 0.35
+    return inside.all(axis=2) @ rng.normal(size=(4, arms))
+
+
+def _classes(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    centres = rng.random((4, x.shape[1]))
+    near = np.exp(-12.0 * ((x[:, None] - centres) ** 2).mean(axis=2))
+    return near / near.sum(axis=1, keepdims=True) @ rng.normal(size=(4, arms))
+
+
+def _odds(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    centred = x - 0.5
+    product = 4.0 * centred[:, :1] * centred[:, -1:]
+    return np.tanh(3.0 * np.hstack([centred, product]) @ rng.normal(size=(x.shape[1] + 1, arms)))

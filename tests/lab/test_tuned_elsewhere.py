@@ -1,11 +1,14 @@
 """Constants of kinds of release were chosen on tables, worlds and seeds that no results page shows."""
 
+import ast
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
+import dpbandits
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -28,13 +31,13 @@ def scripts(monkeypatch):
     import tune_table_study
     import tuning_worlds
 
-    yield releases, tables_of_people, tune_table_study, tune_releases
+    yield releases, tables_of_people, tune_table_study, tune_releases, tuning_worlds
     for module in (releases, tables_of_people, tune_releases, tune_table_study, tuning_worlds):
         sys.modules.pop(module.__name__)
 
 
 def test_no_page_shows_a_table_that_constants_were_chosen_on(scripts):
-    _, tables, study, _ = scripts
+    _, tables, study, *_ = scripts
     tuned = {tables.SPECS[name].source for name in tables.TUNING}
     assert tables.SPECS["cpssw8"].source == CPS_INCOME
     assert shown("income")["table"] == "cps-income" != study.synthetic_income(seed=0, n_rows=10).name
@@ -60,21 +63,24 @@ def worlds_in(found):
 
 
 def family(name):
-    return name.partition("-")[0]
+    """Of a made-up world or table; those of made-up tables are written with their seed."""
+    return re.split("[-:]", name)[0]
 
 
-def test_no_page_shows_a_world_that_constants_of_cells_or_the_rule_were_chosen_on(scripts):
-    releases, _, _, tune = scripts
+def test_no_page_shows_a_family_that_constants_or_the_rule_were_chosen_on(scripts):
+    """Families, and not only seeds: of boxes, and of tables of people."""
+    releases, tables, _, tune, worlds = scripts
     rows = shown("cells")
     tuned = {world for row in shown("releases-tuning") for world in row["worlds"]}
     tuned |= {row["world"] for row in rows if row["group"] == "rule"}
-    assert {world for world, *_ in tune.PLACES} <= tuned
-    assert {family(name) for name in tuned} == set(releases.FAMILIES)
+    assert {world for group in tune.GROUPS.values() for world, *_ in group.places} <= tuned
+    assert {family(name) for name in tuned} == {*releases.FAMILIES, *worlds.TABLES}
     reported = {row["world"] for row in rows if row["group"] != "rule"}
     assert {"figure1", "camelback", "box-2"} <= reported
     names = [path.stem for path in RESULTS.glob("*.json") if path.stem not in ("cells", "releases-tuning")]
     elsewhere = {world for name in names for world in worlds_in(shown(name))}
     assert len(elsewhere) > 50
+    assert set(tables.FAMILIES) <= {family(name) for name in elsewhere}
     assert not {family(name) for name in reported | elsewhere} & {family(name) for name in tuned}
 
 
@@ -92,30 +98,78 @@ def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):
     assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED > many_columns.FIRST_TUNING_SEED
 
 
-def test_constants_of_cells_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says(scripts):
-    """Every neighbour was tried, on these worlds alone; who was ahead twice is the constant, or named."""
-    *_, tune = scripts
+def test_constants_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says(scripts):
+    """Every neighbour was tried, in these places alone; who was ahead twice is the constant, or named."""
+    tune = scripts[3]
     rows, left = shown("releases-tuning"), set()
-    for name, (owner, attribute, values) in tune.GRID.items():
-        own = [row for row in rows if row["constant"] == name]
-        screened = {row["value"]: row for row in own if row["stage"] == "screened"}
-        again = {row["value"]: row for row in own if row["stage"] == "confirmed"}
-        assert set(screened) == set(values)
-        ahead, taken = (
-            {value for value, row in found.items() if row["gain"] > 2.0 * row["standard_error"]}
-            for found in (screened, again)
-        )
-        assert set(again) == ahead
-        present = getattr(owner, attribute)
-        assert {row["present"] for row in own} == {present}
-        left |= {name} if taken else set()
+    for group, own in tune.GROUPS.items():
+        for name, constant in own.constants.items():
+            found = [row for row in rows if (row["group"], row["constant"]) == (group, name)]
+            by_stage = {
+                stage: {value_of(row): row for row in found if row["stage"] == stage} for stage in tune.STAGES
+            }
+            ahead, taken = (
+                {value for value, row in by_stage[stage].items() if row["gain"] > 2.0 * row["standard_error"]}
+                for stage in tune.STAGES
+            )
+            assert set(by_stage["screened"]) == set(constant.values), (group, name)
+            assert set(by_stage["confirmed"]) == ahead, (group, name)
+            left |= {(group, name)} if taken else set()
+            for row in found:
+                assert value_of(row, "present") == constant.present, (group, name)
+                assert set(row["worlds"]) == {world for world, *_ in own.places}
+                count = dict(zip(tune.STAGES, own.seeds, strict=True))[row["stage"]]
+                assert (row["first_seed"], row["seeds"]) == (tune.STAGES[row["stage"]], count)
+                assert row["first_seed"] + row["seeds"] <= FIRST_REPORT_SEED
     assert left == set(tune.LEFT)
     page = (RESULTS.parent / "releases.md").read_text()
-    assert all(f"*{name}*" in page for name in left)
-    for row in rows:
-        assert set(row["worlds"]) == {world for world, *_ in tune.PLACES}
-        assert (row["first_seed"], row["seeds"]) == tune.STAGES[row["stage"]]
-        assert row["first_seed"] + row["seeds"] <= FIRST_REPORT_SEED
+    assert all(f"*{name}*" in page for _, name in left)
+    assert {row["group"] for row in rows} == set(tune.GROUPS)
+
+
+def value_of(row, which="value"):
+    """Of a constant; of several that stand together all."""
+    return tuple(row[which]) if isinstance(row[which], list) else row[which]
+
+
+def numbers_in(path):
+    """Names of a module's constants that are written as numbers."""
+    for node in ast.parse(path.read_text()).body:
+        if not isinstance(node, ast.Assign):
+            continue
+        inside = list(ast.walk(node.value))
+        values = [one.value for one in inside if isinstance(one, ast.Constant)]
+        if values and all(isinstance(value, int | float) for value in values):
+            targets = [own for target in node.targets for own in ast.walk(target)]
+            names = [own.id for own in targets if isinstance(own, ast.Name)]
+            yield from (name for name in names if not name.startswith("_"))
+
+
+def test_every_constant_of_the_room_is_tuned_here_or_says_where_it_comes_from(scripts):
+    tune, root = scripts[3], Path(dpbandits.__file__).parent
+    paths = [
+        *(path for path in (root / "central").rglob("*.py") if "published" not in path.parts),
+        *(root / "models" / "marginals").glob("*.py"),
+        root / "models" / "features" / "people.py",
+    ]
+    found = {
+        ".".join((*path.relative_to(root).with_suffix("").parts, name))
+        for path in paths
+        for name in numbers_in(path)
+    }
+    tried = {
+        f"{getattr(owner, '__name__', '')}.{one.name}".removeprefix("dpbandits.")
+        for group in tune.GROUPS.values()
+        for one in group.constants.values()
+        for owner in one.owners
+        if one.name.isupper()
+    }
+    elsewhere = [name for names in tune.ELSEWHERE.values() for name in names]
+    assert len(set(elsewhere)) == len(elsewhere)
+    assert not tried & set(elsewhere)
+    assert found <= tried | set(elsewhere), "tune it, or name it in ELSEWHERE of benchmarks/tune_releases.py"
+    assert set(elsewhere) <= found
+    assert len(found) > 80
 
 
 def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):

@@ -194,21 +194,26 @@ def releases_stuck() -> Markdown:
 
 
 def releases_tuning() -> Markdown:
-    """What each constant of cells would gain with another value, in percent of a random policy's regret."""
+    """By how much less is lost with another value of each constant, in hundredths of what counts."""
     rows = load("releases-tuning")
     lines = []
-    for constant in dict.fromkeys(row["constant"] for row in rows):
-        own = [row for row in rows if row["constant"] == constant]
+    for group, constant in dict.fromkeys((row["group"], row["constant"]) for row in rows):
+        own = [row for row in rows if (row["group"], row["constant"]) == (group, constant)]
         texts = [
             "; ".join(
-                f"{row['value']:g}: {100 * row['gain']:+.1f} ± {100 * row['standard_error']:.1f}"
+                f"{_value(row['value'])}: {100 * row['gain']:+.1f} ± {100 * row['standard_error']:.1f}"
                 for row in own
                 if row["stage"] == stage
             )
             for stage in ("screened", "confirmed")
         ]
-        lines.append([constant, f"{own[0]['present']:g}", *texts])
-    return table(["constant", "value", "another value: gain", "again, on fresh seeds"], lines)
+        lines.append([group, constant, _value(own[0]["present"]), *texts])
+    heads = ["group", "constant", "value", "another value: gain", "again, on fresh seeds"]
+    return table(heads, lines)
+
+
+def _value(value: float | list[float]) -> str:
+    return f"{value:g}" if isinstance(value, float | int) else ", ".join(f"{one:.3g}" for one in value)
 
 
 def releases_chosen() -> Markdown:
