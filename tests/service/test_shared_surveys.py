@@ -102,6 +102,27 @@ def test_a_version_that_one_worker_closed_is_closed_for_all(two: list[SharedServ
     assert two[0].absorb(late).closed == 1
 
 
+def test_clocks_of_workers_do_not_say_what_is_open(stores: list[PostgresStore]) -> None:
+    """A worker that has just begun publishes nothing that closes a version, and takes what others closed for
+    closed.
+    """
+    old, young = (
+        SharedServer(store, "s", SPEC, least_open=each)
+        for store, each in zip(stores, (0.0, 1e9), strict=True)
+    )
+    late = reports(young.publish(), 3)
+    for _ in range(3):
+        young.absorb(reports(old.publish(), 8))
+    assert old.publish().version == 3
+    young.absorb(reports(old.publish(), 8))
+    assert young.publish().version == 3  # the fourth would close the first
+    assert young.absorb(late[:1]).accepted == 1
+    assert old.publish().version == 4
+    assert young.absorb(late[1:2]).closed == 1
+    assert old.absorb(late[2:]).closed == 1
+    assert known(old.server) == known(young.server)
+
+
 def test_devices_may_answer_a_version_that_the_worker_has_not_seen(two: list[SharedServer]) -> None:
     two[0].absorb(reports(two[0].publish(), 8))
     two[1].publish()

@@ -34,6 +34,7 @@ import psycopg
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit
+from dpbandits.errors import StateError
 from dpbandits.local import Server
 from dpbandits.local.contract.reports import parse
 from dpbandits.local.server.durable import counts_for
@@ -136,7 +137,10 @@ def tips(folder: Path, address: str) -> None:
         promise = {"kind": "LocalDP", "epsilon": 1}
         open_population(service.ledger, "devices", privacy=promise, currency="bare")
         asked = {"name": "tips", "population": "devices", "spec": json.loads(TIPS.to_json())}
-        service.write(lambda writes: begin_survey(writes, service.ledger, asked, 0.0)).result()
+        for _ in range(20):  # a busy machine is no fault
+            with suppress(StateError):
+                service.write(lambda writes: begin_survey(writes, service.ledger, asked, 0.0)).result()
+                break
         published, made = service.surveys.server("tips").publish(), []
         for number in range(REPORTS):
             device = dpb.local.Client(TIPS)

@@ -13,7 +13,8 @@ To take reports, or to publish, is one transaction:
 3. the row is written, under the next number.
 
 It is answered after the commit. So a report counts once, whichever workers its copies came to; a version is
-published once, and closes others for all workers at one place among the counts. It does not rest on the lock:
+published once, and closes others for all workers at one place among the counts, whatever their clocks say:
+a worker's clock only says when it may publish. It does not rest on the lock:
 of two rows of one number the second is refused by the key, and its transaction with it.
 
 A worker whose transaction failed forgets its `Server`, which may know more than was written, and reads the
@@ -38,6 +39,7 @@ from dpbandits.local import ReportCounts, Server, Spec
 from dpbandits.local.server.counting import Absorbed, batch_of
 from dpbandits.local.server.durable import counts_for, packed_counts
 from dpbandits.local.server.gathering import Gathering
+from dpbandits.local.server.pace import Pace
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.container import State
 from dpbandits.state.format import decode, encode
@@ -65,7 +67,9 @@ class SharedServer:
     """
 
     def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
-        self._store, self._id, self.spec, self._least_open = store, identity, spec, least_open
+        self._store, self._id, self.spec = store, identity, spec
+        # Of this worker's clock: it says when the worker may publish, and never what is open.
+        self._pace, self._seen = Pace(least_open), set[int]()
         self._turn = threading.Lock()
         self._server: Server[Any] | None = None
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
@@ -103,12 +107,11 @@ class SharedServer:
         with self._in_turn():
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)
-            if server.is_due:
+            if self._is_due(server):
                 with self._written() as (writes, server):
-                    before = server.current.version
-                    published = server.publish()  # another worker may have been faster
-                    if published.version != before:
-                        self._append(writes, _PUBLISHED, published.to_json(self.spec).encode())
+                    if self._is_due(server):  # no other worker was faster
+                        published = server.publish().to_json(self.spec)
+                        self._append(writes, _PUBLISHED, published.encode())
             return server.current
 
     def merge(self, counts: ReportCounts[Any]) -> int:
@@ -136,6 +139,12 @@ class SharedServer:
     def close(self) -> None:
         """Forget what this worker knows; the rows have it."""
         self._server = None
+
+    def _is_due(self, server: Server[Any]) -> bool:
+        """Whether there is a next version, and it closes none that this worker has seen for too short."""
+        first = server.current.version + 1 - self.spec.window
+        closed = [one for one in self._seen if one < first]
+        return server.is_due and self._pace.are_old(closed)
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
@@ -199,6 +208,10 @@ class SharedServer:
         if not self._number:
             raise CorruptState("the rows of a local policy are gone from the store")
         self._server = server
+        now_open = {one.version for one in server.open_versions}
+        self._pace.opened(now_open - self._seen)
+        self._pace.closed(self._seen - now_open)
+        self._seen = now_open
         return server
 
     def _take(self, server: Server[Any], kind: str, content: bytes) -> None:
@@ -217,13 +230,13 @@ class SharedServer:
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
         row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
         if row is None:
-            return Server(self.spec, least_open=self._least_open)
+            return Server(self.spec)
         content = bytes(row[1])
         with reading("the state of a local policy", CorruptState):
             state, _ = decode(io.BytesIO(content), len(content))
             if (state.kind, state.version, state.lineage) != (_STATE, 1, self.spec.fingerprint):
                 raise CorruptState("the state of a local policy is another one's")
-            server = Server.restore(self.spec, state.arrays, least_open=self._least_open)
+            server = Server.restore(self.spec, state.arrays)
         self._number, self._state_bytes = int(row[0]), len(content)
         return server
 
