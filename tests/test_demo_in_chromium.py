@@ -150,6 +150,61 @@ def test_a_report_is_shown_byte_for_byte_with_the_exact_chance_of_a_lie(visit: P
     assert path == {"policy", "reports"}
 
 
+def test_what_is_charged_is_shown_and_what_waits_can_be_sent(browser: Any, demo: Demo) -> None:
+    """Clicks in a row, a reload, another tab, a server that is gone: the page says what its device did."""
+    context, said = browser.new_context(viewport={"width": 320, "height": 700}), []
+    page = context.new_page()
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(demo.url)
+    page.wait_for_selector("body[data-ready]")
+    page.dblclick("#ask")
+    page.wait_for_selector("#good:focus")
+    assert page.is_disabled("#ask")  # asking anew would end this choice, and charge for it
+    assert page.inner_text("#spent") == "0 of 10"
+    page.click("#bad")
+    page.wait_for_selector("#made-head:focus")
+    page.wait_for_selector("#spent:text-is('2 of 10')")
+    shown = page.inner_text("#bytes")
+    page.reload()
+    page.wait_for_selector("body[data-ready]")
+    assert page.inner_text("#bytes") == shown
+    assert [page.inner_text(f"#{name}") for name in ("spent", "waiting", "send")] == [
+        "2 of 10",
+        "1",
+        "Send it now",
+    ]
+    page.click("#ask")
+    page.wait_for_selector("#good:focus")
+    other = context.new_page()
+    other.goto(demo.url)
+    other.wait_for_selector("body[data-ready]")
+    other.click("#good")
+    other.wait_for_selector("#spent:text-is('4 of 10')")
+    page.click("#good")  # this tab has not heard of that
+    page.wait_for_selector("text=another tab answered it")
+    page.wait_for_selector("#asked", state="hidden")
+    assert [page.inner_text(f"#{name}") for name in ("spent", "waiting")] == ["4 of 10", "2"]
+    other.click("#ask")
+    other.wait_for_selector("#good:focus")
+    page.click("#ask")
+    page.wait_for_selector("text=another tab has asked")
+    page.wait_for_selector("#good")
+    other.click("#bad")
+    other.wait_for_selector("#spent:text-is('6 of 10')")
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_selector("#spent:text-is('6 of 10')")
+    page.click("#send:text-is('Send all 3 now')")
+    page.wait_for_selector("#sent:focus:has-text('it counts 3 answers')")
+    page.wait_for_selector("#waiting:text-is('0')")
+    assert not page.is_visible("#send")
+    assert said == []
+    page.route("**/v1/**", lambda route: route.abort())
+    page.click("#run")
+    page.wait_for_selector("#progress:has-text('the server is gone')")
+    assert page.inner_text("#run") == "Try again"
+    context.close()
+
+
 def test_pages_report_the_map_is_what_is_published_and_the_desk_shows_it(visit: Page, demo: Demo) -> None:
     page = visit.page
     before = int(visit.said("version"))
@@ -257,10 +312,19 @@ def test_no_other_name_and_no_other_file_is_answered(demo: Demo) -> None:
     assert status(f"{demo.url.replace('/demo/', '/v1/health')}", Host="shop.example") == 400
     for path in ("serve.py", "js/package.json", "../serve.py", "%2e%2e/serve.py", "js/src/../../serve.py"):
         assert status(demo.url + path) in (401, 404)
+    assert status(demo.url.replace("/demo/", "/favicon.ico")) == 204
     with urlopen(demo.url) as page:  # noqa: S310
         assert page.headers["Content-Security-Policy"].startswith(
             "default-src 'none'; style-src 'self'; script-src 'self'"
         )
+
+
+def test_a_port_that_is_none_is_told_without_a_traceback() -> None:
+    command = [sys.executable, str(SERVE), "--port", "99999"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == 1
+    assert "0-65535" in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_what_the_page_holds_only_fetches_and_reports(demo: Demo) -> None:

@@ -66,8 +66,8 @@ def draw(url: str, out: Path, every: Path | None) -> None:
         page.click("#ask")
         page.click("#bad")
         page.wait_for_selector("#made:not([hidden])")
-        kept(page, out / "report.png", "h1", "h2:text('Two thousand')")
-        kept(page, out / "maps.png", "h2:text('Two thousand')", "figure:has(#parts)")
+        kept(page, out / "report.png", "h1", "h2:text('A crowd')")
+        kept(page, out / "maps.png", "h2:text('A crowd')", "figure:has(#parts)")
         for theme in ("light", "dark") if every else ():
             for width in (1300, 390):
                 one = visited(browser, url, width=width, theme=theme, age=71)

@@ -13,12 +13,12 @@ const TOGETHER = 50;
 const BUSY = 25; // milliseconds of work before the browser may draw
 
 /** Let so many pages report, yielding how many have; `go` resolves when they may go on. */
-export async function* crowd({ url, token, epsilon, count, go }) {
+export async function* crowd({ url, token, epsilon, fetch, count, go }) {
   let drew = performance.now();
   for (let done = 0; done < count; ) {
     await go();
     const size = Math.min(TOGETHER, count - done);
-    const line = await connection(url, token, size);
+    const line = await connection(url, token, fetch, size);
     const sending = [];
     for (let page = 0; page < size; page++) {
       const device = await openDevice({
@@ -40,7 +40,7 @@ export async function* crowd({ url, token, epsilon, count, go }) {
 }
 
 /** What pages of a batch share. */
-async function connection(url, token, size) {
+async function connection(url, token, fetch, size) {
   const headers = { Authorization: `Bearer ${token}` };
   const answered = async (reply) => {
     if (!reply.ok) throw new Error(`the server answers ${reply.status}`);

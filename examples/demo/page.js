@@ -43,16 +43,34 @@ function fieldsOf(bytes, { spec, classes }, epsilon, cells) {
 const sayingOf = (code, cells) => `${cells > 1 ? `part ${(code >> 1) + 1} of ${cells}, ` : ""}${code % 2 ? "−" : "+"}`;
 
 /** Whatever a step throws is shown: a refusal of the device, or a server that is gone. */
-const guarded = (work) => async (...all) => {
+function tells(error) {
+  const budget = error.code === "budget" ? " Your device has spent what you allowed it, and says nothing more." : "";
+  says("refused", `${error.code ? "Refused" : "It did not work"}: ${error.message}.${budget}`);
+  shows("refused");
+}
+
+let working = false;
+
+/** One step at a time of one's own report: a second click meanwhile is none. At its end the page says what was spent. */
+const step = (work) => async () => {
+  if (working) return;
+  working = true;
   shows("refused", false);
   try {
-    await work(...all);
+    await work();
   } catch (error) {
-    const budget = error.code === "budget" ? " Your device has spent what you allowed it, and says nothing more." : "";
-    says("refused", `${error.code ? "Refused" : "It did not work"}: ${error.message}.${budget}`);
-    shows("refused");
+    tells(error);
+    one("refused").scrollIntoView({ block: "nearest" });
+  } finally {
+    await showOwn().catch(tells);
+    working = false;
   }
 };
+
+const reached = (...all) =>
+  fetch(...all).catch(() => {
+    throw new Error("the server is gone; run “make demo” again, and open the address it prints");
+  });
 
 const where = await (await fetch("where.json")).json();
 const { recorded } = where;
@@ -66,7 +84,7 @@ const device = await openDevice({
   budget,
   ...(recorded
     ? { store: memoryStore(), locks: memoryLocks(), fetch: async () => ({ ok: true, text: async () => told(playing.at) }) }
-    : { token: where.token }),
+    : { token: where.token, fetch: reached }),
 });
 
 const context = () => ({ age: Number(one("age").value), sleep: Number(one("sleep").value) });
@@ -74,6 +92,7 @@ const me = () => pointOf(device.policy.contract, context());
 const history = [];
 const versions = new Map(); // that this page has seen, by number
 let asked = null; // the choice, and where its person stands: it stays in this page
+let open = null; // the choice that the page shows
 
 function drawMap() {
   const { published, contract } = device.policy;
@@ -96,37 +115,41 @@ function moved() {
   drawArms(one("arms"), device.policy.published, me());
 }
 
-function showChoice(choice) {
+/** The open choice, what was spent and what waits to be sent, as the device has them: of all tabs together. */
+async function showOwn() {
+  const [choice, spent, { length }] = [await device.current(), await device.spent(), await device.unsent()];
+  open = choice;
   shows("asked", choice !== null);
-  one("ask").disabled = false;
   if (choice) says("arm", choice.arm);
-}
-
-async function showSpent() {
-  const spent = await device.spent();
+  one("ask").disabled = choice !== null; // who asks anew pays for the choice that is open
   says("spent", `${spent} of ${budget}`);
+  says("waiting", length);
+  says("send", length > 1 ? `Send all ${length} now` : "Send it now");
+  shows("send", length > 0 && !recorded);
 }
 
-const ask = guarded(async (event) => {
-  event.preventDefault();
+const ask = step(async () => {
+  one("ask").disabled = true;
   await device.refresh();
   drawMap();
+  if (await device.current()) throw new Error("another tab has asked: answer that first");
   const point = me();
   const choice = await device.choose(context());
   asked = { id: choice.id, point };
   shows("made", false);
-  showChoice(choice);
+  says("sent", "");
+  await showOwn();
   one("good").focus();
 });
 
 const report = (reward) =>
-  guarded(async () => {
-    const { id } = (await device.current()) ?? {};
-    if (!(await device.report(id ?? 0, reward))) return;
+  step(async () => {
+    const { id } = open;
+    if (!(await device.report(id, reward))) throw new Error("another tab answered it, and nothing was charged again");
     shows("asked", false);
     const made = (await device.unsent()).at(-1);
-    showReport(made, reward, asked?.id === id ? asked.point : null);
-    await showSpent();
+    if (made) showReport(made, reward, asked?.id === id ? asked.point : null);
+    one("made-head").focus();
   });
 
 /** What an honest device would have answered; null where this page does not know. */
@@ -178,15 +201,14 @@ function showReport(bytes, reward, point) {
   const odds = Number((keep * BigInt(others) * 10n ** 15n) / lies) / 1e15;
   says("ratio", `${odds.toFixed(10)}, below e^${device.epsilon} = ${Math.exp(device.epsilon).toFixed(10)}`);
   says("sent", recorded ? "Nothing is sent from here." : "");
-  one("send").disabled = false;
-  shows("send", !recorded);
   shows("made");
 }
 
-const send = guarded(async () => {
-  one("send").disabled = true;
+const send = step(async () => {
   const count = await device.send({ early: true });
-  says("sent", count ? "The server has it: it counts one answer, and knows no more." : "It was sent before.");
+  const [them, answers] = count === 1 ? ["it", "one answer"] : ["them", `${count} answers`];
+  says("sent", count ? `The server has ${them}: it counts ${answers}, and knows no more.` : "Another tab sent it.");
+  one("sent").focus();
 });
 
 // -- the crowd ------------------------------------------------------------------------------------------
@@ -204,22 +226,27 @@ function goOn() {
   says("run", "Pause");
 }
 
-const run = guarded(async () => {
+async function run() {
   if (gate.running) return gate.release ? goOn() : pause();
   gate.running = true;
   says("run", "Pause");
+  shows("refused", false);
   try {
     await (recorded ? replay() : live(Number(one("pages").value)));
+    says("run", recorded ? "Play again" : "Let more report");
+  } catch (error) {
+    tells(error);
+    says("progress", one("refused").textContent); // where who pressed it looks
+    says("run", "Try again");
   } finally {
     gate.running = false;
-    says("run", recorded ? "Play again" : "Let more report");
   }
-});
+}
 
 async function live(count) {
   one("pages").disabled = true;
   try {
-    for await (const done of crowd({ url: where.url, token: where.token, epsilon, count, go: () => gate.open })) {
+    for await (const done of crowd({ ...where, fetch: reached, count, go: () => gate.open })) {
       says("progress", `${grouped(done)} of ${grouped(count)} pages have reported`);
       await device.refresh();
       drawMap();
@@ -261,10 +288,15 @@ one("legend").replaceChildren(
 drawBest(one("best"));
 drawMap();
 moved();
-showChoice(await device.current());
-await showSpent();
+await showOwn();
+const [left] = (await device.unsent()).slice(-1);
+if (left) showReport(left, null, null); // before a reload; whether it helped, nobody kept
 for (const id of ["age", "sleep"]) one(id).addEventListener("input", moved);
-one("context").addEventListener("submit", ask);
+one("context").addEventListener("submit", (event) => {
+  event.preventDefault();
+  ask();
+});
+document.addEventListener("visibilitychange", () => document.hidden || working || showOwn().catch(tells));
 one("good").addEventListener("click", report(1));
 one("bad").addEventListener("click", report(0));
 one("send").addEventListener("click", send);

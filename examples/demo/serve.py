@@ -73,7 +73,11 @@ def composed(service: Service, where: dict[str, object]) -> Application:
             return Response(status_code=404)
         return Response(there[name], media_type=KINDS[Path(name).suffix])
 
+    def none(_: Asked) -> Response:
+        return Response(status_code=204)
+
     routes = [
+        Route("/favicon.ico", none),
         Route("/demo", begin),
         Route("/demo/where.json", told),
         Route("/demo/{name:path}", page),
@@ -82,7 +86,8 @@ def composed(service: Service, where: dict[str, object]) -> Application:
     own = application(service)
 
     async def answering(scope, receive, send):  # type: ignore[no-untyped-def]
-        ours = scope["type"] == "http" and (scope["path"] + "/").startswith("/demo/")
+        icon = scope.get("path") == "/favicon.ico"  # what browsers ask for unasked: there is none
+        ours = scope["type"] == "http" and (icon or (scope["path"] + "/").startswith("/demo/"))
         await (pages if ours else own)(scope, receive, send)
 
     return TrustedHostMiddleware(answering, allowed_hosts=[HOST, "localhost"])
@@ -148,7 +153,7 @@ def main() -> None:
             signal.pause()
     except KeyboardInterrupt:
         pass
-    except OSError as error:
+    except (OSError, OverflowError) as error:  # a port that is taken, and one that is none
         arguments.exit(1, f"{error}; --port 0 takes any port that is free\n")
     except dpb.errors.DPBanditsError as error:
         arguments.exit(1, f"{error}\n")

@@ -35,7 +35,10 @@ _COMMANDS = {
     "outsourced": ("outsourced:app", "A table's owner releases it once, and a stranger optimises."),
     "lab": ("lab:app", "Experiments, where nobody is protected."),
     "service": ("service:app", "What a service keeps: backups, moves, counts and tokens."),
-    "serve": ("service:serve", "Serve private decisions over HTTP, from one folder, until it is stopped."),
+    "serve": (
+        "service:serve",
+        "Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped.",
+    ),
 }
 """Command -> file:name of its function, or of a room's group of commands, and its line in the list.
 

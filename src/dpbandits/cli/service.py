@@ -1,4 +1,4 @@
-"""`dpbandits serve` and `dpbandits service`: private decisions over HTTP from one folder, and that folder."""
+"""`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,7 +34,7 @@ def serve(
     database: Database = None,
     workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
 ) -> None:
-    """Serve private decisions over HTTP, from one folder, until it is stopped."""
+    """Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped."""
     from dpbandits.service.serving import serve_folder
 
     serve_folder(
