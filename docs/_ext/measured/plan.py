@@ -33,7 +33,8 @@ def plan_answers() -> Markdown:
             one["policy"],
             f"{one['epsilon']:g}" if one["reachable"] else "not reachable",
             "more" if one["people"] is None else f"{one['people']:,}",
-            "never" if one["better_after"] is None else f"{one['better_after']:,}",
+            ("never" if one["better_after"] is None else f"{one['better_after']:,}")
+            + f", at epsilon {one['better_at']:g}",
         ]
         for trust, one in found["answers"].items()
     ]

@@ -41,6 +41,9 @@ def test_200_people_at_epsilon_a_tenth_are_not_enough():
     found = small(users=200, epsilon=0.1, promise=0.1, effect=0.1, trusts=["central", "local"])
     assert not any(answer.reachable for answer in found.answers.values())
     assert found.to_dict()["answers"]["central"]["take"] is None
+    assert found.settings("central") is None
+    assert found.answers["local"].better_at == 0.1  # not the epsilon of a neighbour in the table
+    assert str(found).count("at epsilon 0.1 decisions ") == 2
 
 
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):

@@ -41,6 +41,8 @@ class TrustAnswer:
         along_epsilon, along_people: predicted shares; None where nothing is learned even without privacy.
         better_after: people after whom, in half of the worlds, decisions are better than the best fixed arm;
             None: in less than half of them.
+        better_at: epsilon at which that was simulated: the smallest tried that is no smaller than `epsilon`,
+            or the largest where the target is not reachable; None: nothing was simulated.
     """
 
     trust: str
@@ -50,6 +52,7 @@ class TrustAnswer:
     along_epsilon: Curve | None
     along_people: Curve | None
     better_after: int | None
+    better_at: float | None
 
     @property
     def reachable(self) -> bool:
@@ -63,6 +66,7 @@ class TrustAnswer:
             "epsilon": None if self.epsilon is None else _up(self.epsilon),
             "people": self.people,
             "better_after": self.better_after,
+            "better_at": self.better_at,
             "policy": self.policy,
         }
 
@@ -122,19 +126,25 @@ class PrivacyPlan:
         fewest = "more people than that" if answer.people is None else f"{answer.people:,} people"
         lines.append(f"at epsilon {self.promise:g} it takes {fewest}")
         if answer.better_after is None:
-            lines.append("decisions do not become better than the best fixed arm in half of the worlds")
+            better = "decisions do not become better than the best fixed arm in half of the worlds"
         else:
-            lines.append(f"decisions are better than the best fixed arm after {answer.better_after:,} people")
+            better = f"decisions are better than the best fixed arm after {answer.better_after:,} people"
+        lines.append(f"at epsilon {answer.better_at:g} {better}")
         return lines
 
-    def settings(self, trust: str) -> str:
-        """The policy to take, and with which promise, as one writes it."""
+    def settings(self, trust: str) -> str | None:
+        """The policy to take, and with which promise, as one writes it; None: not reachable."""
         answer = self.answers[trust]
-        epsilon = self.largest_epsilon if answer.epsilon is None else _up(answer.epsilon)
-        return _CODE[answer.policy].format(epsilon=epsilon, delta=self.delta, users=self.users)
+        if answer.epsilon is None:
+            return None
+        return _CODE[answer.policy].format(epsilon=_up(answer.epsilon), delta=self.delta, users=self.users)
 
     def to_rows(self) -> list[dict[str, Any]]:
-        """One row a trust model and place of either curve: share, its interval, error, scatter of a run."""
+        """One row a trust model and place of either curve: share, its interval, error, scatter of a run.
+
+        Where the curves meet, at the promise and all users, they say two things: each is a prediction of its
+        own, made increasing along its axis, from the same runs there and other ones beside.
+        """
         found = []
         for answer in self.answers.values():
             fixed = {"trust": answer.trust, "policy": answer.policy}
@@ -157,7 +167,7 @@ class PrivacyPlan:
             "level": LEVEL,
             "worlds": self.worlds,
             "answers": {
-                trust: {**answer.to_dict(), "take": self.settings(trust) if answer.reachable else None}
+                trust: {**answer.to_dict(), "take": self.settings(trust)}
                 for trust, answer in self.answers.items()
             },
             "rows": self.to_rows(),

@@ -439,7 +439,10 @@ class _Planner:
     ) -> TrustAnswer:
         epsilon = None if along is None else along.first(self.target)
         people = None if sizes is None else sizes.first(self.target)
-        at = self.epsilon if epsilon is None else epsilon
+        grid = self.grids.get(trust, []) if seeds else []
+        at = min(
+            (one for one in grid if epsilon is not None and one >= epsilon), default=max(grid, default=None)
+        )
         return TrustAnswer(
             trust=trust,
             policy=self.policies.get(trust, CANDIDATES[trust][0]),
@@ -447,14 +450,13 @@ class _Planner:
             people=None if people is None else int(np.ceil(people)),
             along_epsilon=along,
             along_people=sizes,
-            better_after=self._better_after(trust, at, seeds) if seeds else None,
+            better_after=None if at is None else self._better_after(trust, at, seeds),
+            better_at=at,
         )
 
     def _better_after(self, trust: str, epsilon: float, seeds: Sequence[Seed]) -> int | None:
         """People from whom on half of the runs decide better than the best fixed arm; or None."""
-        grid = self.grids[trust]
-        nearest = min((one for one in grid if one >= epsilon), default=grid[-1])
-        held = self._records[PlannedCell(self.policies[trust], nearest, self.users)]
+        held = self._records[PlannedCell(self.policies[trust], epsilon, self.users)]
         firsts = [_first_above(held[seed]) for seed in seeds]
         middle = float(np.median(firsts))
         return int(middle) if np.isfinite(middle) else None
