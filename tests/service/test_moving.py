@@ -93,6 +93,25 @@ def test_there_and_back(
     assert spent(home, token) == SPENT
 
 
+def test_each_place_has_a_witness_of_its_own(folder: Path, tmp_path: Path) -> None:
+    def witnessed(name: str, database: str = "") -> Settings:
+        (tmp_path / name).mkdir(mode=0o700, exist_ok=True)
+        return Settings(witness=str(tmp_path / name), database=database)
+
+    in_folder, there = witnessed("first"), witnessed("first", databases.any_kind())
+    with served(Service(folder, settings=in_folder)) as admin:
+        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+        token = admin.token or ""
+    into_database(folder, settings=there)
+    Service(folder, settings=there).close()
+    into_folder(folder, tmp_path / "home", settings=there)
+    Service(tmp_path / "home", settings=witnessed("second")).close()
+    again = witnessed("second", databases.any_kind())
+    into_database(tmp_path / "home", settings=again)
+    with served(Service(tmp_path / "home", settings=again), token) as admin:
+        assert admin.get("/v1/populations/customers").status_code == 200
+
+
 def test_what_was_left_cannot_go_on_even_without_its_note(folder: Path, moved_to: Settings) -> None:
     token, _ = begun(folder)
     into_database(folder, settings=moved_to)

@@ -149,15 +149,62 @@ def test_every_worker_needs_the_witness_and_one_that_remembers(
         Service(folder, settings=Settings(database=settings.database, witness=str(tmp_path / "empty")))
 
 
-def test_another_machine_begins_with_a_copy_of_the_witness(
-    worker: tuple[Service, Caller], folder: Path, outside: Path, settings: Settings, tmp_path: Path
-) -> None:
-    service, _ = worker
+def test_a_copy_of_the_witness_that_has_fallen_behind_is_refused(tmp_path: Path, outside: Path) -> None:
+    """Else a database that is put back to where it was copied is the newest by it, and released before."""
+    store = SQLiteStore(tmp_path / "service.db")
+    one, idle = (RowLedger(store, witness=FileWitness(outside)) for _ in range(2))
+    one.begin()
+    idle.begin()
     there = tmp_path / "there"
     shutil.copytree(outside, there)
-    assert folding(service).fold(the_policy(service)) == 1
-    Service(folder, settings=Settings(database=settings.database, witness=str(there))).close()
-    assert FileWitness(there).last("database") == FileWitness(outside).last("database")
+    copied = RowLedger(store, witness=FileWitness(there))
+    for position in range(2):
+        one.advance("policy", position=position, digest=str(position))
+    for refused in (copied.begin, copied.settle, lambda: copied.open_account("a", epsilon=1)):
+        with pytest.raises(ForkedState, match="is a copy"):
+            refused()
+    idle.advance("policy", position=2, digest="2")
+    one.settle()
+    store.close()
+
+
+def test_who_begins_with_a_copy_of_the_witness_is_noticed_by_all_others(
+    tmp_path: Path, outside: Path
+) -> None:
+    store = SQLiteStore(tmp_path / "service.db")
+    one = RowLedger(store, witness=FileWitness(outside))
+    one.begin()
+    shutil.copytree(outside, tmp_path / "there")
+    copied = RowLedger(store, witness=FileWitness(tmp_path / "there"))
+    copied.begin()
+    with pytest.raises(ForkedState, match="is a copy"):
+        one.advance("policy", position=0, digest="0")
+    copied.advance("policy", position=0, digest="0")
+    store.close()
+
+
+def test_what_another_worker_told_meanwhile_is_no_copy(tmp_path: Path, outside: Path) -> None:
+    """Between asking the witness and reading the database, others may go on."""
+    store = SQLiteStore(tmp_path / "service.db")
+    other = RowLedger(store, witness=FileWitness(outside))
+    other.begin()
+
+    class Slow(FileWitness):
+        """Its answer to who asks is old by two events."""
+
+        asked = 0
+
+        def last(self, lineage: str) -> Any:
+            found, self.asked = super().last(lineage), self.asked + 1
+            if self.asked == 1:
+                for position in range(2):
+                    other.advance("policy", position=position, digest=str(position))
+            return found
+
+    slow = Slow(outside)
+    assert RowLedger(store, witness=slow).settle() == 2
+    assert slow.asked == 2
+    store.close()
 
 
 def test_workers_that_tell_one_witness_at_once(tmp_path: Path, outside: Path) -> None:
@@ -179,7 +226,7 @@ def test_workers_that_tell_one_witness_at_once(tmp_path: Path, outside: Path) ->
     last = FileWitness(outside).last("database")
     with store.reading() as reads:
         rows = reads.rows("SELECT position, digest FROM book ORDER BY position")
-    assert [row[0] for row in rows] == list(range(25))
+    assert [row[0] for row in rows] == list(range(28))
     assert last == rows[-1]
     store.close()
 

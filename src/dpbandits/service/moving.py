@@ -15,6 +15,8 @@ nothing is charged twice.
 A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. A folder
 that was left keeps what it had; erase it when the move is trusted.
 
+A witness knows one place. The new place has none until it is started with one, which must be new to it.
+
 Local policies stay where they began, and policies whose `reporting_delay` is a time need one process: where
 there are such, nothing is moved.
 """
@@ -171,7 +173,9 @@ def fill_database(
         writes.run("DELETE FROM facts WHERE name <> 'version'")
         for table in _PLAIN:
             writes.many(table, reads.rows(f"SELECT * FROM {table}"))  # noqa: S608 - a name of ours
-        writes.many("facts", reads.rows("SELECT * FROM facts WHERE name <> 'version' AND name <> 'key'"))
+        writes.many(
+            "facts", reads.rows("SELECT * FROM facts WHERE name NOT IN ('version', 'key', 'witnessed')")
+        )
         writes.many("facts", [("moving", _BEING_FILLED), ("move", move)])
         check_key(writes, Keys(folder / "service.key", adoptions(reads)))
         writes.many("releases", reads.rows("SELECT * FROM releases"))
@@ -210,7 +214,7 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
     Args:
         source: a worker's folder, which has the key.
         to: must not exist, or be what an interrupted move left.
-        settings: name the database, and the new ledger's witness, if any.
+        settings: name the database, and its witness, if any.
 
     Raises:
         StateError: there is something else at `to`; or the database serves nobody.
@@ -235,7 +239,7 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
             _refuse_what_stays(writes)
             _empty(private_folder(to, what="the new folder"), move)
             writes.run("LOCK TABLE decisions, slots, progress, states, accounts, facts IN EXCLUSIVE MODE")
-            fill_folder(store, writes, source, to, settings)
+            fill_folder(store, writes, source, to)
             retire_lineages(ledger, _ids(writes), move)
             for table in _RAW:
                 writes.run(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
@@ -257,7 +261,7 @@ def _empty(to: Path, move: str) -> None:
     write_durably(to / MOVED, json.dumps({"move": move}).encode(), exclusive=True)
 
 
-def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path, settings: Settings) -> None:
+def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path) -> None:
     """The first step of a move into a folder, in the transaction that retires the database."""
     with open_regular(source / "service.key") as (file, size):
         write_durably(to / "service.key", file.read(size), exclusive=True)
@@ -279,7 +283,8 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path, set
         for table in _PLAIN:
             writes.many(table, reads.rows(f"SELECT * FROM {table}"))  # noqa: S608 - a name of ours
         writes.many(
-            "facts", reads.rows("SELECT * FROM facts WHERE name NOT IN ('version', 'move', 'moving')")
+            "facts",
+            reads.rows("SELECT * FROM facts WHERE name NOT IN ('version', 'move', 'moving', 'witnessed')"),
         )
         writes.many("releases", reads.rows("SELECT * FROM releases WHERE version > 0"))
         open_ones = "SELECT number, policy, ask FROM decisions WHERE status IN ('pending', 'deferred')"
@@ -288,7 +293,7 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path, set
                 writes.run(
                     "UPDATE decisions SET ask = ? WHERE number = ?", asks[policy](slot_of(ask)), number
                 )
-    SQLiteLedger(to / LEDGER, witness=_witness(settings)).take_in(shared.contents())
+    SQLiteLedger(to / LEDGER).take_in(shared.contents())
 
 
 def _ids_of_asks(identity: str, state: Path) -> Callable[[int], str]:

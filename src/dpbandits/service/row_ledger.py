@@ -21,10 +21,17 @@ and tells the witness what it has not heard:
 | has them, and k more | n | others have gone on, or died before telling | the k are told now, in order |
 | has not, or another word there | n | an older copy of the database, or another one | `ForkedState` |
 | any | nothing | it lost its memory, or is new | told now where none ever was; else refused |
+| was told more than it says | n | it is a copy, or was put back itself | `ForkedState` |
+
+All workers ask one witness. The fact `witnessed` is how far the database knows that it was told: each event
+notes what was told before it, and a worker that begins adds a row, tells it and notes that. So a witness that
+lacks anything of it is not the one: a copy that has fallen behind is refused, and the others are as soon as a
+worker begins with a copy. What was noted is forgotten with the rest when the database is put back. A copy
+that lacks what the newest witness knows takes such a database for the newest, so copies are not supported.
 
 Before anything is charged, before a state is taken up, and before a release decides for anybody or is shown,
 a worker settles. So nothing has left by a release that the witness does not know, and no release is drawn on
-a database that is behind the witness. What was committed and not told has decided for nobody.
+a database that is behind the witness that it asks. What was committed and not told has decided for nobody.
 """
 
 import json
@@ -54,7 +61,7 @@ class RowLedger(Ledger):
 
     Args:
         store: has the tables `accounts`, `charges`, `lineages` and `book`.
-        witness: remembers elsewhere how far the book has gone; see the module.
+        witness: remembers elsewhere how far the book has gone; one for all workers, see the module.
     """
 
     def __init__(self, store: Store, *, witness: AppendOnlyWitness | None = None) -> None:
@@ -64,14 +71,12 @@ class RowLedger(Ledger):
         """Hold the database against the witness for the first time; every worker begins with it.
 
         Raises:
-            ForkedState: the witness knows more than the database, or another one.
+            ForkedState: the witness knows more than the database, another one, or less than it was told.
             IncompatibleState: the database had a witness, and this is none, or knows nothing.
             StateError: the witness did not answer.
         """
-        with self._store.writing() as writes:
-            witnessed = writes.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
-            if self._witness is not None and writes.one("SELECT position FROM book LIMIT 1") is None:
-                _enter(writes)
+        with self._store.reading() as reads:
+            witnessed = reads.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
         if self._witness is None:
             if witnessed:
                 raise IncompatibleState(
@@ -80,21 +85,29 @@ class RowLedger(Ledger):
                 )
             return
         self.settle(first=not witnessed)
-        if not witnessed:
-            with self._store.writing() as writes:
-                writes.run("INSERT INTO facts VALUES ('witnessed', ?) ON CONFLICT (name) DO NOTHING", _NAME)
+        with self._store.writing() as writes:
+            _enter(writes)  # whoever has another witness lacks this, and is refused
+        told = self.settle(first=not witnessed)
+        with self._store.writing() as writes:
+            writes.locked("SELECT value FROM facts WHERE name = 'version'")
+            writes.run("INSERT INTO facts VALUES ('witnessed', '') ON CONFLICT (name) DO NOTHING")
+            _note(writes, told)
 
-    def settle(self, *, first: bool = False) -> None:
+    def settle(self, *, first: bool = False) -> int:
         """See the module; nothing where there is no witness.
 
         Args:
             first: no witness ever knew this database: this one begins where the book is.
 
+        Returns:
+            The position that the witness has been told; -1 of none.
+
         Raises:
             ForkedState, IncompatibleState, StateError: see `begin`.
         """
         if self._witness is None:
-            return
+            return -1
+        told = -1  # by what the database said before the witness was asked
         for _ in range(_TURNS):
             last = self._witness.last(_NAME)  # first: the book is no older than what is read of it then
             if last is None and not first:
@@ -102,20 +115,29 @@ class RowLedger(Ledger):
                     "the witness has never seen this database: pass the one that has; if that one has lost "
                     "its memory, find out why before anything else"
                 )
-            missed = self._missed(last)
+            reached = -1 if last is None else last.position
+            if reached < told:
+                raise ForkedState(
+                    "the witness lacks what the database's witness was told: it is a copy, or was put back; "
+                    "give all workers the same one, which has seen the most"
+                )
+            missed, told = self._missed(last)
+            if reached < told:
+                continue  # another worker told it since it was asked
             with suppress(ForkedState):  # another worker told it meanwhile
                 for witness in missed:
                     self._witness.advance(_NAME, position=witness.position, digest=witness.digest)
-                return
+                return missed[-1].position if missed else reached
         raise TryAgain("other workers have been telling the witness for too long")
 
-    def _missed(self, last: Witness | None) -> list[Witness]:
-        """What the book has beyond `last`; of a witness that knows nothing its last row."""
+    def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
+        """What the book has beyond `last`, or its last row; and how far the witness was told at least."""
         current = self._store.current
         with self._store.reading() if current is None else nullcontext(current) as reads:
+            told = _noted(reads)
             if last is None:
                 rows = reads.rows("SELECT position, digest FROM book ORDER BY position DESC LIMIT 1")
-                return [Witness(int(row[0]), str(row[1])) for row in rows]
+                return [Witness(int(row[0]), str(row[1])) for row in rows], told
             rows = reads.rows(
                 "SELECT position, digest FROM book WHERE position >= ? ORDER BY position", last.position
             )
@@ -124,9 +146,9 @@ class RowLedger(Ledger):
             raise ForkedState(
                 f"the witness has seen this database at position {last.position}, and the database has not "
                 "been there: it was put back to an older copy, or is another one; nothing is released or "
-                "charged here, go on with the newest one"
+                "charged here, go on with the newest one. A new database needs an empty witness"
             )
-        return found[1:]
+        return found[1:], told
 
     def _tell(self) -> None:
         """Tell the witness of what was committed; where it cannot be told, who needs it told is refused."""
@@ -142,11 +164,11 @@ class RowLedger(Ledger):
     def _event(self) -> Iterator[Entries]:
         current = self._store.current
         with self._store.writing() if current is None else nullcontext(current) as writes:
-            self.settle()
+            told = self.settle()
             rows = _Rows(writes)
             yield rows
             if rows.put(writes):
-                writes.when(last=lambda: _enter(writes), kept=self._tell)
+                writes.when(last=lambda: _enter(writes, told), kept=self._tell)
 
     @contextmanager
     def _reading(self) -> Iterator["_Rows"]:
@@ -255,12 +277,24 @@ class _Rows:
         return bool(self._accounts or self._charges or self._lineages)
 
 
-def _enter(writes: Writes) -> None:
-    """Add the next row to the book; whoever else wants to waits until the commit."""
+def _enter(writes: Writes, told: int = -1) -> None:
+    """Add the next row to the book, and note what was told; whoever else wants to waits until the commit."""
     writes.locked("SELECT value FROM facts WHERE name = 'version'")
     row = writes.one("SELECT MAX(position) FROM book")
     position = 0 if row is None or row[0] is None else int(row[0]) + 1
     writes.run("INSERT INTO book VALUES (?, ?)", position, secrets.token_hex(32))
+    _note(writes, told)
+
+
+def _noted(reads: Reads) -> int:
+    """How far the witness was told, at least."""
+    row = reads.one("SELECT value FROM facts WHERE name = 'witnessed'")
+    return int(row[0]) if row is not None and row[0].isdecimal() else -1  # earlier ones noted a name
+
+
+def _note(writes: Writes, told: int) -> None:
+    if told > _noted(writes):
+        writes.run("UPDATE facts SET value = ? WHERE name = 'witnessed'", str(told))
 
 
 def _amounts(charge: Charge) -> str:

@@ -32,7 +32,7 @@ class Settings:
         open_policies: policies that are held in memory, those asked last; each is opened again when it is
             asked after others were, which takes some tens of milliseconds.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
-            for none.
+            for none. All workers of a database have the same one, never copies.
 
     Raises:
         InvalidParameter: a number out of its range.
