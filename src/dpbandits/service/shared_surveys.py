@@ -22,7 +22,9 @@ rows again: from `survey_states`, where a worker now and then writes all that it
 rows that led there. Versions are taken as they were published and never computed again, as in a folder.
 
 Reports are private by themselves: a row says no more than they would tell whoever took them. An older copy of
-the database forgets reports and reveals nothing; workers go on from what it holds.
+the database forgets reports and reveals nothing; workers that find fewer rows than they knew go on from what
+it holds. Rows have numbers and no chain: a worker that runs on, and looks when others have written as many
+rows again, adds them to what it knew.
 """
 
 import io
