@@ -152,6 +152,64 @@ def test_waits_that_are_over_are_settled_before_whenever_it_is_noticed(
         assert reads.rows("SELECT reward, answer FROM decisions") == [(None, None)] * 2
 
 
+def erased_by_the_hour(
+    folder: Path, settings: Settings, clock: Clock, others: int, context: Any, *, slot: bool
+) -> list[Any]:
+    """What is erased and released, and when, where the first of all has brought `context`."""
+    clock.days = 0.0
+    began, service = core.time.time(), Service(folder, settings=settings)
+    seen = []
+
+    def day(at: object) -> float:
+        return round((float(str(at)) - began) / DAY, 2)
+
+    with served(service) as shop:
+        assert shop.post("/v1/populations", CUSTOMERS).status_code == 201
+        begun(shop, [10, 60], lag=2)
+        shop.decide("first", context=context)
+        if not slot:
+            with service.store.writing() as writes:
+                writes.run("UPDATE decisions SET ask = NULL WHERE status = 'refused'")
+        clock.days = 0.2
+        visits(shop, 0, others)
+        for clock.days in (30.01, 30.15, 30.25, 30.32, 30.4, 30.52):
+            told_the_time(service)
+            with service.store.reading() as reads:
+                marked = "SELECT value FROM facts WHERE name LIKE 'old %'"
+                happened = "SELECT at, told FROM events WHERE what = 'rounds-erased'"
+                released = "SELECT version, rounds, made_at FROM releases WHERE version > 0"
+                marks = [one.split() for (one,) in reads.rows(marked)]
+                events, releases = reads.rows(happened), reads.rows(released)
+            seen.append(
+                (
+                    [(before, day(since)) for before, since in marks],
+                    [(day(at), told) for at, told in events],
+                    [(version, rounds, day(at)) for version, rounds, at in releases],
+                )
+            )
+    return seen
+
+
+@pytest.mark.parametrize("others", [8, 9])
+@pytest.mark.parametrize("slot", [True, False])
+def test_who_could_be_read_decides_neither_what_is_erased_nor_when(
+    tmp_path: Path, settings: Settings, clock: Clock, others: int, slot: bool
+) -> None:
+    """Of a block that lacks a round, and of a complete one, which is released early; also where a refused
+    round was kept without its slot.
+    """
+    worlds = []
+    for number, age in enumerate((44, "?")):
+        if settings.database:
+            settings = Settings(database=databases.any_kind())
+        context = {"age": age, "region": "west"}
+        one = tmp_path / str(number)
+        worlds.append(erased_by_the_hour(one, settings, clock, others, context, slot=slot))
+    assert worlds[0] == worlds[1]
+    assert worlds[0][0][0] != []  # it begins with the first of all
+    assert worlds[0][3][1:] != worlds[0][2][1:]
+
+
 @pytest.mark.parametrize("lag", [0, 2])
 def test_a_block_that_takes_longer_is_released_with_what_is_left_of_it(
     folder: Path, settings: Settings, clock: Clock, lag: int

@@ -217,10 +217,12 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         else:
             decision = policy.ask(brought, user, available=available)
     except (HorizonExceeded, ContributionExceeded) as error:
-        return _without(kept, body, problem_of(error), "fallback", taken=False)
+        return _without(kept, body, problem_of(error), "fallback", ask=None)
     except InvalidData as error:
-        taken = engine.life.records > before
-        return _without(kept, body, problem_of(error), "refused", taken=taken)
+        ask = None
+        if engine.life.records > before:  # it has its slot, as any other round, for whatever goes by slots
+            ask = f"{kept.id[:8]}-{policy.diagnostics()['rounds_asked'] - 1}-refused"
+        return _without(kept, body, problem_of(error), "refused", ask=ask)
     answer = _decided(decision, engine, shadow=shadow)
     if shadow:
         answer["would_choose"] = policy.recommend(brought)
@@ -245,15 +247,15 @@ def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, A
 
 
 def _without(
-    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, taken: bool
+    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None
 ) -> tuple[dict[str, Any], str | None, str]:
     """The fallback where it may be given; else the refusal, which is recorded where a round was taken."""
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
-        return {"fallback": True, "propensity": None, "arm": arm}, None, status
-    if not taken:
+        return {"fallback": True, "propensity": None, "arm": arm}, ask, status
+    if ask is None:
         raise problem
-    return {"problem": problem.slug, "detail": problem.detail}, None, status
+    return {"problem": problem.slug, "detail": problem.detail}, ask, status
 
 
 def _answered(decision_id: str, stored: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ together with those of the next hundredth of the retention time, as a state is w
 counts as a round whose context could not be read: nothing. A reward that comes for a decision that old is
 late.
 
-Why every promise stays as it was: which rounds are erased, and when, rests on when they were asked, on the
-clock, on the setting and on which blocks were released, and on nothing that anybody brought or told. So a
+Why every promise stays as it was: which rounds are erased, and when, rests on their slots, on when they were
+asked, on the clock, on the setting and on which blocks were released, and on nothing that anybody brought or
+told. A round whose context could not be read has its slot, and grows old, as any other. So a
 round is erased for everything that its person might have brought. It then contributes zero to its block;
 whoever else is in the block contributes as before. A sum moves by one person's data no further than the
 noise was calibrated for, and neither the releases' number nor their places, nor their noise, nor what was
@@ -66,7 +67,8 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
     row = writes.one("SELECT value FROM facts WHERE name = 'erased upto'")
     done = 0 if row is None else int(row[0])
     rows = writes.rows(
-        "SELECT number, asked_at, policy, ask FROM decisions WHERE number > ? ORDER BY number LIMIT ?",
+        "SELECT number, asked_at, policy, ask, status FROM decisions WHERE number > ? "
+        "ORDER BY number LIMIT ?",
         done,
         ERASED_TOGETHER,
     )
@@ -88,7 +90,22 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
     _say(writes, "erased upto", str(last))
     for policy, ask in {row[2]: row[3] for row in rows if row[3] is not None}.items():
         _note_old(writes, policy, slot_of(ask) + 1, rounds_at)
+    for policy in {row[2] for row in rows if row[3] is None and row[4] == "refused"}:
+        _note_old(writes, policy, _next_slot(writes, policy, last), rounds_at)
     return len(rows)
+
+
+def _next_slot(reads: Reads, policy: str, number: int) -> int:
+    """The first slot after a decision, where refused ones were kept without theirs: that of the next one that
+    has one; 0 where none follows.
+    """
+    row = reads.one(
+        "SELECT ask FROM decisions WHERE policy = ? AND number > ? AND ask IS NOT NULL "
+        "ORDER BY number LIMIT 1",
+        policy,
+        number,
+    )
+    return 0 if row is None else slot_of(row[0])
 
 
 def _released(reads: Reads, policy: str) -> int:
