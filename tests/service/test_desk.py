@@ -378,6 +378,27 @@ def test_a_population_whose_spending_is_not_known_says_so(service: Service) -> N
             assert "Closed: it came with a backup" in page(caller, path, cookie).text
 
 
+def test_what_is_shown_of_a_release_is_what_the_store_holds_by_now(tmp_path: Path) -> None:
+    """Of a store that was put back, in which the version is drawn anew."""
+    service = Service(tmp_path / "data")
+    with served(service) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        tuning = {"blocks": [6, 12, 400], "n_features": 3, "lag": 0}
+        assert caller.post("/v1/policies", {**OFFERS, "tuning": tuning}).status_code == 201
+        for number in range(14):
+            caller.reward(caller.decide(f"v{number}").json()["id"], 1)
+            service.tick().result()
+        cookie, said = cookie_of(caller), re.compile(r"From (\S+) at the first release to (\S+) at")
+        first, last = said.findall(page(caller, "/desk/policies/offers", cookie).text)[0]
+        assert first != last
+        with service.store.writing() as writes:
+            writes.run(
+                "UPDATE releases SET published = (SELECT published FROM releases WHERE version = 2) "
+                "WHERE version = 1"
+            )
+        assert said.findall(page(caller, "/desk/policies/offers", cookie).text) == [(last, last)]
+
+
 def test_a_backup_is_looked_at_and_opens_nothing(tmp_path: Path) -> None:
     with served(Service(tmp_path / "data")) as caller:
         assert caller.post("/v1/populations", CUSTOMERS).status_code == 201

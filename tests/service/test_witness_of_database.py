@@ -74,6 +74,17 @@ def worker(
         yield service, one
 
 
+def the_desk(one: Caller) -> Any:
+    """The page that shows what a policy has learned."""
+    one.client.cookies.clear()
+    cookie = one.client.post("/login", data={"token": one.token}, follow_redirects=False).cookies
+    page = one.client.get(
+        "/desk/policies/offers", headers={"Cookie": f"dpbandits_desk={cookie['dpbandits_desk']}"}
+    )
+    one.client.cookies.clear()
+    return page
+
+
 def test_an_older_copy_releases_and_charges_nothing_and_serves_nobody(
     worker: tuple[Service, Caller], folder: Path, settings: Settings
 ) -> None:
@@ -129,9 +140,11 @@ def test_what_the_witness_was_not_told_is_not_shown_until_it_is(
         assert folding(service).fold(the_policy(service)) == 1
         assert one.get("/v1/policies/offers/policy").status_code == 503
         context = {"age": 40, "region": "west"}
+        assert the_desk(one).status_code == 503
         waiting = service.decide("offers", "t", {"id": "v8", "user": "v8", "context": context})
         assert isinstance(waiting.exception(30.0), StateError)
     before = FileWitness(outside).last("database")
+    assert the_desk(one).status_code == 200
     assert one.decide("v8").json()["release"] == 1
     after = FileWitness(outside).last("database")
     assert before is not None

@@ -39,7 +39,7 @@ rooms'.
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
@@ -300,18 +300,39 @@ class Service:
 
     def _written_down(self, policy: str) -> tuple[int, str]:
         """The latest function that was written down, where none can be made."""
-        row = self.read(
+        last = self.read(
             lambda reads: reads.one(
-                "SELECT version, published FROM releases WHERE policy = ? AND published IS NOT NULL "
-                "ORDER BY version DESC LIMIT 1",
-                policy,
+                "SELECT MAX(version) FROM releases WHERE policy = ? AND published IS NOT NULL", policy
             )
         )
-        if row is None:
+        if last is None or last[0] is None:
             raise Problem("read-only", "Nothing of this policy was written down before the backup.")
+        return int(last[0]), self.written_down(policy, [int(last[0])])[0]
+
+    def written_down(self, policy: str, versions: Sequence[int]) -> list[str]:
+        """Functions that a policy, by id, has published, as JSON. Where there is a witness, it knows of them
+        before they are shown to anybody.
+
+        Raises:
+            Problem: one of them is not there any more.
+            StateError: the witness does not answer, or knows another database.
+        """
+        marks = ", ".join("?" * len(versions))
+        found: dict[int, str] = dict(
+            self.read(
+                lambda reads: reads.rows(
+                    f"SELECT version, published FROM releases WHERE version IN ({marks}) "  # noqa: S608 - marks
+                    "AND policy = ? AND published IS NOT NULL",
+                    *versions,
+                    policy,
+                )
+            )
+        )
         if self._rows is not None:
             self._rows.settle()
-        return int(row[0]), str(row[1])
+        if len(found) < len({*versions}):
+            raise Problem("not-found", "This release is not there any more.")
+        return [found[version] for version in versions]
 
     def _function(self, policy: str, writes: Writes) -> _Function:
         """What a policy decides by now; its JSON, which takes long, is made outside of the writer's turn."""
