@@ -147,7 +147,7 @@ GROUPS = {
         {
             "first block": Constant((cells,), "FIRST_BLOCK", (20, 45)),
             "growth of blocks": Constant((cells,), "GROWTH", (1.1, 1.25)),
-            "last release": Constant((cells,), "LAST_SHARE", (0.75, 0.95)),
+            "last release": Constant((cells,), "LAST_SHARE", (0.85, 0.99)),
             "share of uniform points": Constant((cells,), "UNIFORM_SHARE", (0.2, 0.6)),
             "weight of uniform points": Constant((cells,), "UNIFORM_WEIGHT", (0.03, 0.3)),
             "fewest cells": Constant((cells,), "FEWEST_CELLS", (4, 7)),
@@ -220,7 +220,7 @@ GROUPS = {
     ),
 }
 
-LEFT: tuple[tuple[str, str], ...] = (("cells", "last release"),)
+LEFT: tuple[tuple[str, str], ...] = ()
 """For which another value was ahead twice, and which stay until all figures of their pages are run again."""
 
 ELSEWHERE = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit, PublishedPosterior
+from dpbandits.central import GPBandit, PublishedPosterior, growing_blocks
 from dpbandits.errors import (
     BudgetExceeded,
     ContributionExceeded,
@@ -179,6 +179,15 @@ def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
     older = policy(release=None, n_features=None, privacy=JointDP(epsilon=2.0, delta=1e-6)).to_config()
     assert older["tuning"].pop("release") == "cells"  # what the rule takes for those arguments now
     assert GPBandit.from_config(older).tuning.release == "features"
+
+
+def test_a_state_keeps_the_blocks_that_it_was_built_with(tmp_path):
+    """Default blocks may change between versions; what was promised and saved does not."""
+    earlier = growing_blocks(3_000, first=30, growth=1.15, last_share=0.85)
+    policy(horizon=3_000, blocks=earlier).save(tmp_path)
+    now = policy(horizon=3_000, blocks=None).blocks
+    assert now[:-1] == earlier == GPBandit.load(tmp_path).blocks
+    assert 0.85 * 3_000 < now[-1] <= 0.95 * 3_000
 
 
 @pytest.mark.parametrize("name", ["released", "cell_counts", "cell_features"])

@@ -49,7 +49,7 @@ N_FEATURES = 16
 FIRST_BLOCK, GROWTH = 30, 1.15
 """Rounds in the first block, and how much longer each is than the last."""
 
-LAST_SHARE = 0.85
+LAST_SHARE = 0.95
 """No release after this share of the horizon: too few rounds would be left to use it."""
 
 UNIFORM_SHARE = 0.4
