@@ -184,9 +184,9 @@ def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
 def test_a_state_keeps_the_blocks_that_it_was_built_with(tmp_path):
     """Default blocks may change between versions; what was promised and saved does not."""
     earlier = growing_blocks(3_000, first=30, growth=1.15, last_share=0.85)
-    policy(horizon=3_000, blocks=earlier).save(tmp_path)
+    policy(horizon=3_000, blocks=earlier).save(tmp_path / "state")
     now = policy(horizon=3_000, blocks=None).blocks
-    assert now[:-1] == earlier == GPBandit.load(tmp_path).blocks
+    assert now[:-1] == earlier == GPBandit.load(tmp_path / "state").blocks
     assert 0.85 * 3_000 < now[-1] <= 0.95 * 3_000
 
 
