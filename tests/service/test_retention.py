@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dpbandits.service import core, round_log
+from dpbandits.service import application, core, round_log
 from dpbandits.service.backups import adopt, back_up
 from dpbandits.service.core import Service
 from dpbandits.service.retention import old_rounds
@@ -208,6 +208,27 @@ def test_who_could_be_read_decides_neither_what_is_erased_nor_when(
     assert worlds[0] == worlds[1]
     assert worlds[0][0][0] != []  # it begins with the first of all
     assert worlds[0][3][1:] != worlds[0][2][1:]
+
+
+def test_all_waits_that_are_over_are_settled_at_once(
+    service: Service, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever else was told, and so waits no longer."""
+    monkeypatch.setattr(application, "TICK_SECONDS", 1e6)  # the one tick is the test's
+    settings = {"wait_seconds": 600, "default_reward": 0.25}
+    tuning = {"blocks": [200], "n_features": 3, "lag": 0}
+    with served(service) as shop:
+        assert shop.post("/v1/populations", CUSTOMERS).status_code == 201
+        for name, count in (("offers", 110), ("more", 1)):
+            asked = {**OFFERS, "name": name, "horizon": 200, "tuning": tuning, "settings": settings}
+            assert shop.post("/v1/policies", asked).status_code == 201
+            for number in range(count):
+                shop.decide(f"v{number}", policy=name)
+        clock.days += 0.01
+        service.tick().result()
+        with service.store.reading() as reads:
+            found = reads.rows("SELECT status, COUNT(*) FROM decisions GROUP BY status")
+        assert found == [("defaulted", 111)]
 
 
 @pytest.mark.parametrize("lag", [0, 2])

@@ -409,8 +409,7 @@ class Service:
             old = old_rounds(writes, now=now)
             failed += [writes.apart(partial(self.engines.erase, writes, one, now)) for one in old]
         late = decisions.overdue(writes, now=now)
-        most = max(1, decisions.SWEPT_TOGETHER // max(1, len(late)))
-        failed += [writes.apart(partial(sweep, policy=one, now=now, most=most)) for one in late]
+        failed += [writes.apart(partial(sweep, policy=one, now=now)) for one in late]
         functions: list[_Function] = []
         unpublished = list(self.engines.unpublished)
         failed += [writes.apart(partial(self._publish, functions, one, writes)) for one in unpublished]

@@ -65,10 +65,6 @@ _HOUR = 3600.0
 _SETTLED = ("counted", "defaulted", "late", "abandoned")
 _GONE = ("expired", "lost", "refused", "fallback")
 
-SWEPT_TOGETHER = 200
-"""Decisions whose wait is over that are settled in one go, at least one of a policy: decisions wait no longer
-than for these."""
-
 
 class Mismatches:
     """How often tokens sent an id again with another body, in the last hour: events of the store, which a
@@ -397,15 +393,18 @@ def overdue(reads: Reads, *, now: float) -> list[str]:
     return [str(row[0]) for row in found]
 
 
-def sweep(writes: Writes, engines: Engines, *, policy: str, now: float, most: int = SWEPT_TOGETHER) -> int:
-    """Settle decisions of a policy whose wait is over, the oldest first, `most` at a time; how many."""
+def sweep(writes: Writes, engines: Engines, *, policy: str, now: float) -> int:
+    """Settle all decisions of a policy whose wait is over by now, the oldest first; how many.
+
+    All of them, however many: what was told waits no longer. So were there a bound, whether somebody else was
+    told would decide whether a default reward still counts, or comes after its block.
+    """
     settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
     default = None if settings is None else json.loads(settings[0]).get("default_reward")
     rows = writes.locked(
-        "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at LIMIT ?",
+        "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at",
         now,
         policy,
-        most,
         skip=True,
     )
     for number, ask, status in rows:
