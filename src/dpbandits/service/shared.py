@@ -195,7 +195,7 @@ class Following(Engine):
     """
 
     def __init__(
-        self, store: Store, policy: str, model: GPBandit, salt: bytes, settle: Callable[[], None]
+        self, store: Store, policy: str, model: GPBandit, salt: bytes, settle: Callable[[], object]
     ) -> None:
         self._settle = settle
         self._book = book = TableBook(store, policy, model, salt)
