@@ -71,6 +71,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.marginals.law.Law"),
     ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
     ("py:class", "dpbandits.service.engines.Records"),
+    ("py:class", "dpbandits.lab.planning.answers.Apart"),
     ("py:class", "SharedServer"),  # loaded where it is used
     ("py:class", "dpbandits.state.ledger.Contents"),
 ]
