@@ -51,13 +51,15 @@ function tells(error) {
 
 let working = false;
 
-/** One step at a time of one's own report: a second click meanwhile is none. At its end the page says what was spent. */
+/** One step at a time of one's own report: a second click meanwhile is none. At its end the page says what was spent,
+ * and what the step names has the focus, not before: a key that is pressed there is no second click. */
 const step = (work) => async () => {
   if (working) return;
   working = true;
   shows("refused", false);
+  let next = null;
   try {
-    await work();
+    next = await work();
   } catch (error) {
     tells(error);
     one("refused").scrollIntoView({ block: "nearest" });
@@ -65,6 +67,7 @@ const step = (work) => async () => {
     await showOwn().catch(tells);
     working = false;
   }
+  if (next) one(next).focus();
 };
 
 const reached = (...all) =>
@@ -138,8 +141,7 @@ const ask = step(async () => {
   asked = { id: choice.id, point };
   shows("made", false);
   says("sent", "");
-  await showOwn();
-  one("good").focus();
+  return "good";
 });
 
 const report = (reward) =>
@@ -149,7 +151,7 @@ const report = (reward) =>
     shows("asked", false);
     const made = (await device.unsent()).at(-1);
     if (made) showReport(made, reward, asked?.id === id ? asked.point : null);
-    one("made-head").focus();
+    return "made-head";
   });
 
 /** What an honest device would have answered; null where this page does not know. */
@@ -208,7 +210,7 @@ const send = step(async () => {
   const count = await device.send({ early: true });
   const [them, answers] = count === 1 ? ["it", "one answer"] : ["them", `${count} answers`];
   says("sent", count ? `The server has ${them}: it counts ${answers}, and knows no more.` : "Another tab sent it.");
-  one("sent").focus();
+  return "sent";
 });
 
 // -- the crowd ------------------------------------------------------------------------------------------

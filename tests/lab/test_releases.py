@@ -67,9 +67,9 @@ def test_where_cells_are_taken_they_lost_less_but_for_lines_that_the_page_counts
                 worse.append((world, delta, epsilon, horizon))
                 error = math.hypot(cells["standard_error"], features["standard_error"])
                 most = max(most, (cells["regret"] - features["regret"]) / error)
-    assert len(worse) == 5
+    assert len(worse) == 4
     assert {horizon for *_, horizon in worse} == {500, 3_000}
-    assert round(most, 1) == 0.7
+    assert round(most, 1) == 0.6
     page = (RESULTS.parents[1] / "releases.md").read_text()
-    assert "features lost less in five of the lines" in page
-    assert "by at most .7 standard errors of the difference" in page
+    assert "features lost less in four of the lines" in page
+    assert "by at most .6 standard errors of the difference" in page

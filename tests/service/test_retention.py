@@ -207,7 +207,7 @@ def test_who_could_be_read_decides_neither_what_is_erased_nor_when(
         worlds.append(erased_by_the_hour(one, settings, clock, others, context, slot=slot))
     assert worlds[0] == worlds[1]
     assert worlds[0][0][0] != []  # it begins with the first of all
-    assert worlds[0][3][1:] != worlds[0][2][1:]
+    assert worlds[0][-1][1:] != ([], [])  # something was erased, or released
 
 
 def test_all_waits_that_are_over_are_settled_at_once(
@@ -280,6 +280,7 @@ def test_whatever_interrupts_it_is_done_again_and_once(
     folder: Path, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Stopped when the state is durable, and before the store knows: the next start finishes it."""
+    monkeypatch.setattr(application, "TICK_SECONDS", 1e6)  # the one tick is the test's
     service = Service(folder, settings=settings)
     with served(service) as shop:
         shop.post("/v1/populations", CUSTOMERS)
