@@ -171,11 +171,11 @@ def test_a_share_of_beta_explores_less():
         if PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, seed=seed).ask() == 0
     )
     for share, wanted in ((1.0, 2), (0.2, 1)):
-        modeler = PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, beta_share=share, seed=first)
+        modeler = PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, exploration_share=share, seed=first)
         modeler.tell(modeler.ask(), 2.0)
         assert modeler.ask() == wanted
     with pytest.raises(InvalidParameter):
-        PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, beta_share=0.0)
+        PublishedModeler(rows, kernel=kernel, noise_sd=1e-4, exploration_share=0.0)
 
 
 def test_parameters_are_checked():

@@ -101,7 +101,7 @@ def test_every_item_has_its_cells(item):
     assert len({cell.name for cell in cells}) == len(cells) > 0
     for cell in cells:
         assert (cell.epsilon is None) == (cell.method in study.WITHOUT_EPSILON)
-        assert (cell.dimension is not None) == (cell.method in study.BETA_SHARES)
+        assert (cell.dimension is not None) == (cell.method in study.EXPLORATION_SHARES)
         assert callable(cell.run)
 
 
@@ -231,7 +231,7 @@ def test_a_fifth_of_beta_reaches_the_method(monkeypatch):
 
     class Watched(PublishedModeler):
         def __init__(self, *args, **kwargs):
-            given.append(kwargs["beta_share"])
+            given.append(kwargs["exploration_share"])
             super().__init__(*args, **kwargs)
 
     monkeypatch.setattr(study, "PublishedModeler", Watched)

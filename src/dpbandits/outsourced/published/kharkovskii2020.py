@@ -185,7 +185,7 @@ class PublishedModeler:
         acquisition: "deviation" as in the paper, "variance" as in the authors' code.
         failure: delta' of the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)); by Theorem 3 half the
             delta_ucb, which is .05 in the paper's experiments.
-        beta_share: what of beta_t is used; 1 as printed, less explores less.
+        exploration_share: of the printed weight of deviations (beta_t) what is used; 1 as printed.
         capacity: answers to reserve memory for.
         seed: of the first row.
     """
@@ -198,7 +198,7 @@ class PublishedModeler:
         noise_sd: float,
         acquisition: Literal["deviation", "variance"] = "deviation",
         failure: float = 0.025,
-        beta_share: float = 1.0,
+        exploration_share: float = 1.0,
         capacity: int = 64,
         seed: Seed = 0,
     ) -> None:
@@ -206,7 +206,10 @@ class PublishedModeler:
         self._process = PoolGP(kernel=kernel, pool=published, noise_sd=noise_sd, capacity=capacity)
         self._taken = np.zeros(len(published), dtype=np.bool_)
         self._by_variance = acquisition == "variance"
-        self._failure, self._beta_share = failure, _checks.scale(beta_share, name="beta_share")
+        self._failure, self._exploration_share = (
+            failure,
+            _checks.scale(exploration_share, name="exploration_share"),
+        )
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
 
     def ask(self) -> int:
@@ -224,7 +227,7 @@ class PublishedModeler:
             beta = 2.0 * math.log(n * t**2 * math.pi**2 / (6.0 * self._failure))
             variance = self._process.variance
             spread = variance if self._by_variance else np.sqrt(variance)
-            bound = self._process.mean + math.sqrt(self._beta_share * beta) * spread
+            bound = self._process.mean + math.sqrt(self._exploration_share * beta) * spread
             bound[self._taken] = -np.inf
             row = int(bound.argmax())
         self._taken[row] = True

@@ -11,7 +11,7 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.kharkovskii2020 import methods
 from dpbandits.lab.papers.kharkovskii2020.methods import (
-    BETA_SHARES,
+    EXPLORATION_SHARES,
     GP_UCB,
     GP_UCB_FIFTH,
     LIKELY,
@@ -121,8 +121,8 @@ class SearchCell(Cell):
     @property
     def run(self) -> Method:
         """What runs."""
-        if self.method in BETA_SHARES and self.dimension is not None:
-            return methods.published(self.dimension, beta_share=BETA_SHARES[self.method])
+        if self.method in EXPLORATION_SHARES and self.dimension is not None:
+            return methods.published(self.dimension, exploration_share=EXPLORATION_SHARES[self.method])
         if self.method in methods.PRINTED_METHODS:
             return methods.PRINTED_METHODS[self.method]
         if self.world != "synthetic":
@@ -132,7 +132,7 @@ class SearchCell(Cell):
     @property
     def paper(self) -> float | None:
         """The paper's own number, where it prints one."""
-        if self.method not in BETA_SHARES or self.epsilon is None or self.dimension is None:
+        if self.method not in EXPLORATION_SHARES or self.epsilon is None or self.dimension is None:
             return None
         for (world, power), along in PAPER.items():
             if world == self.world.partition("-")[0] and math.isclose(

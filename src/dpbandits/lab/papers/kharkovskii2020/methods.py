@@ -22,7 +22,7 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
 __all__ = [
-    "BETA_SHARES",
+    "EXPLORATION_SHARES",
     "GP_UCB",
     "GP_UCB_FIFTH",
     "HIDDEN",
@@ -60,14 +60,14 @@ def _loop(modeler: Modeler, answer: Callable[[int], float], horizon: int) -> Flo
 
 
 def _printed_loop(
-    rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, beta_share: float
+    rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, exploration_share: float
 ) -> FloatArray:
     """Algorithm 2 on rows (n, r) with noisy answers, as the paper has it; the values without noise."""
     modeler = PublishedModeler(
         rows,
         kernel=world.prepared.kernel,
         noise_sd=ANSWER_NOISE,
-        beta_share=beta_share,
+        exploration_share=exploration_share,
         capacity=horizon,
         seed=seed,
     )
@@ -122,10 +122,10 @@ def _random(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> Fl
     return world.values[np.argsort(coins)[:horizon]]
 
 
-def published(dimension: int = PUBLISHED_DIMENSION, *, beta_share: float = 1.0) -> Method:
+def published(dimension: int = PUBLISHED_DIMENSION, *, exploration_share: float = 1.0) -> Method:
     """Algorithms 1 and 2 as printed, r = `dimension`; where the kernel is unknown, on prepared inputs.
 
-    `beta_share` is what of the paper's beta_t is used.
+    `exploration_share` is what of the paper's beta_t is used.
     """
 
     def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
@@ -133,17 +133,21 @@ def published(dimension: int = PUBLISHED_DIMENSION, *, beta_share: float = 1.0) 
             epsilon=epsilon, delta=world.delta, dimension=dimension, seed=seed, acknowledge_broken=True
         )
         return _printed_loop(
-            transform.publish(world.prepared.points), world, horizon, seed, beta_share=beta_share
+            transform.publish(world.prepared.points),
+            world,
+            horizon,
+            seed,
+            exploration_share=exploration_share,
         )
 
     return method
 
 
-def _gp_ucb(beta_share: float = 1.0) -> Method:
+def _gp_ucb(exploration_share: float = 1.0) -> Method:
     """GP-UCB on the table itself, with the paper's beta_t or a share of it: what it calls non-private."""
 
     def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-        return _printed_loop(world.prepared.points, world, horizon, seed, beta_share=beta_share)
+        return _printed_loop(world.prepared.points, world, horizon, seed, exploration_share=exploration_share)
 
     return method
 
@@ -174,12 +178,12 @@ HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance
 PRINTED_METHODS: dict[str, Method] = {
     PUBLISHED: published(),
     GP_UCB: _gp_ucb(),
-    PUBLISHED_FIFTH: published(beta_share=FIFTH),
+    PUBLISHED_FIFTH: published(exploration_share=FIFTH),
     GP_UCB_FIFTH: _gp_ucb(FIFTH),
 }
 """Methods of the paper, on any world; the last two explore less than it prints."""
 
-BETA_SHARES = {PUBLISHED: 1.0, PUBLISHED_FIFTH: FIFTH}
+EXPLORATION_SHARES = {PUBLISHED: 1.0, PUBLISHED_FIFTH: FIFTH}
 """Of the methods that have an r."""
 
 WITHOUT_EPSILON = (
