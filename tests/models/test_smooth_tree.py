@@ -8,6 +8,15 @@ from dpbandits.models.trees.smooth import SmoothTree
 FEATURES = BoxFeatures(dim=2, length=0.5, smooth_sd=0.25, constant_sd=0.3)
 
 
+def assert_last_of_chain(mean, variance, phi, precision, observed, spread):
+    """f_u = phi_u w + the steps down to u, as one Gaussian vector: its last entry, given what was told."""
+    steps = np.cumsum(np.concatenate([[0.0], spread**2]))
+    covariance = phi @ phi.T + np.minimum.outer(steps, steps)
+    gain = covariance[-1] @ np.linalg.inv(covariance + np.diag(1 / precision))
+    assert abs(mean[0, 0] - gain @ observed) < 1e-9
+    assert abs(variance[0, 0] - (covariance[-1, -1] - gain @ covariance[-1])) < 1e-9
+
+
 def test_features_of_a_box_are_means_over_it():
     low, high = np.array([[0.125, 0.5], [0.0, 0.0]]), np.array([[0.25, 1.0], [1.0, 1.0]])
     steps = (np.arange(400) + 0.5) / 400
@@ -78,12 +87,7 @@ def test_along_a_path_the_posterior_is_the_plain_gaussian_one():
     tree.update(np.array([leaf]), precision=told, moment=told * observed[4])
     mean, variance = tree.at(np.array([leaf]))
 
-    # f_u = phi_u w + sum of steps down to u, as one Gaussian vector
-    steps = np.cumsum(np.concatenate([[0.0], spread**2]))
-    covariance = phi @ phi.T + np.minimum.outer(steps, steps)
-    gain = covariance[-1] @ np.linalg.inv(covariance + np.diag(1 / precision))
-    assert abs(mean[0, 0] - gain @ observed) < 1e-9
-    assert abs(variance[0, 0] - (covariance[-1, -1] - gain @ covariance[-1])) < 1e-9
+    assert_last_of_chain(mean, variance, phi, precision, observed, spread)
 
 
 def test_what_is_handed_down_anew_is_what_other_data_had_handed_down_at_once():
@@ -107,11 +111,7 @@ def test_what_is_handed_down_anew_is_what_other_data_had_handed_down_at_once():
     last = precision[4:, None]
     tree.update(np.array([leaf]), precision=last, moment=last * observed[4])
     mean, variance = tree.at(np.array([leaf]))
-    steps = np.cumsum(np.concatenate([[0.0], spread**2]))
-    covariance = phi @ phi.T + np.minimum.outer(steps, steps)
-    gain = covariance[-1] @ np.linalg.inv(covariance + np.diag(1 / precision))
-    assert abs(mean[0, 0] - gain @ observed) < 1e-9
-    assert abs(variance[0, 0] - (covariance[-1, -1] - gain @ covariance[-1])) < 1e-9
+    assert_last_of_chain(mean, variance, phi, precision, observed, spread)
 
 
 def test_arms_do_not_see_each_other_and_bins_do():
