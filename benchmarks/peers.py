@@ -331,29 +331,37 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     seeds = report_seeds(30_000 if options.tuning else 1_000_000, options.seeds, tuning=options.tuning)
-    rows = []
+    kept = json.loads(options.out.read_text()) if options.out.exists() else []
+    missing, measured = [], []
     for name, (make, rounds, _) in LINES.items():
         needed = NEEDS.get(make)
         if (options.add or options.only) not in name:
             continue
         if needed is not None and importlib.util.find_spec(needed) is None:
-            print(f"{name} is left out: {needed} is not installed", flush=True)
+            print(f"{name} stays as it was measured before: {needed} is not installed", flush=True)
+            missing.append(name)
             continue
         widths = WIDTHS if options.tuning and make not in WITHOUT_WIDTH else (None,)
-        for width in widths:
-            if width is not None:
-                print(f"width {width}:", end=" ")
-            rows.append(row(name, "candidates", rounds, [one(name, int(seed), width) for seed in seeds]))
+        measured += [(name, rounds, width) for width in widths]
+    # Seed by seed, so that all lines have the same share of whatever else the machine does.
+    runs = [[one(name, int(seed), width) for name, _, width in measured] for seed in seeds]
+    rows = []
+    for (name, rounds, width), found in zip(measured, zip(*runs, strict=True), strict=True):
+        if width is not None:
+            print(f"width {width}:", end=" ")
+        rows.append(row(name, "candidates", rounds, list(found)))
     if options.add and rows and not options.tuning:
         beside = row("ExactGPUCB", "candidates", FEW, [one("ExactGPUCB", int(seed)) for seed in seeds])
         added = {one["name"]: one | {"beside_ms": beside["ms"]} for one in rows}
-        before = [one for one in json.loads(options.out.read_text()) if one["name"] not in added]
+        before = [one for one in kept if one["name"] not in added]
         order = list(LINES)
         first = min(order.index(name) for name in added)
         later = [one["where"] != "candidates" or order.index(one["name"]) > first for one in before]
         at = later.index(True) if True in later else len(before)
         options.out.write_text(json.dumps([*before[:at], *added.values(), *before[at:]], indent=1) + "\n")
     elif not options.tuning and not options.only and not options.add:
+        rows += [one for one in kept if one["name"] in missing]
+        rows.sort(key=lambda one: list(LINES).index(one["name"]))
         rows += [row(name, "square", FEW, [over_the_square(name, int(s)) for s in seeds]) for name in SQUARE]
         options.out.write_text(json.dumps(rows, indent=1) + "\n")
 

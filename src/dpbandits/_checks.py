@@ -289,6 +289,8 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
 
 
 def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
+    if type(values) is np.ndarray:  # the common case, with nothing to ask
+        return values
     if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
         raise InvalidData(
             f"{name} is a data frame: pass schema.encode(frame), so that public bounds scale it"
@@ -302,6 +304,8 @@ def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
 
 
 def _as_floats(raw: NDArray[np.generic]) -> FloatArray:
+    if raw.dtype == np.float64 and raw.flags.c_contiguous:
+        return raw  # type: ignore[return-value]
     # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return np.asarray(raw, dtype=np.float64, order="C")

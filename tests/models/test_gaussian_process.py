@@ -142,10 +142,25 @@ def test_feature_regression_is_bayes_however_the_data_arrive(
         np.testing.assert_allclose(model.log_marginal_likelihood, law.logpdf(y), rtol=1e-7, atol=1e-7)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["features", "value"])
+def test_feature_regression_refuses_what_is_not_finite_and_stays_as_it_was(where: str, bad: float) -> None:
+    model = FeatureGP(3, prior_variance=1.0, noise_variance=0.1)
+    model.add([0.5, 0.1, 0.2], 0.3)
+    before = {name: array.copy() for name, array in model.to_arrays().items()}
+    phi, value = ([0.1, bad, 0.2], 0.3) if where == "features" else ([0.1, 0.2, 0.2], bad)
+    with pytest.raises(InvalidData, match="NaN or infinite"):
+        model.add(phi, value)
+    with pytest.raises(InvalidData, match="expected"):
+        model.add([0.1, 0.2], 0.3)
+    for name, array in model.to_arrays().items():
+        np.testing.assert_array_equal(array, before[name])
+
+
 def test_feature_regression_stays_accurate_over_a_long_run() -> None:
-    """20,000 rank-one updates, ill-conditioned features, against one factorisation of everything."""
+    """100,000 rank-one updates, ill-conditioned features, against one factorisation of everything."""
     rng = np.random.default_rng(0)
-    T, m = 20_000, 20
+    T, m = 100_000, 20
     Phi = rng.normal(size=(T, m)) * 10.0 ** -np.linspace(0, 6, m)
     y = Phi @ rng.normal(size=m) + 0.1 * rng.normal(size=T)
     slow, fast = (FeatureGP(m, prior_variance=1.0, noise_variance=0.01) for _ in range(2))

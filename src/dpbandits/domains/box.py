@@ -66,6 +66,9 @@ class Box(Valued, Domain):
     def _holds(self, array: FloatArray) -> BoolArray:
         return np.asarray(((array >= self.low) & (array <= self.high)).all(axis=-1))
 
+    def _holds_all(self, array: FloatArray) -> bool:
+        return bool(((array >= self.low) & (array <= self.high)).all())
+
     def _outside(self, array: FloatArray) -> str:
         inside = (array >= self.low) & (array <= self.high)
         columns = np.flatnonzero(~inside.reshape(-1, self.dim).all(axis=0))

@@ -32,6 +32,10 @@ class Domain(Configured, ABC):
         """Which points lie in the domain, bounds included: (..., dim) -> (...)."""
         return self._holds(as_points(points, self.dim, name="points"))
 
+    def encloses(self, points: ArrayLike) -> bool:
+        """Whether all of the points (..., dim) lie in the domain."""
+        return self._holds_all(as_points(points, self.dim, name="points"))
+
     def validate(self, points: ArrayLike, *, name: str = "candidates") -> FloatArray:
         """The points (..., dim) as C-contiguous float64, a view where the input already is that.
 
@@ -39,7 +43,7 @@ class Domain(Configured, ABC):
             InvalidData: wrong shape or type, NaN or infinite entries, or a point outside.
         """
         array = as_points(points, self.dim, name=name)
-        if not self._holds(array).all():
+        if not self._holds_all(array):
             require_finite(array, name=name)
             raise InvalidData(f"{name} {self._outside(array)}")
         return array
@@ -59,6 +63,10 @@ class Domain(Configured, ABC):
     @abstractmethod
     def _holds(self, array: FloatArray) -> BoolArray:
         """(...) which points lie inside; False for what is not finite."""
+
+    def _holds_all(self, array: FloatArray) -> bool:
+        """Whether all points lie inside; a domain may have a quicker way than to say which."""
+        return bool(self._holds(array).all())
 
     def _outside(self, array: FloatArray) -> str:
         """What is wrong with finite points (..., dim), some of them outside; public, it shows no point."""

@@ -115,6 +115,10 @@ class RewardRange(Configured):
         array = self.validate(rewards, clip=False)
         return np.asarray(np.clip((array - self.middle) / self.width, -0.5, 0.5))
 
+    def centred(self, reward: float) -> float:
+        """`to_centred`, for one reward that the range is known to hold."""
+        return min(max((reward - self.middle) / self.width, -0.5), 0.5)
+
     def from_centred(self, centred: ArrayLike) -> FloatArray:
         """The inverse of `to_centred`. Any number is accepted: estimates may leave the range."""
         return np.asarray(self.middle + as_numbers(centred, name="centred") * self.width)

@@ -291,12 +291,16 @@ class FeatureGP:
 
     def add(self, phi: ArrayLike, y: float) -> None:
         """Observe `y` at the feature vector `phi` (m,)."""
-        rows, values = _as_observations(np.asarray(phi, dtype=np.float64)[None], [y], columns=self.n_features)
+        row = np.asarray(phi, dtype=np.float64)
+        if row.shape != (self.n_features,):
+            raise InvalidData(f"features have shape {row.shape}: expected ({self.n_features},)")
+        if not math.isfinite(float(np.dot(row, row)) + y):  # one number instead of an array of answers
+            _as_observations(row[None], [y], columns=self.n_features)
         # Potter's form: S <- S - gamma (S v) v^T with v = S^T phi.
-        v = self._factor.T @ rows[0]
+        v = self._factor.T @ row
         column = self._factor @ v
         total = float(v @ v) + self.noise_variance
-        error = float(values[0] - rows[0] @ self._mean)
+        error = float(y) - float(row @ self._mean)
         gamma = 1.0 / (total + math.sqrt(total * self.noise_variance))
         self._factor = dger(-gamma, column, v, a=self._factor, overwrite_a=True)
         self._mean += (error / total) * column

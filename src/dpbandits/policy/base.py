@@ -244,11 +244,12 @@ class BasePolicy(RoundPolicy):
         refused = self._outside(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused | ~available.any(axis=1)
-        if refused.any():
+        some = np.count_nonzero(refused)
+        if some:
             rows = np.where(refused[:, None, None], self.public_point, rows)
             available = None if available is None else available | refused[:, None]
         indices, propensities = np.zeros(len(rows), dtype=np.int64), None
-        if not refused.all():
+        if some < len(rows):
             indices, propensities = self._choose(rows, available, self._book.asked)
         actions = rows[np.arange(len(rows)), indices]
         return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
@@ -268,11 +269,9 @@ class BasePolicy(RoundPolicy):
 
     def _outside(self, rows: FloatArray) -> BoolArray:
         """(B,) which decision sets (B, n, d) have a row that is missing or outside the domain."""
-        try:
-            self.domain.validate(rows)
-        except InvalidData:
-            return np.asarray(~self.domain.contains(rows).all(axis=1))
-        return np.zeros(len(rows), dtype=np.bool_)
+        if self.domain.encloses(rows):
+            return np.zeros(len(rows), dtype=np.bool_)
+        return np.asarray(~self.domain.contains(rows).all(axis=1))
 
     @worded
     def predict(self, points: Any) -> tuple[FloatArray, FloatArray]:

@@ -330,11 +330,12 @@ class RoundBook:
         self._reserve(self.asked + count)
         start = self.asked
         self._status[start : start + count] = RoundStatus.PENDING
-        if refused is not None:
+        if refused is not None and np.count_nonzero(refused):
             self._status[start : start + count][refused] = RoundStatus.REFUSED
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
-        self._users.add(digests)
+        if digests:
+            self._users.add(digests)
         self.asked += count
         return tuple(self._decision_id(index) for index in range(start, start + count))
 

@@ -23,6 +23,11 @@ def uniform_choice(
 
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
     """Row with the highest score (B, n) in each set; ties go by the public coins (B,)."""
+    if len(scores) == 1 and available is None:  # the common case, without arrays for one number
+        row = scores[0]
+        index = row.argmax()
+        if np.count_nonzero(row == row[index]) == 1:
+            return np.array([index])
     if available is not None:
         scores = np.where(available, scores, -np.inf)
     best = scores == scores.max(axis=1, keepdims=True)

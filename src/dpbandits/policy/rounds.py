@@ -87,6 +87,11 @@ class RoundPolicy(KeptPolicy):
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
         """Rewards (k,), validated and clipped, arrived for rounds (k,) with actions (k, d)."""
 
+    def _learn_one(self, index: int, reward: float) -> None:
+        """`_learn` of one round, for those that can do it without arrays for one number."""
+        rounds = np.array([index])
+        self._learn(rounds, self._book.actions(rounds), np.array([reward]))
+
     def _is_due(self) -> bool:
         """Whether there is something to release before the next answer."""
         return False
@@ -133,7 +138,7 @@ class RoundPolicy(KeptPolicy):
         """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
         ids = self._book.open(digests, actions if kept is None else kept, refused)
         self._deadlines.note(self._book.asked)
-        if refused.any():
+        if np.count_nonzero(refused):
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
             propensities = None if propensities is None else np.where(refused, np.nan, propensities)
         return DecisionBatch(ids, indices, actions, propensities, refused, labels)
@@ -180,8 +185,7 @@ class RoundPolicy(KeptPolicy):
             value, usable = self.reward_range.holds(float(reward), clip=self.clip)
             became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
             if became == RoundStatus.TOLD and self._learns:
-                rounds = np.array([index])
-                self._learn(rounds, self._book.actions(rounds), np.array([value]))
+                self._learn_one(index, value)
             receipt = _RECEIPTS.get(became, Receipt.REFUSED)
         else:
             self._book.round_of(decision_id)

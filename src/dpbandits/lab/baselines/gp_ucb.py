@@ -39,6 +39,9 @@ REWARD_VARIANCE = 0.25
 N_FEATURES = 100
 """Features of candidates, where their number is not said."""
 
+_COINS_AT_ONCE = 128
+"""Rounds whose coins are drawn in one call, as private policies do."""
+
 _FEATURES_HELD = 1 << 20
 """Numbers in the features of candidates that are held at a time (8 MiB)."""
 
@@ -51,6 +54,7 @@ class _Optimist(Yardstick):
     def __init__(self, *, ucb_weight: float, **shared: Unpack[Shared]) -> None:
         super().__init__(**shared)
         self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
+        self._ties: tuple[int, FloatArray] = 0, np.zeros(0)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -80,13 +84,35 @@ class _Optimist(Yardstick):
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[IntArray, FloatArray | None]:
-        ties = self._coins.uniform("ties", start, start + len(candidates), 1)[:, 0]
-        scores = np.empty(candidates.shape[:2])
         step = self._rounds_at_once(candidates.shape[1])
+        if len(candidates) <= step:
+            return self._best(candidates, available, start), None
+        chosen = np.empty(len(candidates), dtype=np.int64)
         for low in range(0, len(candidates), step):
-            mean, spread = self._moments(candidates[low : low + step])
-            scores[low : low + step] = mean + self.ucb_weight * spread
-        return best_choice(scores, ties, available), None
+            here = slice(low, low + step)
+            offered = None if available is None else available[here]
+            chosen[here] = self._best(candidates[here], offered, start + low)
+        return chosen, None
+
+    def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
+        """Rows (B,) of the highest scores, for as many sets as the model looks at in one call."""
+        return self._highest(self._moments(candidates), available, start)
+
+    def _highest(
+        self, moments: tuple[FloatArray, FloatArray], available: BoolArray | None, start: int
+    ) -> IntArray:
+        mean, spread = moments
+        ties = self._ties_of(start, start + len(mean))
+        return best_choice(mean + self.ucb_weight * spread, ties, available)
+
+    def _ties_of(self, start: int, stop: int) -> FloatArray:
+        """Coins (B,) of rounds; those of the next ones are drawn with them, as a call costs what many do."""
+        first, drawn = self._ties
+        if not first <= start <= stop <= first + len(drawn):
+            first = start
+            drawn = self._coins.uniform("ties", start, max(stop, start + _COINS_AT_ONCE), 1)[:, 0]
+            self._ties = first, drawn
+        return drawn[start - first : stop - first]
 
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
         self._learn_public(actions, rewards)
@@ -147,6 +173,7 @@ class FeatureGPUCB(_Optimist):
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self.forget = check_half_life(forget)
+        self._seen = _nothing_seen(self.features.n_features)
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
@@ -176,8 +203,15 @@ class FeatureGPUCB(_Optimist):
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._model.predict_from_features(self.features(points))
 
+    def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
+        phi = self.features(candidates)
+        best = self._highest(self._model.predict_from_features(phi), available, start)
+        self._seen = start, phi, best
+        return best
+
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         law, weight = self._model.posterior, 0.0 if start is None else self.ucb_weight
+        self._seen = _nothing_seen(self.features.n_features)
 
         def scores(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
             part = phi @ law.factor
@@ -204,8 +238,21 @@ class FeatureGPUCB(_Optimist):
         )
 
     def _learn(self, rounds: IntArray, actions: FloatArray, rewards: FloatArray) -> None:
-        self._model.fade(float(kept_after(len(rewards), self.forget)))
+        if self.forget is not None:
+            self._model.fade(float(kept_after(len(rewards), self.forget)))
         super()._learn(rounds, actions, rewards)
+
+    def _learn_one(self, index: int, reward: float) -> None:
+        """By the features that the choice saw, where no other came since; else they are computed anew.
+
+        Both differ by the rounding of matrix products of another shape.
+        """
+        start, phi, best = self._seen
+        place = index - start
+        if self.forget is not None or not 0 <= place < len(phi):
+            super()._learn_one(index, reward)
+        else:
+            self._model.add(phi[place, best[place]], self.reward_range.centred(reward))
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._add(self.features(points), self.reward_range.to_centred(rewards))
@@ -227,6 +274,11 @@ class FeatureGPUCB(_Optimist):
             self._model.add(phi[0], float(centred[0]))
         else:
             self._model.add_batch(phi, centred)
+
+
+def _nothing_seen(n_features: int) -> tuple[int, FloatArray, IntArray]:
+    """First round, features (B, n, m) and chosen rows (B,) of the last choice, where there was none."""
+    return 0, np.zeros((0, 0, n_features)), np.zeros(0, dtype=np.int64)
 
 
 class ExactGPUCB(_Optimist):

@@ -104,8 +104,13 @@ class SectionFeatures(Features):
         """
         points, lead = self._points(X)
         phi = np.empty((len(points), self.n_features))
-        for at, rows in self._blocks(points, PRODUCT_ELEMENTS):
-            np.matmul(rows, self.projection, out=phi[at])
+        if len(points) * len(self.landmarks) <= PRODUCT_ELEMENTS:  # the common case: one block
+            rows = np.empty((len(points), len(self.landmarks)))
+            self._fill(points, rows)
+            np.matmul(rows, self.projection, out=phi)
+        else:
+            for at, block in self._blocks(points, PRODUCT_ELEMENTS):
+                np.matmul(block, self.projection, out=phi[at])
         _enforce_norm(phi)
         return phi.reshape(*lead, self.n_features)
 
@@ -480,8 +485,9 @@ def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> 
 def _enforce_norm(phi: FloatArray) -> None:
     """Scale rows longer than `NORM_BOUND` down to it, in place."""
     norms = np.sqrt(np.einsum("ij,ij->i", phi, phi))
-    long = np.flatnonzero(norms > NORM_BOUND)
-    phi[long] *= (NORM_BOUND / norms[long])[:, None]
+    long = norms > NORM_BOUND
+    if long.any():
+        phi[long] *= (NORM_BOUND / norms[long])[:, None]
 
 
 # -- landmarks: where eigenfunctions are computed from -------------------------------------------

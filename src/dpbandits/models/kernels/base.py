@@ -80,6 +80,9 @@ class Kernel(Configured, ABC):
         evaluate = self._evaluator(_as_points(Y, "Y"))
 
         def fill(X: FloatArray, out: FloatArray) -> None:
+            if out.size <= BLOCK_ELEMENTS:
+                evaluate(X, out)
+                return
             step = max(1, BLOCK_ELEMENTS // max(1, out.shape[1]))
             for start in range(0, len(X), step):
                 evaluate(X[start : start + step], out[start : start + step])

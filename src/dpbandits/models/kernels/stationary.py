@@ -98,8 +98,9 @@ class _Stationary(Kernel):
 
         def fill(X: FloatArray, out: FloatArray) -> None:
             left = np.empty((X.shape[0], d + 2))
-            np.subtract(self._scaled(X, factor), centre, out=left[:, :d])
-            left[:, d] = np.einsum("ij,ij->i", left[:, :d], left[:, :d])
+            own = left[:, :d]
+            np.subtract(self._scaled(X, factor), centre, out=own)
+            np.einsum("ij,ij->i", own, own, out=left[:, d])
             left[:, d + 1] = 1.0
             np.matmul(left, right, out=out)
             np.maximum(out, 0.0, out=out)

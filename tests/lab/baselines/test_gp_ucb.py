@@ -1,0 +1,125 @@
+"""GP-UCB without privacy: its quick choices against the formula, however rewards come."""
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.lab.baselines import FeatureGPUCB
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.kernels import SquaredExponential
+
+KERNEL = SquaredExponential(lengthscale=0.4)
+SQUARE = dpb.Box([0, 0], [1, 1])
+FEATURES = MercerFeatures(kernel=KERNEL, domain=SQUARE, n_features=20)
+PRIOR, NOISE, WEIGHT = 0.3, 0.2, 0.7
+
+
+def bandit(**changes):
+    shared = {"domain": SQUARE, "reward_range": (0, 1), "features": FEATURES, "seed": 4}
+    own = {"prior_variance": PRIOR, "noise_variance": NOISE, "ucb_weight": WEIGHT}
+    return FeatureGPUCB(**{**shared, **own, **changes})
+
+
+def paid(point):
+    return float(0.5 + 0.4 * np.sin(5.0 * point[0]) * point[1])
+
+
+class Formula:
+    """Upper bounds of the posterior, by one solve of everything that was seen."""
+
+    def __init__(self):
+        m = FEATURES.n_features
+        self.precision = np.eye(m) / (PRIOR * FEATURES.scale**2)
+        self.pull = np.zeros(m)
+
+    def scores(self, candidates):
+        phi = FEATURES(candidates)
+        half = np.linalg.solve(self.precision, phi.T)
+        return half.T @ self.pull + WEIGHT * np.sqrt(np.einsum("ij,ji->i", phi, half))
+
+    def learn(self, point, reward):
+        phi = FEATURES(point[None])[0]
+        self.precision += np.outer(phi, phi) / NOISE
+        self.pull += phi * (reward - 0.5) / NOISE
+
+
+def test_every_choice_is_that_of_the_formula_and_costs_no_regret():
+    rng, policy, formula = np.random.default_rng(0), bandit(), Formula()
+    own = exact = 0.0
+    for _ in range(800):
+        candidates = rng.random((12, 2))
+        scores = formula.scores(candidates)
+        decision = policy.ask(candidates)
+        assert scores[decision.index] >= scores.max() - 1e-10
+        own += paid(decision.action)
+        exact += paid(candidates[scores.argmax()])
+        policy.tell(decision.id, paid(decision.action))
+        formula.learn(decision.action, paid(decision.action))
+    assert own == exact
+
+
+@pytest.mark.parametrize("told", ["at once", "one round later", "in tens", "after a save"])
+def test_when_and_how_rewards_come_moves_what_is_learned_by_rounding_only(told, tmp_path):
+    """A reward that follows its decision meets the features that the choice saw; others are computed anew."""
+    rng, policy, formula = np.random.default_rng(1), bandit(), Formula()
+    open_ = []
+    for number in range(60):
+        decision = policy.ask(rng.random((9, 2)))
+        open_.append(decision)
+        if told == "after a save":
+            policy.save(tmp_path / "policy")
+            policy = FeatureGPUCB.load(tmp_path / "policy")
+        if told in ("at once", "after a save"):
+            policy.tell(decision.id, paid(decision.action))
+            open_.clear()
+        elif told == "one round later" and number:
+            policy.tell(open_[0].id, paid(open_.pop(0).action))
+        elif told == "in tens" and len(open_) == 10:
+            policy.tell_batch([one.id for one in open_], [paid(one.action) for one in open_])
+            open_.clear()
+        formula.learn(decision.action, paid(decision.action))
+    for one in open_:
+        policy.tell(one.id, paid(one.action))
+    points = rng.random((50, 2))
+    published = policy.publish().posterior
+    half = np.linalg.solve(formula.precision, formula.pull)
+    np.testing.assert_allclose(FEATURES(points) @ published.mean, FEATURES(points) @ half, atol=1e-10)
+
+
+def test_a_batch_is_chosen_as_one_by_one():
+    policy, rng = bandit(), np.random.default_rng(2)
+    for _ in range(30):
+        decision = policy.ask(rng.random((9, 2)))
+        policy.tell(decision.id, paid(decision.action))
+    sets = rng.random((7, 9, 2))
+    together = policy.ask_batch(sets).indices.tolist()
+    assert together == [policy.ask(one).index for one in sets]
+
+
+def test_equal_rows_are_told_apart_by_public_coins_alone():
+    drawn = [bandit(seed=seed).ask(np.full((4, 2), 0.5)).index for seed in range(200)]
+    assert np.bincount(drawn, minlength=4).min() > 10
+    again = [bandit(seed=seed).ask(np.full((4, 2), 0.5)).index for seed in range(200)]
+    assert drawn == again
+
+
+def test_forgetting_still_fades_what_came_before():
+    quick, slow = bandit(forget=8), bandit()
+    for policy in (quick, slow):
+        rng = np.random.default_rng(3)
+        for _ in range(60):
+            decision = policy.ask(rng.random((9, 2)))
+            policy.tell(decision.id, paid(decision.action))
+    at = np.array([[0.5, 0.5]])
+    assert quick.predict(at)[1][0] > 1.5 * slow.predict(at)[1][0]
+
+
+def test_a_point_of_the_whole_domain_is_not_mistaken_for_a_row_of_the_last_choice():
+    policy, alone = bandit(), bandit()
+    for _ in range(3):
+        policy.ask(np.array([[0.1, 0.9], [0.8, 0.2]]))  # never told
+        decision = policy.ask()
+        policy.tell(decision.id, paid(decision.action))
+        alone.tell(alone.ask(decision.action[None]).id, paid(decision.action))
+    at = np.array([[0.3, 0.4]])
+    np.testing.assert_allclose(policy.predict(at), alone.predict(at), atol=1e-10)
