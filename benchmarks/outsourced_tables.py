@@ -8,6 +8,7 @@ Fifty rows are asked for, none twice; the privacy distance is 1 in a cube whose 
 - `nearest`: on the same noisy rows, five rows at random, then always the row that was not asked and lies
   nearest to one of the three best answers so far;
 - `open modeler`: the same modeler on the exact positions;
+- `earlier modeler`: on the same noisy rows, the rule before exploration adapted (`outsourced_earlier.py`);
 - `random`: any rows, computed exactly.
 
 What counts: the mean of the rows asked (standard deviations above the table's mean), simple regret (the
@@ -28,6 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from outsourced_earlier import EarlierModeler
 from outsourced_worlds import FAMILIES, REPORT, TUNING, world_of
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
@@ -45,6 +47,7 @@ from dpbandits.policy.coins import PublicCoins
 HORIZON = 50
 EPSILONS = (3.0, 8.0)
 MODELER, NEAREST, OPEN, RANDOM = "modeler", "nearest", "open modeler", "random"
+EARLIER = "earlier modeler"
 FIRST, BEST = 5, 3
 """Of the crude rule: rows at random, and best answers that it stays near."""
 
@@ -121,8 +124,12 @@ class TableCell(Cell):
         """One search."""
         world = world_of(self.table)
         rows, answer = release(world, self.epsilon, seed)
-        crude = self.method == NEAREST
-        searcher = NearestToTheBest(rows, seed=seed) if crude else Modeler(rows, horizon=HORIZON, seed=seed)
+        searcher: NearestToTheBest | EarlierModeler | Modeler
+        if self.method == NEAREST:
+            searcher = NearestToTheBest(rows, seed=seed)
+        else:
+            kind = EarlierModeler if self.method == EARLIER else Modeler
+            searcher = kind(rows, horizon=HORIZON, seed=seed)
         asked = np.empty(HORIZON)
         for step in range(HORIZON):
             row = searcher.ask()
@@ -134,7 +141,7 @@ class TableCell(Cell):
 def cells_of(tables: tuple[str, ...], epsilons: tuple[float, ...]) -> list[TableCell]:
     """All of them, the open one once a table."""
     ways = [(MODELER, epsilon) for epsilon in epsilons]
-    ways += [(OPEN, None), *((NEAREST, epsilon) for epsilon in epsilons)]
+    ways += [(OPEN, None), *((one, epsilon) for one in (NEAREST, EARLIER) for epsilon in epsilons)]
     return [
         TableCell(table=table, method=method, epsilon=epsilon) for method, epsilon in ways for table in tables
     ]
@@ -173,6 +180,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--which", choices=("tuning", "report"), default="report")
     parser.add_argument("--only", nargs="+", help="tables and families by name")
+    parser.add_argument("--methods", nargs="+", help="only these; of others the lines that --out has stay")
     parser.add_argument("--epsilons", nargs="+", type=float, default=list(EPSILONS))
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--jobs", type=int, default=1)
@@ -188,15 +196,20 @@ def main(arguments: list[str] | None = None) -> None:
     )
     tuning = options.which == "tuning"
     seeds = report_seeds(0 if tuning else FIRST_REPORT_SEED, options.seeds, tuning=tuning)
+    cells = cells_of(tables, tuple(options.epsilons))
+    wanted = {cell.method for cell in cells} if options.methods is None else set(options.methods)
     if options.records is not None:
         options.records.mkdir(parents=True, exist_ok=True)
     runs = run_cells(
-        cells_of(tables, tuple(options.epsilons)),
+        [cell for cell in cells if cell.method in wanted],
         seeds=seeds,
         path=None if options.records is None else options.records / "outsourced-tables.jsonl",
         jobs=options.jobs,
     )
     rows = [row for run in runs for row in run.rows] + [random_row(table) for table in tables]
+    if options.methods is not None and options.out is not None and options.out.exists():
+        before = json.loads(options.out.read_text())["rows"]
+        rows = [row for row in before if row["method"] not in wanted | {RANDOM}] + rows
     results = {
         "command": "python benchmarks/outsourced_tables.py --records records --out docs/_results/"
         "outsourced-tables.json",

@@ -19,7 +19,7 @@ def tables(monkeypatch):
     import outsourced_tables
 
     yield outsourced_tables
-    for name in ("outsourced_tables", "outsourced_worlds"):
+    for name in ("outsourced_tables", "outsourced_earlier", "outsourced_worlds"):
         sys.modules.pop(name)
 
 
@@ -107,8 +107,9 @@ def test_a_search_counts_what_it_asked(tables, tmp_path, capsys, monkeypatch):
     tables.main(arguments)
     found = json.loads((tmp_path / "out.json").read_text())
     lines = len((tmp_path / "outsourced-tables.jsonl").read_text().splitlines())
-    assert lines == 3 * 6 * 2  # the modeler, open and private, and the crude rule; six worlds, two seeds
-    assert {row["method"] for row in found["rows"]} == {"modeler", "open modeler", "nearest", "random"}
+    assert lines == 4 * 6 * 2  # modelers: open, private, as it was; the crude rule; six worlds, two seeds
+    methods = {"modeler", "open modeler", "nearest", "earlier modeler", "random"}
+    assert {row["method"] for row in found["rows"]} == methods
     for line in found["summary"]:
         own = [r for r in found["rows"] if (r["method"], r["epsilon"]) == (line["method"], line["epsilon"])]
         chance = {row["table"]: row["mean"] for row in found["rows"] if row["method"] == "random"}

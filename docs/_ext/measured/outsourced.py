@@ -135,11 +135,12 @@ def _search_epsilons() -> list[float]:
 
 
 def outsourced_misses() -> Markdown:
-    """Where random rows, the crude rule or the open modeler do better on average."""
+    """Where random rows, the crude rule, the open modeler or the earlier rule do better on average."""
     lines = []
     for epsilon in _search_epsilons():
         for measure, sign in _WAYS.items():
-            for other, own in (("random", None), ("nearest", epsilon), ("open modeler", None)):
+            others = {"random": None, "nearest": epsilon, "open modeler": None, "earlier modeler": epsilon}
+            for other, own in others.items():
                 lost = []
                 for name in _search_tables():
                     ours, theirs = _found(name, "modeler", epsilon), _found(name, other, own)
@@ -168,6 +169,7 @@ def outsourced_summary() -> Markdown:
 def outsourced_searches(measure: str) -> Markdown:
     """One line a table, one column a method and epsilon."""
     ways = [(line["method"], line["epsilon"]) for line in _searches()["summary"]] + [("random", None)]
+    ways = [way for way in ways if way[0] != "earlier modeler"]  # see `outsourced_gained`
     lines = []
     for name in _search_tables():
         cells = []
@@ -178,6 +180,22 @@ def outsourced_searches(measure: str) -> Markdown:
         lines.append([name, *cells])
     heads = [method if epsilon is None else f"{method}, {epsilon:g}" for method, epsilon in ways]
     return table(["table", *heads], lines)
+
+
+def outsourced_gained() -> Markdown:
+    """The earlier rule and the present one, a line a table and epsilon."""
+    lines = []
+    for epsilon in _search_epsilons():
+        for name in _search_tables():
+            before, now = (_found(name, method, epsilon) for method in ("earlier modeler", "modeler"))
+            cells = (
+                f"{row[measure]:.2f} ± {row[f'{measure}_se']:.2f}"
+                for measure in _WAYS
+                for row in (before, now)
+            )
+            lines.append([f"{epsilon:g}", name, *cells])
+    heads = [f"{called}, {which}" for called in _CALLED.values() for which in ("before", "now")]
+    return table(["epsilon", "table", *heads], lines)
 
 
 def outsourced_tuning() -> Markdown:

@@ -215,14 +215,16 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     """CPU cost of real reports: milliseconds on a device, reports a second and memory of the server.
 
     Devices of a world whose arms are alike report until the server has `n_bins` bins; the last version's
-    reports are then timed, sent again under fresh nonces until there are `n_reports`.
+    reports are then timed, sent again under fresh nonces until there are `n_reports`. `questions` is the
+    learner of that name under its own mechanism: it asks about its parts from the first version on.
     """
+    asks = mechanism == "questions"
     spec = Spec(
         domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]),
         n_arms=3,
         privacy=LocalDP(epsilon=8.0),
-        mechanism=mechanism,
-        learner="tree",
+        mechanism="auto" if asks else mechanism,
+        learner="questions" if asks else "tree",
         window=0,
     )
     client, server, rng = Client(spec, budget=1e9), Server(spec), np.random.default_rng(0)
@@ -233,7 +235,7 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
             started = time.process_time()
             batch.append(client.report(0.5))
             spent += time.process_time() - started
-        if len(policy.splits) + 1 >= n_bins:
+        if asks or len(policy.splits) + 1 >= n_bins:
             break
         server.absorb(batch)
     many = [
@@ -246,7 +248,7 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     seconds = time.process_time() - started
     return {
         "mechanism": mechanism,
-        "bins": len(policy.splits) + 1,
+        "bins": spec.n_parts if asks else len(policy.splits) + 1,
         "report_bytes": len(batch[0]),
         "device_ms": spent,  # seconds for 1,000 reports
         "absorbed_per_second": accepted / seconds,
@@ -333,6 +335,7 @@ _TIMED = (
     *(("ma", "eliminate-auto", epsilon, 160_000) for epsilon in (1.0, 8.0)),
     *(("ma", "smooth-auto", epsilon, 160_000) for epsilon in (0.25, 1.0, 4.0, 8.0, 16.0)),
     *(("radial-3d", "smooth-auto", epsilon, 600_000) for epsilon in (1.0, 4.0)),
+    *(("ma", "questions-auto", epsilon, n_users) for epsilon in (1.0, 4.0) for n_users in (40_000, 160_000)),
 )
 
 
@@ -347,7 +350,8 @@ def _timed_reports(mechanism: str) -> Single:
 
 
 _SPEED = [_timed_run(*run) for run in _TIMED] + [
-    _timed_reports(mechanism) for mechanism in ("auto", "signed", "oue", "hadamard", "krr", "laplace")
+    _timed_reports(mechanism)
+    for mechanism in ("questions", "auto", "signed", "oue", "hadamard", "krr", "laplace")
 ]
 
 ITEMS = {
