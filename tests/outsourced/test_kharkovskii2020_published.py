@@ -53,6 +53,22 @@ def test_the_threshold_is_the_printed_one():
         distance_dimension(n=100, distortion=2.0, failure=0.1)
 
 
+def test_singular_values_are_inflated_as_the_paper_or_its_code_does():
+    """To sqrt(s^2 + omega^2) or s + omega below the threshold; above it both leave them alone."""
+    rows = table() - table().mean(axis=0)
+    left, values, right = np.linalg.svd(rows, full_matrices=False)
+    own = {"epsilon": 1.0, "delta": 1e-5, "seed": 3, "acknowledge_broken": True}
+    paper, code = (PublishedTransform(inflation=name, **own) for name in ("squares", "sum"))
+    mixing = np.random.Generator(np.random.Philox(3)).standard_normal((2, 10)) / np.sqrt(10)
+    for made, inflated in ((paper, np.hypot(values, paper.threshold)), (code, values + code.threshold)):
+        np.testing.assert_allclose(made.publish(rows), (left * inflated) @ right @ mixing)
+    weak = dict(own, epsilon=1000.0)
+    two = [PublishedTransform(inflation=name, **weak).publish(rows) for name in ("squares", "sum")]
+    np.testing.assert_array_equal(*two)
+    with pytest.raises(InvalidParameter):
+        PublishedTransform(inflation="none", **own)
+
+
 def test_the_guideline_takes_the_largest_dimension_that_inflates_nothing():
     """On the synthetic grid the text has r = 10, 15, 20 of those that it tries, at e^1.1, e^1.3, e^1.5."""
     axis = np.linspace(-25, 25, 100) / np.sqrt(2)

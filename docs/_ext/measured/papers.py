@@ -7,10 +7,12 @@ from pages import RESULTS, load, shown, table
 
 from dpbandits.lab.papers import study
 from dpbandits.lab.papers.behind import behind
+from dpbandits.lab.papers.dubey2021.parts import PARTS
+from dpbandits.lab.papers.kharkovskii2020.verdicts import explained
 from dpbandits.lab.papers.ma2025.constants import TABLE
 from dpbandits.lab.papers.ma2025.methods import CONSTANTS
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED, PRINTED_BASE
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, explained, verdicts
+from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 from dpbandits.lab.plot import to_data_uri, to_png, to_svg
 
 
@@ -54,6 +56,21 @@ def paper_picture(paper: str, item: str, alt: str) -> HTML | Markdown:
         for kind, uri in (("png", to_data_uri(to_png(figure))), ("svg", svg))
     ]
     return HTML(f"{shown(figure, alt).data}<p>{' · '.join(links)}</p>")
+
+
+def table_1_parts() -> Markdown:
+    """Table 1 of Dubey2021 with one part of the published tree changed at a time."""
+    rows = load("dubey2021-table1-parts")
+    places = list(dict.fromkeys((row["world"], row["epsilon"]) for row in rows))
+    found = {(row["world"], row["epsilon"], row["column"]): row for row in rows}
+    lines = []
+    for world, epsilon in places:
+        here = [found[world, epsilon, column] for column in PARTS]
+        shown_numbers = [f"{row['regret']:,.0f} ({row['standard_error']:.0f})" for row in here]
+        whole = here[0]
+        apart = f"{whole['bonus']:.2f} of {whole['apart']:.2f}"
+        lines.append([world, f"{epsilon:g}", *shown_numbers, f"{whole['random']:,.0f}", apart])
+    return table(["function", "alpha", *PARTS, "random", "bonus apart, of rewards"], lines)
 
 
 def papers_explained() -> Markdown:

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation import run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.papers.dubey2021 import worlds as dubey2021_worlds
 from dpbandits.lab.papers.dubey2021.cells import (
@@ -28,10 +29,13 @@ from dpbandits.lab.papers.dubey2021.cells import (
     ROBUSTNESS_COLUMNS,
     TREE,
     PolicyCell,
+    make_policy,
     picture,
 )
 from dpbandits.lab.papers.dubey2021.items import STUDY
 from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
+from dpbandits.lab.papers.dubey2021.parts import PARTS, WHOLE, PartsCell
+from dpbandits.lab.papers.dubey2021.tree import Parts, simulate_tree
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import Choice, run_cells
 from dpbandits.lab.worlds import dubey2021_figure1
@@ -63,6 +67,7 @@ def test_every_item_has_every_column(item):
         "figure1-printed": PAPER_COLUMNS,
         "figure2-printed": PAPER_COLUMNS,
         "table1-printed": PAPER_COLUMNS,
+        "table1-parts": tuple(PARTS),
         "robustness": ROBUSTNESS_COLUMNS,
         "targets": (BLOCKS, LOCAL),
     }
@@ -203,6 +208,39 @@ def test_columns_of_the_tree_add_the_noise_they_name():
     assert config[TREE].get("paper_constants") is None
     assert config[PRINTED]["paper_constants"] == "lemma-2"
     assert config[READ_BEFORE]["paper_constants"] == "as-read-before"
+
+
+@pytest.mark.parametrize("name", ["printed", "styblinski-tang-20", "michalewicz-10"])
+@pytest.mark.parametrize("column", [TREE, PRINTED])
+def test_the_tree_on_arrays_chooses_as_the_policy_does(monkeypatch, name, column):
+    """Some 70 rounds: releases of seven levels, features of both kinds."""
+    short = partial(dubey2021_worlds.WORLDS[name], horizon=70)
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, name, short)
+    promise = JointDP(epsilon=1.0, delta=1e-5)
+    world = dubey2021_worlds.world_of(name, FIRST)
+    policy, same = (make_policy(column, name, promise, FIRST) for _ in range(2))
+    own = run(policy, world)
+    record = simulate_tree(same, name, FIRST)
+    assert record["regret"] == pytest.approx(own.regret.sum(), abs=1e-9)
+    assert record["random"] == pytest.approx((own.best - own.uniform).sum(), abs=1e-9)
+    cell = PolicyCell(column=column, world=name, epsilon=1.0, delta=1e-5)
+    assert cell.simulate(FIRST)["regret"] == record["regret"]
+
+
+def test_parts_of_the_tree_change_what_they_name(monkeypatch):
+    short = partial(dubey2021_worlds.WORLDS["camelback"], horizon=70)
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "camelback", short)
+    records = {
+        name: PartsCell(world="camelback", column=name, epsilon=10.0).simulate(FIRST) for name in PARTS
+    }
+    assert len({record["regret"] for record in records.values()}) == len(PARTS)
+    assert records["beta_t 0"]["bonus"] == 0.0
+    assert 0.0 < records["a tenth of beta_t"]["bonus"] < 0.2 * records[WHOLE]["bonus"]
+    assert records["ten times the shift"]["bonus"] < records[WHOLE]["bonus"]
+    assert len({record["random"] for record in records.values()}) == 1
+    for wrong in ({"noise": -1.0}, {"shift": 0.0}, {"radius": 0.0, "estimate": 0.0}):
+        with pytest.raises(InvalidParameter):
+            Parts(**wrong)
 
 
 @pytest.mark.slow

@@ -15,7 +15,11 @@ from dpbandits.lab.papers.kharkovskii2020.items import STUDY
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
-from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, guideline_dimension
+from dpbandits.outsourced.published.kharkovskii2020 import (
+    PublishedModeler,
+    PublishedTransform,
+    guideline_dimension,
+)
 
 
 def test_the_world_is_a_draw_of_its_kernel():
@@ -95,20 +99,59 @@ def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
     assert to_png(cells.picture([row for run in again for row in run.rows])).startswith(b"\x89PNG")
 
 
+def test_the_code_s_form_counts_its_given_row_with_the_first_of_fifty():
+    """One random row and 50 more: 51 rows, of which regret sees the best so far from the second on."""
+    world = worlds.synthetic_world(4, per_side=12)
+    form = study.AS_IN_THE_CODE
+    asked = study.published(10, form=form)(world, 3.0, 12, 5)
+    assert asked.shape == (12,)
+    rows = PublishedTransform(
+        epsilon=3.0, delta=world.delta, seed=5, inflation="sum", acknowledge_broken=True
+    ).publish(world.prepared.points)
+    modeler = PublishedModeler(
+        rows, kernel=world.kernel, noise_sd=worlds.ANSWER_NOISE, acquisition="variance", failure=0.1, seed=5
+    )
+    first = modeler.ask()
+    modeler.tell(first, float(world.values[first]))
+    assert asked[0] == max(world.values[first], world.values[modeler.ask()])
+
+
+def test_branin_has_the_hyperparameters_of_the_authors_code():
+    """In units of the signal's deviation 1.0245: mean -4.164, noise .3087; at c = 28.5 the table's mean."""
+    plain, shifted = (worlds.WORLDS[name](0) for name in ("branin31-code", "branin31-code-shifted"))
+    for world in (plain, shifted):
+        assert world.prepared.kernel.lengthscale == pytest.approx(25 * 0.265813188130217)
+        assert (world.mean, world.assumed_noise_sd) == (
+            pytest.approx(-4.16401, abs=1e-5),
+            pytest.approx(0.30866, abs=1e-5),
+        )
+    assert shifted.values.mean() == pytest.approx(shifted.mean)
+    np.testing.assert_array_equal(np.argsort(plain.values), np.argsort(worlds.WORLDS["branin31"](0).values))
+
+
 @pytest.mark.parametrize("item", [item for item in STUDY.items if item != "attack"])
 def test_every_item_has_its_cells(item):
     cells = STUDY.cells(item)
     assert len({cell.name for cell in cells}) == len(cells) > 0
     for cell in cells:
         assert (cell.epsilon is None) == (cell.method in study.WITHOUT_EPSILON)
-        assert (cell.dimension is not None) == (cell.method in study.EXPLORATION_SHARES)
+        assert (cell.dimension is not None) == (cell.method in study.FORMS)
         assert callable(cell.run)
 
 
 def test_figures_draw_every_cell_they_have():
     """One curve a cell with its band, whatever the item."""
     curve = np.linspace(1.0, 0.1, 50)
-    for item in ("figure2", "figure3", "hidden", "branin31", "branin31-wide", "projections", "loans-printed"):
+    for item in (
+        "figure2",
+        "figure3",
+        "hidden",
+        "branin31",
+        "branin31-wide",
+        "branin31-code",
+        "projections",
+        "loans-printed",
+    ):
         rows = [
             cell.label
             | {"curve": curve.tolist(), "errors": (0.1 * curve).tolist()}

@@ -9,10 +9,11 @@ import pytest
 
 from dpbandits.lab.papers import PAPERS, study
 from dpbandits.lab.papers.behind import behind
-from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED
+from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
+from dpbandits.lab.papers.kharkovskii2020.verdicts import explained
 from dpbandits.lab.papers.ma2025.cells import SHIFT_METHODS
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED_PAIRS
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, explained, verdicts
+from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 from dpbandits.lab.study import Choice
 
 RESULTS = Path(__file__).resolve().parents[3] / "docs" / "_results"
@@ -100,14 +101,35 @@ def test_every_row_that_the_papers_print_has_a_line():
         "Lemma 12",
         "Theorem 1",
         "Remark 3",
+        "Algorithms 1, 2",
+        "Algorithm 3",
     ):
         assert words in items["Dubey2021"]
-    for words in ("Figure 6", "Figure 7a", "Figure 8", "Figure 9c", "Table 1", "Theorem 2.6", "3.4"):
+    for words in (
+        "Figure 6",
+        "Figure 7a",
+        "Figure 8",
+        "Figure 9c",
+        "Table 1",
+        "Theorem 2.6",
+        "3.4",
+        "(12)",
+        "(14)",
+        "Centres",
+        "targets",
+    ):
         assert words in items["Ma2025"]
     assert items["Ma2025"].count("Table 2,") == len(PRINTED_PAIRS) * 3 * 2 + 1  # and sums of ranks
     for words in ("4.1", "4.3", "4.4", "6.2", "7.1", "8.2", "clip", "continuous"):
         assert words in items["Pavlovic2025"]
     assert all(f"Table {number}," in items["Kharkovskii2020"] for number in range(1, 13))
+    for words in ("Algorithms 1, 2", "Largest r", "prepared", "Theorem 1"):
+        assert words in items["Kharkovskii2020"]
+    rows = {row["item"]: row["verdict"] for row in found["Kharkovskii2020"]}
+    assert (
+        rows["Largest r with sigma_min >= omega, of those tried"] == "reproduced: 10, 15, 20 and 10, 15, 20"
+    )
+    assert rows["Branin prepared: most likely lengthscales, isotropic, norm 25"] == "reproduced: 187.2"
 
 
 @pytest.mark.parametrize(("tree", "told"), [(90.0, None), (101.0, "no"), (140.0, "yes")])
@@ -183,6 +205,10 @@ def test_printed_means_get_the_spread_of_ours(tmp_path):
     shown = lines["Branin as printed"]["regret along r"]
     assert shown == "Table 10: 0.600 not run not run not run not run not run, 1 of 6"
     assert lines["a fifth of beta_t"]["regret along r"] == lines["lengthscale 5"]["GP-UCB"] == NOT_RUN
+    code = [row | {"method": PUBLISHED_CODE, "dimension": r, "regret": 0.0} for r in (3, 6, 8, 10)]
+    (tmp_path / "kharkovskii2020-branin31-code-shifted.json").write_text(json.dumps(code))
+    found = line(verdicts(tmp_path), "Kharkovskii2020", "Table 10,")
+    assert found["verdict"].endswith(", 1 of the difference; 2 as its public code runs")  # .038 and 0
 
 
 ITEMS = {

@@ -6,7 +6,7 @@ Optimization*, ICML 2020.
 **Algorithm 1.** X (n, d) has its column means taken off. With omega = 16 sqrt(r ln(2/delta)) ln(16
 r/delta)/epsilon and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is published so
 when its smallest singular value is at least omega; else its singular values are first inflated to
-sqrt(s^2 + omega^2).
+sqrt(s^2 + omega^2). The authors' code inflates them to s + omega; `inflation` selects.
 
 **Why it is not private.** The columns of Z lie in the column space of the centred X, in both branches. A
 neighbour of X has another column space as soon as n > d + 1. So the supports of Z under two neighbours are
@@ -106,6 +106,7 @@ class PublishedTransform:
         delta: claimed, not kept.
         dimension: r, columns of the published table; 10 in the paper's experiments.
         seed: of the projection.
+        inflation: "squares" as in the paper, "sum" as in the authors' code.
         acknowledge_broken: must be True.
 
     Raises:
@@ -121,6 +122,7 @@ class PublishedTransform:
     delta: float
     dimension: int = 10
     seed: Seed = 0
+    inflation: Literal["squares", "sum"] = "squares"
     acknowledge_broken: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -129,6 +131,7 @@ class PublishedTransform:
                 "this transformation does not keep its published promise: " + ATTACK + " Pass "
                 "acknowledge_broken=True to study it; for people's data use dpbandits.outsourced.Curator"
             )
+        _checks.one_of(self.inflation, ("squares", "sum"), name="inflation")
         singular_value_threshold(epsilon=self.epsilon, delta=self.delta, dimension=self.dimension)
 
     @property
@@ -145,7 +148,8 @@ class PublishedTransform:
         centred = _centred(table)
         left, values, right = np.linalg.svd(centred, full_matrices=False)
         if values.min() < self.threshold:
-            values = np.sqrt(values**2 + self.threshold**2)
+            added = self.threshold
+            values = values + added if self.inflation == "sum" else np.sqrt(values**2 + added**2)
         rng = np.random.Generator(np.random.Philox(self.seed))
         mixing = rng.standard_normal((centred.shape[1], self.dimension))  # M
         published: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)

@@ -1,10 +1,10 @@
-"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions), two more.
+"""The experiments of Dubey2021: Figure 1 (epsilon), Figure 2 (delta), Table 1 (test functions), three more.
 
 Items ending in -printed have the paper's own world and grid; those without are ours, built before its text
 was at hand.
 """
 
-from dpbandits.lab.papers.dubey2021 import figure_1, figure_2, table_1
+from dpbandits.lab.papers.dubey2021 import figure_1, figure_2, parts, table_1
 from dpbandits.lab.papers.dubey2021.cells import (
     AIMS,
     ROBUSTNESS_COLUMNS,
@@ -25,6 +25,7 @@ STUDY = Study(
         "figure1-printed": figure_1.PRINTED,
         "figure2-printed": figure_2.PRINTED,
         "table1-printed": table_1.PRINTED,
+        "table1-parts": parts.ITEM,
         "figure1": figure_1.ITEM,
         "figure2": figure_2.ITEM,
         "table1": table_1.ITEM,

@@ -11,11 +11,13 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.lab.papers.kharkovskii2020 import methods
 from dpbandits.lab.papers.kharkovskii2020.methods import (
-    EXPLORATION_SHARES,
+    FORMS,
     GP_UCB,
+    GP_UCB_CODE,
     GP_UCB_FIFTH,
     LIKELY,
     PUBLISHED,
+    PUBLISHED_CODE,
     PUBLISHED_FIFTH,
     WITHOUT_EPSILON,
     Method,
@@ -43,6 +45,7 @@ __all__ = [
     "PAPER",
     "AttackCell",
     "SearchCell",
+    "code_cells",
     "fifth_cells",
     "picture",
     "printed_cells",
@@ -121,8 +124,8 @@ class SearchCell(Cell):
     @property
     def run(self) -> Method:
         """What runs."""
-        if self.method in EXPLORATION_SHARES and self.dimension is not None:
-            return methods.published(self.dimension, exploration_share=EXPLORATION_SHARES[self.method])
+        if self.method in FORMS and self.dimension is not None:
+            return methods.published(self.dimension, form=FORMS[self.method])
         if self.method in methods.PRINTED_METHODS:
             return methods.PRINTED_METHODS[self.method]
         if self.world != "synthetic":
@@ -132,7 +135,7 @@ class SearchCell(Cell):
     @property
     def paper(self) -> float | None:
         """The paper's own number, where it prints one."""
-        if self.method not in EXPLORATION_SHARES or self.epsilon is None or self.dimension is None:
+        if self.method not in FORMS or self.epsilon is None or self.dimension is None:
             return None
         for (world, power), along in PAPER.items():
             if world == self.world.partition("-")[0] and math.isclose(
@@ -240,10 +243,10 @@ def wide_cells() -> tuple[SearchCell, ...]:
     )
 
 
-def shorter_cells() -> tuple[SearchCell, ...]:
-    """The published algorithms of Table 1 in `synthetic-5`."""
+def shorter_cells(world: str) -> tuple[SearchCell, ...]:
+    """The published algorithms of Table 1 in a synthetic world of a shorter lengthscale."""
     return tuple(
-        replace(cell, world="synthetic-5")
+        replace(cell, world=world)
         for cell in printed_cells("synthetic", ())
         if cell.method == GP_UCB or math.isclose(cell.epsilon or 0.0, math.exp(1.1))
     )
@@ -259,8 +262,19 @@ def fifth_cells(world: str) -> tuple[SearchCell, ...]:
     )
 
 
+def code_cells(world: str) -> tuple[SearchCell, ...]:
+    """The published algorithms of a world's tables as the authors' public code has them."""
+    known = {PUBLISHED: PUBLISHED_CODE, GP_UCB: GP_UCB_CODE}
+    table = world.partition("-")[0]
+    return tuple(
+        replace(cell, world=world, method=known[cell.method])
+        for cell in printed_cells(table, ())
+        if cell.method in known
+    )
+
+
 _ALONG = ("orange", "amber", "green", "blue", "sky")
-_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky", "green"), strict=True))
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky", "green", "amber"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 
@@ -295,12 +309,13 @@ def printed_picture(rows: Sequence[Row]) -> "Figure":
     """Curves at r = 10 as the paper's figure has them, and regret by r beside the numbers of its tables."""
     figure, (curves, tables) = new_figure(width=11.0, height=4.2, columns=2)
     along = [row for row in rows if row["dimension"] in (None, methods.PUBLISHED_DIMENSION)]
-    shown = [row for row in along if row["method"] in (GP_UCB, GP_UCB_FIFTH, "random rows")]
+    shown = [row for row in along if row["method"] in (GP_UCB, GP_UCB_FIFTH, GP_UCB_CODE, "random rows")]
     for row, style in zip(shown, ("-", ":"), strict=False):
         _draw(curves, row, colour="black", style=style, label=row["method"])
     for method, colours, word, marks in (
         (PUBLISHED, ("orange", "amber", "pink", "grey", "black"), "published", ("",) * 5),
         (PUBLISHED_FIFTH, ("orange", "amber", "pink", "grey", "black"), "a fifth of beta_t", ("",) * 5),
+        (PUBLISHED_CODE, ("orange", "amber", "pink", "grey", "black"), "the authors' code", ("",) * 5),
         (LIKELY, ("blue", "sky", "green"), "ours", ("o", "s", "^")),
     ):
         own = sorted((row for row in along if row["method"] == method), key=_epsilon)

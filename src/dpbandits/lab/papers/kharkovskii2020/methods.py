@@ -7,13 +7,14 @@ transformation.
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.po_gp_ucb import recovery_error
-from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
+from dpbandits.lab.papers.kharkovskii2020.worlds import ANSWER_NOISE, SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
@@ -22,8 +23,9 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
 
 __all__ = [
-    "EXPLORATION_SHARES",
+    "FORMS",
     "GP_UCB",
+    "GP_UCB_CODE",
     "GP_UCB_FIFTH",
     "HIDDEN",
     "HIDING_METHODS",
@@ -31,6 +33,7 @@ __all__ = [
     "METHODS",
     "PRINTED_METHODS",
     "PUBLISHED",
+    "PUBLISHED_CODE",
     "PUBLISHED_FIFTH",
     "TABLE_METHODS",
     "least_of_top",
@@ -41,8 +44,6 @@ __all__ = [
 
 EPSILONS = (0.5, 1.0, 3.0, 8.0)
 HORIZON = 50
-ANSWER_NOISE = math.sqrt(1e-5)
-"""Standard deviation of what the paper adds to answers; the house's own methods have exact ones."""
 PUBLISHED_DIMENSION = 10
 TOP_SHARE = 0.01
 
@@ -59,25 +60,52 @@ def _loop(modeler: Modeler, answer: Callable[[int], float], horizon: int) -> Flo
     return values
 
 
-def _printed_loop(
-    rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, exploration_share: float
-) -> FloatArray:
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """How the published algorithms run; by default as printed.
+
+    Args:
+        exploration_share: what of the paper's beta_t is used.
+        acquisition, failure: see `PublishedModeler`.
+        inflation: see `PublishedTransform`.
+        given: random rows that are asked for before the first of the horizon; as printed the first one is it.
+    """
+
+    exploration_share: float = 1.0
+    acquisition: Literal["deviation", "variance"] = "deviation"
+    failure: float = 0.025
+    inflation: Literal["squares", "sum"] = "squares"
+    given: Literal[0, 1] = 0
+
+
+AS_PRINTED = Form()
+LESS_EXPLORING = Form(exploration_share=0.2)
+AS_IN_THE_CODE = Form(acquisition="variance", failure=0.1, inflation="sum", given=1)
+"""As the authors' public code has it, which departs from the text in all four."""
+
+
+def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, form: Form) -> FloatArray:
     """Algorithm 2 on rows (n, r) with noisy answers, as the paper has it; the values without noise."""
+    total = horizon + form.given
     modeler = PublishedModeler(
         rows,
         kernel=world.prepared.kernel,
-        noise_sd=ANSWER_NOISE,
-        exploration_share=exploration_share,
-        capacity=horizon,
+        noise_sd=world.assumed_noise_sd,
+        acquisition=form.acquisition,
+        failure=form.failure,
+        exploration_share=form.exploration_share,
+        capacity=total,
         seed=seed,
     )
-    scatter = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-answers", 0, horizon, 1)[:, 0]
-    values = np.empty(horizon)
-    for step in range(horizon):
+    scatter = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-answers", 0, total, 1)[:, 0]
+    values = np.empty(total)
+    for step in range(total):
         row = modeler.ask()
         values[step] = world.values[row]
-        modeler.tell(row, float(values[step] + scatter[step]))
-    return values
+        modeler.tell(row, float(values[step] + scatter[step]) - world.mean)
+    # of the rows that were given the best counts with the first of the horizon
+    values[form.given] = values[: form.given + 1].max()
+    return values[form.given :]
 
 
 def _told(world: SearchWorld, *, known: bool) -> dict[str, Any]:
@@ -122,41 +150,38 @@ def _random(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> Fl
     return world.values[np.argsort(coins)[:horizon]]
 
 
-def published(dimension: int = PUBLISHED_DIMENSION, *, exploration_share: float = 1.0) -> Method:
-    """Algorithms 1 and 2 as printed, r = `dimension`; where the kernel is unknown, on prepared inputs.
-
-    `exploration_share` is what of the paper's beta_t is used.
-    """
+def published(dimension: int = PUBLISHED_DIMENSION, *, form: Form = AS_PRINTED) -> Method:
+    """Algorithms 1 and 2, r = `dimension`; where the kernel is unknown, on prepared inputs."""
 
     def method(world: SearchWorld, epsilon: float, horizon: int, seed: Seed) -> FloatArray:
         transform = PublishedTransform(
-            epsilon=epsilon, delta=world.delta, dimension=dimension, seed=seed, acknowledge_broken=True
+            epsilon=epsilon,
+            delta=world.delta,
+            dimension=dimension,
+            seed=seed,
+            inflation=form.inflation,
+            acknowledge_broken=True,
         )
-        return _printed_loop(
-            transform.publish(world.prepared.points),
-            world,
-            horizon,
-            seed,
-            exploration_share=exploration_share,
-        )
+        return _printed_loop(transform.publish(world.prepared.points), world, horizon, seed, form)
 
     return method
 
 
-def _gp_ucb(exploration_share: float = 1.0) -> Method:
-    """GP-UCB on the table itself, with the paper's beta_t or a share of it: what it calls non-private."""
+def _gp_ucb(form: Form = AS_PRINTED) -> Method:
+    """GP-UCB on the table itself: what the paper calls non-private."""
 
     def method(world: SearchWorld, _epsilon: float, horizon: int, seed: Seed) -> FloatArray:
-        return _printed_loop(world.prepared.points, world, horizon, seed, exploration_share=exploration_share)
+        return _printed_loop(world.prepared.points, world, horizon, seed, form)
 
     return method
 
 
 PUBLISHED = "published transformation (BROKEN, not private)"
 GP_UCB = "non-private GP-UCB, as printed"
-FIFTH = 0.2
 PUBLISHED_FIFTH = "published transformation, a fifth of beta_t (BROKEN, not private)"
 GP_UCB_FIFTH = "non-private GP-UCB, a fifth of beta_t"
+PUBLISHED_CODE = "published transformation, as in the authors' code (BROKEN, not private)"
+GP_UCB_CODE = "non-private GP-UCB, as in the authors' code"
 LIKELY = "L2-Laplace, marginal likelihood"
 HIDDEN = "cells, kernel known, any two positions hidden"
 
@@ -178,12 +203,14 @@ HIDING_METHODS: dict[str, Method] = {HIDDEN: _private(mechanism="auto", distance
 PRINTED_METHODS: dict[str, Method] = {
     PUBLISHED: published(),
     GP_UCB: _gp_ucb(),
-    PUBLISHED_FIFTH: published(exploration_share=FIFTH),
-    GP_UCB_FIFTH: _gp_ucb(FIFTH),
+    PUBLISHED_FIFTH: published(form=LESS_EXPLORING),
+    GP_UCB_FIFTH: _gp_ucb(LESS_EXPLORING),
+    PUBLISHED_CODE: published(form=AS_IN_THE_CODE),
+    GP_UCB_CODE: _gp_ucb(AS_IN_THE_CODE),
 }
-"""Methods of the paper, on any world; the last two explore less than it prints."""
+"""Methods of the paper, on any world, and forms of them that it does not print."""
 
-EXPLORATION_SHARES = {PUBLISHED: 1.0, PUBLISHED_FIFTH: FIFTH}
+FORMS = {PUBLISHED: AS_PRINTED, PUBLISHED_FIFTH: LESS_EXPLORING, PUBLISHED_CODE: AS_IN_THE_CODE}
 """Of the methods that have an r."""
 
 WITHOUT_EPSILON = (
@@ -192,6 +219,7 @@ WITHOUT_EPSILON = (
     "random rows",
     GP_UCB,
     GP_UCB_FIFTH,
+    GP_UCB_CODE,
 )
 
 TABLE_METHODS: dict[str, Method] = {

@@ -2,13 +2,16 @@
 
 - synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
-- synthetic-5: the same with lengthscale 5.
+- synthetic-5, synthetic-1.25: the same with these lengthscales.
 - branin: the same grid with the Branin function.
 - branin31: the same function as the paper has it (Appendix A): a 31 x 31 grid, minus the logarithm.
 - branin31-wide: the same with kernels five times as wide as the most likely one: the factor between the
   synthetic study's printed lengthscale and the one that fits its printed numbers.
 - branin31-log1p: minus the logarithm of 1 + the function: its negation has no logarithm, and the paper does
   not say how it takes one.
+- branin31-code: `branin31` under the hyperparameters of the authors' public code: a kernel four times as
+  wide as the most likely one, noise of variance .1.
+- branin31-code-shifted: the same of minus the logarithm of 28.5 + the function, whose mean is that code's.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -27,12 +30,13 @@ can be named by path (`world_from_file`).
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
+from scipy.optimize import brentq
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData
@@ -50,8 +54,13 @@ __all__ = ["WORLDS", "SearchWorld", "complete", "synthetic_world", "table_world"
 LENGTHSCALE = 6.25
 PER_SIDE = 100
 FITTED_ROWS = 300
+ANSWER_NOISE = math.sqrt(1e-5)
+"""Standard deviation of what the paper adds to answers; the house's own methods have exact ones."""
 WIDE = 5.0
 """6.25/1.25: of the synthetic study."""
+CODE_LENGTHSCALE, CODE_SIGNAL, CODE_NOISE = 0.265813188130217, 1.04964136, 0.1
+CODE_MEAN = -4.26611262226847
+"""Of Branin in the authors' code: lengthscale as a share of the largest norm, two variances, prior mean."""
 BRANIN_LENGTHSCALES = (0.535618, 1.209046)
 """Most likely ones of `branin31`, in the function's own coordinates: a slow test computes them."""
 
@@ -65,10 +74,12 @@ class SearchWorld:
         schema: public ranges of the columns.
         values: (n,) objective, in units of its standard deviation.
         kernel: true covariance in public coordinates; None for real tables.
-        mean: prior mean that goes with the kernel.
+        mean: prior mean that goes with the kernel, and of the published algorithms.
         lengthscales: (d,) most likely ones in public coordinates, where they are known; see `prepared`.
         delta: of what the paper ran on this table.
-        stretch: of the published algorithms' kernel.
+        stretch: of the published algorithms' kernel, where its lengthscale is the most likely one.
+        assumed_lengthscale: of that kernel on prepared points, instead.
+        assumed_noise_sd: of an answer, in their model.
     """
 
     columns: dict[str, FloatArray]
@@ -79,6 +90,8 @@ class SearchWorld:
     lengthscales: tuple[float, ...] | None = None
     delta: float = 1e-5
     stretch: float = 1.0
+    assumed_lengthscale: float | None = None
+    assumed_noise_sd: float = ANSWER_NOISE
 
     @property
     def points(self) -> FloatArray:
@@ -95,7 +108,10 @@ class SearchWorld:
         if self.kernel is not None:
             return Prepared(points=points, kernel=self.kernel)
         if self.lengthscales is not None:
-            return isotropic(points, np.array(self.lengthscales), stretch=self.stretch)
+            found = isotropic(points, np.array(self.lengthscales), stretch=self.stretch)
+            if self.assumed_lengthscale is None:
+                return found
+            return replace(found, kernel=SquaredExponential(lengthscale=self.assumed_lengthscale))
         coins = PublicCoins(0).uniform("kharkovskii2020-fitted", 0, 1, len(points))[0]
         some = np.argsort(coins)[:FITTED_ROWS]
         return isotropic(points, most_likely_lengthscales(points[some], self.values[some]))
@@ -135,6 +151,23 @@ def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> 
         lengthscales=None if shift else (scale * BRANIN_LENGTHSCALES[0], scale * BRANIN_LENGTHSCALES[1]),
         delta=1e-3,
         stretch=stretch,
+    )
+
+
+def branin31_in_the_code(seed: Seed, *, shifted: bool = False) -> SearchWorld:
+    """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
+
+    `shifted`: minus the logarithm of c + f, with the c (28.5) that makes their prior mean that of the table.
+    """
+    heights = _branin(31)[2]
+    shift = brentq(lambda c: np.log(c + heights).mean() + CODE_MEAN, 0.0, 100.0) if shifted else 0.0
+    deviation = math.sqrt(CODE_SIGNAL)
+    return replace(
+        branin31_world(seed),
+        values=-np.log(shift + heights) / deviation,
+        mean=CODE_MEAN / deviation,
+        assumed_lengthscale=CODE_LENGTHSCALE * RADIUS,
+        assumed_noise_sd=math.sqrt(CODE_NOISE / CODE_SIGNAL),
     )
 
 
@@ -214,10 +247,13 @@ def complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
 WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
     "synthetic-5": partial(synthetic_world, lengthscale=5.0),
+    "synthetic-1.25": partial(synthetic_world, lengthscale=1.25),
     "branin": branin_world,
     "branin31": branin31_world,
     "branin31-wide": partial(branin31_world, stretch=WIDE),
     "branin31-log1p": partial(branin31_world, shift=1.0),
+    "branin31-code": branin31_in_the_code,
+    "branin31-code-shifted": partial(branin31_in_the_code, shifted=True),
     "loans": loans_world,
     "ames": ames_world,
 }

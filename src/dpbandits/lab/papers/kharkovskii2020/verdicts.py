@@ -1,0 +1,256 @@
+"""Lines of Kharkovskii2020 on the page of verdicts; see `lab.papers.verdicts`."""
+
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpbandits.lab.papers.kharkovskii2020.cells import PAPER
+from dpbandits.lab.papers.kharkovskii2020.methods import (
+    GP_UCB,
+    GP_UCB_CODE,
+    GP_UCB_FIFTH,
+    LIKELY,
+    PUBLISHED,
+    PUBLISHED_CODE,
+    PUBLISHED_DIMENSION,
+    PUBLISHED_FIFTH,
+)
+from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS
+from dpbandits.lab.papers.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
+from dpbandits.lab.papers.results import ResultFolder
+from dpbandits.lab.study import Row
+from dpbandits.outsourced.published.kharkovskii2020 import guideline_dimension
+
+__all__ = ["explained", "kharkovskii_lines"]
+
+_EXCESS = """synthetic e^1.1 .011, e^.9 .069, e^0 .099; loans e^2.9 .003, e^2 .019, e^1 .05
+property e^2.8 .051, e^1 .017, e^.5 .082; Branin e^2.3 .004, e^2 .023, e^1.8 .051"""
+_SEARCHES = {
+    "synthetic": ("synthetic", "projections"),
+    "loans": ("loans", "loans-printed"),
+    "ames": ("property", "ames-printed"),
+    "branin31": ("Branin", "branin31"),
+}
+"""Our world -> the paper's name of it, and our item."""
+
+_OURS_AT = {"synthetic": 1.1, "Branin": 2.3, "loans": 2.9, "property": 2.8}
+"""ln epsilon of ours beside the tables: the largest that its curves have."""
+
+_TABLES_OF = {"projections": "synthetic", "branin31": "branin31"}
+
+PAPERS_REPS = 50
+"""Runs behind every number that Kharkovskii2020 prints."""
+
+_CODE_ITEMS = {"synthetic": "projections-code", "branin31": "branin31-code-shifted"}
+"""Our world -> the item that runs its tables as the authors' public code does."""
+
+_OTHER_TABLES = {"loans": "another table of loans", "property": "houses in Ames; 50 rows, the paper 100"}
+
+
+def kharkovskii_lines(held: ResultFolder) -> list[Row]:
+    """All of them, from the result files in a folder."""
+    return [*_tables(held), *_excesses(held), *_theory()]
+
+
+def _tables(held: ResultFolder) -> Iterator[Row]:
+    form, searched = partial(number_of, form=".3f"), partial(_searched, held)
+    for number, ((world, power), along) in enumerate(PAPER.items(), start=1):
+        table, item = _SEARCHES[world]
+        stem, grid = f"kharkovskii2020-{item}", ", ".join(map(str, along))
+        values = [f"{value:g}" for value in along.values()]
+        found = [searched(stem, method=PUBLISHED, dimension=r, power=power) for r in along]
+        rows = [row for row in found if row is not None]
+        near, told = (_agreeing(found, along.values(), reps) for reps in (math.inf, PAPERS_REPS))
+        verdict = f"not private; {near} of {len(values)} within two standard errors"
+        verdict += f", {told} of the difference"
+        if world in _CODE_ITEMS:
+            stem_of_code = f"kharkovskii2020-{_CODE_ITEMS[world]}"
+            code = [searched(stem_of_code, method=PUBLISHED_CODE, dimension=r, power=power) for r in along]
+            if any(code):
+                agree = _agreeing(code, along.values())
+                verdict += f"; {agree} as its public code runs"
+        if table in _OTHER_TABLES:
+            verdict = f"not private; cannot be compared: {_OTHER_TABLES[table]}"
+        own, ours_at = searched(stem, method=LIKELY, power=_OURS_AT[table]), f"e^{_OURS_AT[table]:g}"
+        if own is None and table == "synthetic":
+            own, ours_at = searched("kharkovskii2020-synthetic", method=LIKELY, epsilon=3.0), "3"
+        yield line_of(
+            f"Table {number}, {table}, epsilon e^{power:g}, r = {grid}",
+            printed=" ".join(values),
+            honest="none: it is not private",
+            as_printed=" ".join(map(form, rows)) if rows else NOT_RUN,
+            ours=f"at {ours_at}: {form(own)} in {own['reps']}" if own else NOT_RUN,
+            non_private=form(searched(stem, method=GP_UCB)),
+            random=form(searched(stem, method="random rows")),
+            seeds=seeds_of(*rows),
+            verdict=verdict if rows else NOT_RUN,
+            run=command_of("kharkovskii2020", f"{item} --epsilon {math.exp(power)!r}"),
+        )
+
+
+def _excesses(held: ResultFolder) -> Iterator[Row]:
+    form, searched = partial(number_of, form=".3f"), partial(_searched, held)
+    items = dict(_SEARCHES.values())
+    for line in _EXCESS.replace("\n", "; ").split("; "):
+        table, rest = line.split(" ", 1)
+        item = items[table]
+        stem = f"kharkovskii2020-{item}"
+        powers = [float(part.split()[0].removeprefix("e^")) for part in rest.split(", ")]
+        base = searched(stem, method=GP_UCB)
+
+        over = partial(_excess, partial(searched, stem), powers)
+        theirs = over(PUBLISHED, dimension=PUBLISHED_DIMENSION)
+        yield line_of(
+            f"Figures 2, 3, {table}: excess over non-private at r = {PUBLISHED_DIMENSION}",
+            printed=rest,
+            honest="none: it is not private",
+            as_printed=theirs,
+            ours=over(LIKELY),
+            non_private=form(base),
+            random=form(searched(stem, method="random rows")),
+            seeds=seeds_of(base),
+            verdict=NOT_RUN
+            if theirs == NOT_RUN
+            else "not private; cannot be compared: " + _OTHER_TABLES[table]
+            if table in _OTHER_TABLES
+            else "not private; differences in their own standard errors",
+            run=command_of(
+                "kharkovskii2020",
+                f"{item} --where dimension={PUBLISHED_DIMENSION}",
+                *(f"--epsilon {math.exp(power)!r}" for power in powers),
+            ),
+        )
+
+
+def _theory() -> Iterator[Row]:
+    theory = "computed: lab.papers.kharkovskii2020.theory"
+    for item, printed, verdict, run in (
+        (
+            "Algorithms 1, 2",
+            "inflation to sqrt(s^2 + omega^2), beta_t with delta' = .025, answers with variance 1e-5",
+            "built as printed; its public code adds omega to s, has delta' .1, and variances for deviations",
+            "the lines of Tables 1 to 12",
+        ),
+        (
+            "Largest r with sigma_min >= omega, of those tried",
+            "synthetic and Branin 10, 15, 20",
+            "reproduced: " + " and ".join(map(_guidelines, ("synthetic", "branin31"))),
+            "computed: outsourced.published.kharkovskii2020.guideline_dimension",
+        ),
+        (
+            "Branin prepared: most likely lengthscales, isotropic, norm 25",
+            "sigma_min from 173.7 to 205.3, by its largest r",
+            f"reproduced: {_least_singular_value('branin31'):.1f}",
+            "computed: lab.papers.kharkovskii2020.preparing",
+        ),
+    ):
+        yield line_of(item, printed=printed, **computed(verdict, run))
+    yield line_of(
+        "Definition 3, Theorems 2, 3, 5, Lemmas 5, 6", printed="formulas", **computed("calculators", theory)
+    )
+    yield line_of(
+        "Theorem 1",
+        printed="the transformation is private",
+        **computed("not private: rows are recovered", command_of("kharkovskii2020", "attack")),
+    )
+
+
+def _least_singular_value(world: str) -> float:
+    """sigma_min of the rows that the published algorithms work on."""
+    return float(np.linalg.svd(WORLDS[world](0).prepared.points, compute_uv=False)[-1])
+
+
+def _guidelines(world: str) -> str:
+    """Of the r in each of a world's tables the largest that inflates nothing."""
+    smallest, delta = _least_singular_value(world), WORLDS[world](0).delta
+    found = []
+    for (name, power), along in PAPER.items():
+        if name == world:
+            largest = guideline_dimension(smallest, epsilon=math.exp(power), delta=delta)
+            found.append(max(r for r in along if r <= largest))
+    return ", ".join(map(str, found))
+
+
+def _searched(held: ResultFolder, stem: str, *, power: float | None = None, **where: Any) -> Row | None:
+    """The row that has these values, and epsilon e^power."""
+    return next(
+        (
+            row
+            for row in held.rows(stem)
+            if all(row[name] == value for name, value in where.items())
+            and (power is None or math.isclose(row["epsilon"] or 0.0, math.exp(power)))
+        ),
+        None,
+    )
+
+
+def _excess(searched: Callable[..., Row | None], powers: Sequence[float], method: str, **where: Any) -> str:
+    """Regret of a method at these ln epsilon over that of non-private GP-UCB."""
+    base = searched(method=GP_UCB)
+    rows = [searched(method=method, power=power, **where) for power in powers]
+    if base is None or None in rows:
+        return NOT_RUN
+    return " ".join(
+        f"{row['regret'] - base['regret']:.3f} "
+        f"({math.hypot(row['standard_error'], base['standard_error']):.3f})"
+        for row in rows
+        if row is not None
+    )
+
+
+def _agreeing(rows: Sequence[Row | None], printed: Collection[float], reps: float = PAPERS_REPS) -> int:
+    """How many of the rows are near what is printed; see `_is_near`."""
+    return sum(_is_near(row, number, reps) for row, number in zip(rows, printed, strict=True))
+
+
+def _is_near(row: Row | None, printed: float, reps: float) -> bool:
+    """Whether a printed mean of that many runs is told apart from ours by two standard errors.
+
+    What it prints without an error is given the spread of ours; with infinitely many runs it has none.
+    """
+    if row is None:
+        return False
+    error = float(row["standard_error"]) * math.sqrt(1.0 + float(row["reps"]) / reps)
+    return abs(float(row["regret"]) - printed) <= 2.0 * error
+
+
+def explained(results: Path) -> list[Row]:
+    """Tables under other settings of the published algorithms: what differences come from.
+
+    Returns:
+        Lines of setting, GP-UCB's regret, and for each table that was run the regrets along r and how many of
+        them are within two standard errors of the difference from the printed ones.
+    """
+    held = ResultFolder(results)
+    lines: list[Row] = []
+    for setting, item, plain, method in (
+        ("synthetic as printed but for lengthscale 6.25", "projections", GP_UCB, PUBLISHED),
+        ("lengthscale 1.25, as the text states it", "projections-1.25", GP_UCB, PUBLISHED),
+        ("lengthscale 5", "projections-5", GP_UCB, PUBLISHED),
+        ("Branin as printed", "branin31", GP_UCB, PUBLISHED),
+        ("kernels five times as wide", "branin31-wide", GP_UCB, PUBLISHED),
+        ("a fifth of beta_t", "branin31-fifth", GP_UCB_FIFTH, PUBLISHED_FIFTH),
+        ("a fifth of beta_t, log of 1 + f", "branin31-log1p", GP_UCB_FIFTH, PUBLISHED_FIFTH),
+        ("synthetic as the authors' code runs", "projections-code", GP_UCB_CODE, PUBLISHED_CODE),
+        ("Branin as the authors' code runs", "branin31-code", GP_UCB_CODE, PUBLISHED_CODE),
+        ("the same, log of 28.5 + f", "branin31-code-shifted", GP_UCB_CODE, PUBLISHED_CODE),
+    ):
+        stem = f"kharkovskii2020-{item}"
+        line = {"setting": setting, "GP-UCB": number_of(held.row(stem, method=plain), form=".3f")}
+        shown = []
+        for number, ((world, power), along) in enumerate(PAPER.items(), start=1):
+            if world != _TABLES_OF[item.partition("-")[0]]:
+                continue
+            found = [_searched(held, stem, method=method, dimension=r, power=power) for r in along]
+            if not any(found):
+                continue
+            near = _agreeing(found, along.values())
+            numbers = " ".join(NOT_RUN if row is None else f"{row['regret']:.3f}" for row in found)
+            shown.append(f"Table {number}: {numbers}, {near} of {len(along)}")
+        line["regret along r"] = "; ".join(shown) or NOT_RUN
+        lines.append(line | {"run": command_of("kharkovskii2020", item)})
+    return lines

@@ -1,0 +1,55 @@
+"""A line of the page of verdicts, and how its numbers are written."""
+
+from dpbandits.lab.study import Row
+
+__all__ = ["COLUMNS", "NOT_RUN", "command_of", "computed", "line_of", "number_of", "seeds_of"]
+
+COLUMNS = (
+    "item",
+    "printed",
+    "honest",
+    "as printed",
+    "ours",
+    "non-private",
+    "random",
+    "seeds",
+    "verdict",
+    "run",
+)
+NOT_RUN = "not run"
+
+
+def line_of(item: str, **known: str) -> Row:
+    """A line; what is not known was not run."""
+    missing = set(known) - set(COLUMNS) - {"as_printed", "non_private"}
+    if missing:
+        raise KeyError(*missing)
+    named = {
+        name.replace("as_printed", "as printed").replace("non_private", "non-private"): text
+        for name, text in known.items()
+    }
+    return {name: named.get(name, NOT_RUN) for name in COLUMNS} | {"item": item}
+
+
+def number_of(row: Row | None, name: str = "regret", error: str = "standard_error", form: str = ".0f") -> str:
+    """A number of a row with its standard error in brackets."""
+    if row is None:
+        return NOT_RUN
+    return f"{row[name]:{form}} ({row[error]:{form if form != '.0f' else '.1f'}})"
+
+
+def seeds_of(*rows: Row | None) -> str:
+    """Repetitions and first seed of the first row that was run."""
+    found = next((row for row in rows if row is not None), None)
+    return NOT_RUN if found is None else f"{found['reps']} from {found['first_seed']:,}"
+
+
+def command_of(*words: str) -> str:
+    """What runs a line's cells."""
+    return "dpbandits lab study " + " ".join(filter(None, words)).strip()
+
+
+def computed(verdict: str, run: str) -> dict[str, str]:
+    """Columns of a line where nothing is run."""
+    names = ("honest", "as_printed", "ours", "non_private", "random", "seeds")
+    return dict.fromkeys(names, "none") | {"verdict": verdict, "run": run}
