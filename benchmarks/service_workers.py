@@ -1,15 +1,16 @@
-"""Decisions and rewards a second of 1, 2 and 4 workers on PostgreSQL, beside bare inserts.
+"""Decisions and rewards a second of 1, 2 and 4 workers on PostgreSQL, beside bare routes and bare inserts.
 
     python benchmarks/service_workers.py --out docs/_results/service-workers.json
 
-On an idle machine with Debian's PostgreSQL, in three minutes or so. It begins a server of its own on a
+On an idle machine with Debian's PostgreSQL, in five minutes or so. It begins a server of its own on a
 socket, with the settings of a fresh installation (every commit is on the disk), and workers as
 `dpbandits serve` has them. Clients, workers and database share the machine: where it has few cores, these are
-the limit.
+the limit. One service runs at a time.
 
 A round measures, one after the other,
 
 - `pairs`: a decision and its reward over HTTP, with so many workers, of one policy and of eight;
+- `route`: two requests of a bare FastAPI route that inserts a row and commits it, by so many processes;
 - `bare`: pairs of inserts, each committed, by so many processes that do nothing else;
 - `commits`: what `pgbench` reaches with one insert and its commit, by 1 and by 16 connections.
 
@@ -26,11 +27,12 @@ import platform
 import re
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,8 @@ from service_speed import POLICY
 
 WORKERS = (1, 2, 4)
 POLICIES = 8
+CORES = os.cpu_count() or 1
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PGBENCH_SECONDS = 2
 INSERT = "INSERT INTO bare (body) VALUES (%s)"
 
@@ -120,9 +124,67 @@ def serve(folder: Path, database: str, workers: int, ready: Any) -> None:
     serve_folder(folder, config=config, say=ready.put, **options)
 
 
-def a_second(port: int, token: str, pairs: int, name: str, policies: int) -> float:
+def serve_routes(database: str, workers: int, ready: Any) -> None:
+    """A bare route, by so many processes that accept from one socket, as the service's workers do."""
+    listening = socket.socket(proto=socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(1024)
+    processes = [os.fork() for _ in range(workers)]
+    if not all(processes):
+        serve_route(database, listening)
+        os._exit(0)
+    signal.signal(signal.SIGTERM, lambda *_: [os.kill(one, signal.SIGTERM) for one in processes])
+    ready.put(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    for one in processes:
+        os.waitpid(one, 0)
+
+
+def serve_route(database: str, listening: socket.socket) -> None:
+    import uvicorn
+    from fastapi import FastAPI
+    from psycopg_pool import ConnectionPool
+    from pydantic import BaseModel
+
+    class Event(BaseModel):
+        id: str
+        user: str
+        context: dict[str, float]
+
+    pool = ConnectionPool(database, kwargs={"autocommit": True, "prepare_threshold": None}, open=True)
+    app = FastAPI()
+
+    @app.post("/events")
+    def event(message: Event) -> dict[str, str]:
+        with pool.connection() as connection:
+            connection.execute(INSERT, [message.model_dump_json()])
+        return {"id": message.id}
+
+    config = uvicorn.Config(app, log_config=None, access_log=False)
+    uvicorn.Server(config).run(sockets=[listening])
+    pool.close()
+
+
+@contextmanager
+def running(context: Any, serving: Callable[..., None], *arguments: Any) -> Iterator[int]:
+    """A process that serves with so many workers, the last of the arguments, and its port."""
+    ready = context.Queue()
+    # As `dpbandits serve` has it, and before NumPy is loaded there.
+    os.environ.update(dict.fromkeys(THREADS, str(max(1, CORES // arguments[-1]))))
+    process = context.Process(target=serving, args=(*arguments, ready))
+    process.start()
+    try:
+        yield int(ready.get(timeout=120).rpartition(":")[2])
+    finally:
+        os.kill(process.pid or 0, signal.SIGTERM)
+        process.join(20)
+
+
+def a_second(kind: str, port: int, token: str, pairs: int, name: str, policies: int) -> float:
+    """Pairs a second, after some that warm up."""
+    names = [f"p{number}" for number in range(policies)]
+    asyncio.run(load(kind, port, token, 2 * CONNECTIONS * POLICIES, f"{name}-warm", names))
     began = time.perf_counter()
-    asyncio.run(load("service", port, token, pairs, name, [f"p{number}" for number in range(policies)]))
+    asyncio.run(load(kind, port, token, pairs, name, names))
     return pairs / (time.perf_counter() - began)
 
 
@@ -176,37 +238,33 @@ def measured(rounds: int, pairs: int) -> dict[str, Any]:
         script = server / "insert.sql"
         script.write_text(INSERT.replace("%s", "'" + "x" * 200 + "'") + ";\n")
         script.chmod(0o644)
-        serving, processes = {}, []
+        services = {}
         for workers in WORKERS:
-            folder, ready = Path(scratch) / str(workers), context.Queue()
+            folder = Path(scratch) / str(workers)
             folder.mkdir(mode=0o700)
             database = address(server, f"workers{workers}")
-            token = begun(folder, database)
-            process = context.Process(target=serve, args=(folder, database, workers, ready))
-            process.start()
-            processes.append(process)
-            serving[workers] = int(ready.get(timeout=120).rpartition(":")[2]), token
+            services[workers] = folder, database, begun(folder, database)
         rows = []
-        for number in range(rounds + 1):
+        for number in range(rounds):
             row: dict[str, Any] = {"commits": [commits(server, script, one) for one in (1, 16)]}
-            for workers, (port, token) in serving.items():
+            for workers, (folder, database, token) in services.items():
                 name = f"r{number}"
-                row[workers] = (
-                    a_second(port, token, pairs, name, 1),
-                    a_second(port, token, pairs, f"{name}-all", POLICIES),
-                    bare(context, plain, workers, pairs),
-                )
-            if number:  # the first one warms up
-                rows.append(row)
-        for process in processes:
-            os.kill(process.pid or 0, signal.SIGTERM)
-            process.join(20)
+                with running(context, serve, folder, database, workers) as port:
+                    pairs_of = [
+                        a_second("service", port, token, pairs, f"{name}-{many}", many)
+                        for many in (1, POLICIES)
+                    ]
+                with running(context, serve_routes, plain, workers) as port:
+                    route = a_second("bare", port, "", pairs, name, 1)
+                row[workers] = (*pairs_of, route, bare(context, plain, workers, pairs))
+            rows.append(row)
     found: dict[str, Any] = {
         "rounds": rounds,
         "pairs": pairs,
         "connections": CONNECTIONS,
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{platform.machine()}, {CORES} cores",
         "load_before": round(before, 1),
+        "load_after": round(os.getloadavg()[0], 1),
         "commits_1": round(statistics.median(row["commits"][0] for row in rows)),
         "commits_16": round(statistics.median(row["commits"][1] for row in rows)),
         "workers": [],
@@ -216,11 +274,13 @@ def measured(rounds: int, pairs: int) -> dict[str, Any]:
         found["workers"].append(
             {
                 "workers": workers,
-                "one_policy": round(statistics.median(one for one, _, _ in of)),
-                "policies": round(statistics.median(every for _, every, _ in of)),
-                "bare": round(statistics.median(plain for _, _, plain in of)),
-                "ratio": round(statistics.median(one / plain for one, _, plain in of), 3),
-                "ratio_policies": round(statistics.median(every / plain for _, every, plain in of), 3),
+                "one_policy": round(statistics.median(row[0] for row in of)),
+                "policies": round(statistics.median(row[1] for row in of)),
+                "route": round(statistics.median(row[2] for row in of)),
+                "bare": round(statistics.median(row[3] for row in of)),
+                "ratio_to_route": round(statistics.median(row[0] / row[2] for row in of), 2),
+                "ratio": round(statistics.median(row[0] / row[3] for row in of), 3),
+                "ratio_policies": round(statistics.median(row[1] / row[3] for row in of), 3),
             }
         )
     return found

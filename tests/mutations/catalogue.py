@@ -3025,10 +3025,48 @@ MUTATIONS = (
         ("service/shared.py", "WHERE people.rounds < ? RETURNING", "WHERE people.rounds <= ? RETURNING"),
         (
             "service/shared.py",
-            "(found[0][2] or 0) >= self.rounds_per_user:",
-            "(found[0][2] or 0) > self.rounds_per_user:",
+            "had is not None and had[0] >= self.rounds_per_user:",
+            "had is not None and had[0] > self.rounds_per_user:",
         ),
         tests="tests/service/test_workers.py::test_users_rounds_are_counted_over_all_workers_at_once",
+    ),
+    _bug(
+        "a round that was not taken, answered",
+        "a decision is kept though its round was refused: nothing counts it",
+        (
+            "service/postgres.py",
+            'self._broken = "mark" if inside and place > mark else "all"',
+            'self._broken = "mark" if inside else "all"',
+        ),
+        tests="tests/service/test_stores.py::"
+        "test_what_fails_after_its_mark_is_gone_fails_all_of_the_transaction",
+    ),
+    _bug(
+        "what another call's failure undid, told as done",
+        "a decision is answered whose round was undone together with a neighbour's",
+        ("service/postgres.py", "if mark > 0 or not inside:", "if not inside:"),
+        tests="tests/service/test_stores.py::"
+        "test_what_fails_after_its_mark_is_gone_fails_all_of_the_transaction",
+    ),
+    _bug(
+        "an answer before its commit",
+        "a decision is shown that a crash forgets, and its round is taken again",
+        (
+            "service/writer.py",
+            "        writes.when(kept=lambda: job.future.set_result(result))",
+            "        job.future.set_result(result)",
+        ),
+        tests="tests/service/test_stores.py::test_nobody_is_answered_before_the_commit",
+    ),
+    _bug(
+        "a reward while its block is folded",
+        "whether a reward counts depends on when a worker happens to fold",
+        (
+            "service/shared.py",
+            '        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)\n',
+            "",
+        ),
+        tests="tests/service/test_workers.py",
     ),
     _bug(
         "a database that was put back",

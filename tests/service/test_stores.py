@@ -15,7 +15,18 @@ import pytest
 
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, StateError
 from dpbandits.service import decisions
-from dpbandits.service.store import MIGRATIONS, NotKnown, SQLiteStore, Store, Writes
+from dpbandits.service import writer as writing
+from dpbandits.service.store import (
+    MIGRATIONS,
+    NUMBER,
+    Ahead,
+    NotKnown,
+    SQLiteStore,
+    Store,
+    TryAgain,
+    Writes,
+)
+from dpbandits.service.writer import Writer
 from service import databases
 
 FACT = "INSERT INTO facts VALUES (?, ?)"
@@ -81,6 +92,170 @@ def test_back_undoes_what_follows_the_mark_alone(store: Store) -> None:
         writes.run(FACT, "three", "3")
         writes.unmark()
     assert facts(store) == {"one": "1", "three": "3"}
+
+
+UPDATE = "UPDATE facts SET value = ? WHERE name = ?"
+
+
+def test_what_is_left_for_later_is_done_in_its_place(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "100%", "0")
+        writes.mark()
+        writes.later(UPDATE, "50%?", "100%")
+        assert writes.one("SELECT value FROM facts WHERE name = '100%'") == ("50%?",)
+        writes.later(UPDATE, "1", "100%")
+        writes.later(UPDATE, "2", "100%")
+        writes.unmark()
+    assert facts(store) == {"100%": "2"}
+    with store.writing() as writes:
+        writes.later(UPDATE, "3", "100%")
+    assert facts(store) == {"100%": "3"}
+
+
+def test_what_was_left_for_later_is_undone_with_its_mark(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        writes.mark()
+        writes.later(UPDATE, "2", "one")
+        writes.back()
+    assert facts(store) == {"one": "1"}
+    with suppress(KeyError), store.writing() as writes:
+        writes.later(UPDATE, "2", "one")
+        raise KeyError
+    assert facts(store) == {"one": "1"}
+
+
+def of_two(writes: Writes) -> None:
+    """A statement that should change a row and finds none."""
+    writes.later(UPDATE, "2", "two")
+
+
+ENDS: dict[str, Callable[[Writes], Any]] = {
+    "next": lambda writes: writes.one("SELECT 1"),
+    "settled": lambda writes: writes.settled(),
+    "commit": lambda writes: writes.finish(),
+    "unmark": lambda writes: (writes.unmark(), writes.finish()),
+}
+
+
+@pytest.mark.parametrize("end", list(ENDS))
+def test_one_for_later_that_changes_other_rows_is_tried_again(store: Store, end: str) -> None:
+    def left(writes: Writes) -> None:
+        of_two(writes)
+        ENDS[end](writes)
+
+    def use() -> None:
+        with store.writing() as writes:
+            writes.run(FACT, "one", "1")
+            writes.mark()
+            left(writes)
+
+    with pytest.raises(TryAgain):
+        use()
+    assert facts(store) == {}
+
+
+def test_one_for_later_that_was_done_apart_is_undone_alone(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        writes.mark()
+        assert isinstance(writes.apart(lambda: of_two(writes)), TryAgain)
+        writes.unmark()
+    assert facts(store) == {"one": "1"}
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("sent", [False, True])
+@pytest.mark.parametrize("kind", databases.KINDS)
+def test_what_fails_after_its_mark_is_gone_fails_all_of_the_transaction(
+    kind: str, sent: bool, failing: bool
+) -> None:
+    store = opened(databases.fresh(kind))
+
+    def use() -> None:
+        with store.writing() as writes:
+            writes.run(FACT, "one", "1")
+            writes.mark()
+            if sent:  # so that the database has the mark
+                writes.run(FACT, "more", "1")
+            writes.later(FACT if failing else UPDATE, "one" if failing else "2", "two")
+            writes.unmark()
+            writes.mark()
+            for again in (
+                lambda: writes.run(FACT, "three", "1"),
+                writes.back,
+                lambda: writes.one("SELECT 1"),
+            ):
+                with pytest.raises(StateError):  # of the first call, in the middle of the second
+                    again()
+
+    with pytest.raises(StateError):
+        use()
+    assert facts(store) == {}
+    store.close()
+
+
+def test_what_was_asked_for_ahead_is_found_once(store: Store) -> None:
+    if not store.shared:
+        return
+    query = "SELECT value FROM facts WHERE name = ?"
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        locking, other = Ahead(("a", 0), query, ("one",), lock=True), Ahead(("b", 0), query, ("one",))
+        writes.ahead([other, NUMBER, locking, NUMBER, other])
+        assert writes.seen(locking) == writes.seen(other) == [("1",)]
+        writes.later(UPDATE, "2", "one")
+        assert writes.locked(query, "one") == [("1",)]
+        assert writes.one(query, "one") == ("1",)  # as it was then: whoever changes it has asked before
+        assert writes.locked(query, "one") == [("2",)]
+        assert writes.one(query, "one") == ("2",)
+        writes.ahead([])
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_call_whose_later_statement_fails_is_undone_alone(
+    store: Store,
+    failing: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writing, "LONGEST_WAIT", 0.2)
+    writer = Writer(store)
+    ready = threading.Event()
+    first = writer.submit(lambda writes: ready.wait(10.0))  # the others wait, and share a transaction
+    before = writer.submit(lambda writes: writes.run(FACT, "before", "1"))
+
+    def fails(writes: Writes) -> str:
+        writes.run(FACT, "undone", "1")
+        writes.later(FACT if failing else UPDATE, "before", "1")
+        return "done"
+
+    failed = writer.submit(fails)
+    after = writer.submit(lambda writes: writes.run(FACT, "after", "1"))
+    ready.set()
+    assert first.result(10.0)
+    with pytest.raises(Exception, match=r"UNIQUE|busy|meanwhile"):
+        failed.result(20.0)
+    assert (before.result(10.0), after.result(10.0)) == (1, 1)
+    writer.close()
+    assert facts(store) == {"before": "1", "after": "1"}
+
+
+def test_nobody_is_answered_before_the_commit(store: Store) -> None:
+    writer = Writer(store)
+
+    def fails() -> None:
+        raise StateError("at the commit")
+
+    def call(writes: Writes) -> str:
+        writes.run(FACT, "one", "1")
+        writes.when(last=fails)
+        return "done"
+
+    failed = writer.submit(call)
+    with pytest.raises(StateError, match="at the commit"):
+        failed.result(10.0)
+    writer.close()
+    assert facts(store) == {}
 
 
 def test_a_mark_goes_on_over_keep(store: Store) -> None:

@@ -138,16 +138,28 @@ def service_workers() -> Markdown:
             f"{row['workers']} workers" if row["workers"] > 1 else "1 worker",
             f"{row['one_policy']:,}",
             f"{row['policies']:,}",
+            f"{row['route']:,}",
+            f"{row['ratio_to_route']:.2f}",
             f"{row['bare']:,}",
-            f"{row['ratio']:.2f}",
-            f"{row['ratio_policies']:.2f}",
+            f"{row['ratio']:.3f}",
+            f"{row['ratio_policies']:.3f}",
         ]
         for row in run["workers"]
     ]
-    heads = ["", "one policy", "eight policies", "bare inserts", "ratio, one", "ratio, eight"]
+    heads = [
+        "",
+        "one policy",
+        "eight policies",
+        "a bare route",
+        "one, over the route",
+        "bare inserts",
+        "one, over inserts",
+        "eight, over inserts",
+    ]
     words = (
         f"Pairs a second, medians of {run['rounds']} rounds of {run['pairs']}, {run['connections']} "
-        f"connections; {run['machine']}, load {run['load_before']} before the run. The database by itself "
+        f"connections; {run['machine']}, load {run['load_before']} before the run and {run['load_after']} at "
+        "its end. The database by itself "
         f"commits {run['commits_1']:,} inserts a second over one connection and {run['commits_16']:,} over "
         "16: two commits a pair are its own limit for whoever does not share them.\n\n"
     )

@@ -1,5 +1,6 @@
 """`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -35,6 +36,11 @@ def serve(
     workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
 ) -> None:
     """Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped."""
+    if (
+        workers > 1
+    ):  # threads of linear algebra wait busily: no more of them than cores, unless somebody says so
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // workers)))
     from dpbandits.service.serving import serve_folder
 
     serve_folder(

@@ -63,7 +63,7 @@ from dpbandits.service.settings import Settings
 from dpbandits.service.shared import Folding, SharedEngines, swept
 from dpbandits.service.store import Reads, SQLiteStore, Store, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
-from dpbandits.service.writer import Writer
+from dpbandits.service.writer import LooksAhead, Writer
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.ledger import Ledger
 from dpbandits.state.sqlite_ledger import SQLiteLedger
@@ -205,14 +205,16 @@ class Service:
         self.surveys.close()
         self._files.close()
 
-    def write(self, call: Callable[[Writes], _T], *, about: str = "") -> Future[_T]:
-        """Do something in the writer's transaction; `about` says what is locked first.
+    def write(
+        self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
+    ) -> Future[_T]:
+        """Do something in the writer's transaction; `about` and `ahead`: see `Writer.submit`.
 
         Raises:
             Problem: the folder is a backup that was not adopted.
         """
         self.refuse_in_a_copy()
-        return self.writer.submit(call, about=about)
+        return self.writer.submit(call, about=about, ahead=ahead)
 
     def refuse_in_a_copy(self) -> None:
         """Problem in a backup that was not adopted."""
@@ -240,6 +242,9 @@ class Service:
                 now=self.now(),
             ),
             about=policy,
+            ahead=lambda writes: decisions.ahead_of_decision(
+                writes, self.engines, self.keys, policy=policy, token=token, body=body
+            ),
         )
 
     def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
@@ -255,6 +260,9 @@ class Service:
                 now=self.now(),
             ),
             about=f"{policy} told",
+            ahead=lambda writes: decisions.ahead_of_reward(
+                writes, self.engines, self.keys, policy=policy, decision_id=decision_id
+            ),
         )
 
     def activate(self, policy: str, decision_id: str) -> Future[str]:

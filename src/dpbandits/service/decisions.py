@@ -24,7 +24,9 @@ at most.
 
 import json
 import math
+from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -43,13 +45,15 @@ from dpbandits.service.engines import Engine, Engines
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import Kept, kept_policy
 from dpbandits.service.problems import Problem, problem_of
-from dpbandits.service.store import Reads, TryAgain, Writes, note_event
+from dpbandits.service.store import NUMBER, Ahead, Reads, Row, TryAgain, Writes, note_event
 
 __all__ = [
     "Mismatches",
     "Outcome",
     "abandon",
     "activate",
+    "ahead_of_decision",
+    "ahead_of_reward",
     "decide",
     "decision_of",
     "decision_status",
@@ -64,6 +68,7 @@ _HOUR = 3600.0
 
 _SETTLED = ("counted", "defaulted", "late", "abandoned")
 _GONE = ("expired", "lost", "refused", "fallback")
+_OPEN = ("deferred", "pending")
 
 
 class Mismatches:
@@ -131,23 +136,17 @@ def decide(
     Raises:
         Problem: it was refused; what it took, if anything, is recorded.
     """
-    kept = kept_policy(writes, policy)
-    asked_as = keys.digest("asked as", kept.id, token, body["id"])
+    kept, asked_as, earlier = _known(writes, engines, keys, policy, token, body["id"])
     digest = keys.digest("body", canonical(body))
-    earlier = writes.one(
-        "SELECT number, body, answer FROM decisions WHERE policy = ? AND token = ? AND asked_as = ?",
-        kept.id,
-        token,
-        asked_as,
-    )
     if earlier is not None:
+        number, stored_body, stored = earlier
         mismatches.check(writes, token, now)
-        if earlier[2] is None:
+        if stored is None:
             raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
-        if bytes(earlier[1]) != digest:
+        if bytes(stored_body) != digest:
             mismatches.note(writes, token, now)
             raise Problem("other-body", "This id was used for another request: use a new one for another.")
-        return _answered(keys.decision_id(int(earlier[0])), earlier[2])
+        return _answered(keys.decision_id(int(number)), stored)
     if kept.status != "active":
         raise Problem("conflict", f"The policy is {kept.status}: it decides for nobody now.")
     _check_shape(kept, body)
@@ -160,9 +159,9 @@ def decide(
     due = now + wait if wait is not None and status in ("pending", "deferred") else None
     if due is not None:
         answer["expires_at"] = due
-    number = writes.one(
-        "INSERT INTO decisions (policy, token, asked_as, body, ask, status, answer, asked_at, due_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING number",
+    number = writes.enter(
+        "decisions",
+        "policy, token, asked_as, body, ask, status, answer, asked_at, due_at",
         kept.id,
         token,
         asked_as,
@@ -173,9 +172,43 @@ def decide(
         now,
         due,
     )
-    if number is None:
-        raise Problem("not-recorded", "The decision was not recorded: repeat the request.")
-    return _answered(keys.decision_id(int(number[0])), canonical(answer))
+    return _answered(keys.decision_id(number), canonical(answer))
+
+
+_KNOWN = (
+    "SELECT p.id, p.status, p.revision, d.number, d.body, d.answer FROM policies p "
+    "LEFT JOIN decisions d ON d.policy = p.id AND d.token = ? AND d.asked_as = ? WHERE p.name = ?"
+)
+
+
+def ahead_of_decision(
+    writes: Writes, engines: Engines, keys: Keys, *, policy: str, token: str, body: dict[str, Any]
+) -> Iterator[list[Ahead]]:
+    """What `decide` will ask the store for, where that is known before its turn."""
+    kept = engines.kept.get(policy)
+    engine = None if kept is None else engines.opened(kept.id)
+    if kept is not None and engine is not None:
+        digest = keys.digest("asked as", kept.id, token, body["id"])
+        yield [Ahead(("then", 0), _KNOWN, (token, digest, policy)), *engine.ahead(body.get("user")), NUMBER]
+
+
+def _known(
+    writes: Writes, engines: Engines, keys: Keys, policy: str, token: str, asked_as: str
+) -> tuple[Kept, bytes, Row | None]:
+    """A policy; the digest of a caller's id; and (number, body, answer) of the decision that has it already.
+
+    In one query where the policy's row was read before and is the same still.
+    """
+    while True:
+        kept = engines.kept.get(policy)
+        if kept is None:
+            kept = engines.kept[policy] = kept_policy(writes, policy)
+            writes.when(lost=partial(engines.not_so, policy))
+        digest = keys.digest("asked as", kept.id, token, asked_as)
+        row = writes.one(_KNOWN, token, digest, policy)
+        if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
+            return kept, digest, None if row[3] is None else row[3:]
+        engines.not_so(policy)
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
@@ -273,17 +306,34 @@ class _Row(NamedTuple):
     status: str
 
 
+_FOUND = (
+    "SELECT number, policy, ask, status FROM decisions "
+    "WHERE number = ? AND policy = (SELECT id FROM policies WHERE name = ?)"
+)
+
+
+def ahead_of_reward(
+    writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str
+) -> Iterator[list[Ahead]]:
+    """What `reward` will ask the store for: its decision, and then its round."""
+    number = keys.number_of(decision_id)
+    if number is None:
+        return
+    found = Ahead(("round", number), _FOUND, (number, policy), lock=True)
+    yield [found]
+    for row in writes.seen(found) or ():
+        engine = engines.opened(row[1])
+        if engine is not None and row[2] is not None and row[3] in _OPEN:
+            yield engine.ahead_of_round(row[2])
+
+
 def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
     """The decision of an id, for nobody else to change; one of another policy is not found, as any text."""
     number = keys.number_of(decision_id)
-    query = (
-        "SELECT number, policy, ask, status FROM decisions "
-        "WHERE number = ? AND policy = (SELECT id FROM policies WHERE name = ?)"
-    )
     rows = []
     if number is not None:
         look = reads.locked if isinstance(reads, Writes) else reads.rows
-        rows = look(query, number, policy)
+        rows = look(_FOUND, number, policy)
     if not rows:
         raise Problem("not-found", "This policy has no decision with this id.")
     (row,) = rows
@@ -293,7 +343,7 @@ def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
 def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
-    writes.run(
+    writes.later(
         "UPDATE decisions SET status = ?, due_at = ?, "
         "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END "
         "WHERE number = ?",  # what was erased stays so

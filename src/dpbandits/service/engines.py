@@ -8,14 +8,17 @@ what is recorded.
 import warnings
 from collections import OrderedDict
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
-from dpbandits.service.store import Reads, Store, Writes
+from dpbandits.service.store import Ahead, Reads, Store, Writes
 from dpbandits.state.ledger import Ledger
+
+if TYPE_CHECKING:
+    from dpbandits.service.policies import Kept
 
 __all__ = ["Engine", "Engines", "is_closed", "refuse_closed"]
 
@@ -56,11 +59,20 @@ class Engine:
         self.version = int(self.policy.diagnostics()["blocks_released"])
         return self.version > before
 
+    def ahead(self, user: object) -> list[Ahead]:
+        """What a decision for a user will ask the store for, where it has rounds."""
+        return []
+
+    def ahead_of_round(self, ask: str) -> list[Ahead]:
+        """What a reward of the policy's own decision `ask` will."""
+        return []
+
 
 class Engines:
     """Open policies by id; used by the writer alone.
 
     Attributes:
+        kept: rows of policies by name, as they were read last; whoever uses one sees whether it is so still.
         unpublished: those of whose last release no function was written down yet.
         at_once: whether a beginning, its charge and its state are one transaction.
 
@@ -77,6 +89,7 @@ class Engines:
         self._store, self._ledger, self._folder, self._most = store, ledger, folder, most
         self._open: OrderedDict[str, Engine] = OrderedDict()
         self.unpublished: set[str] = set()
+        self.kept: dict[str, Kept] = {}
 
     def __repr__(self) -> str:
         return f"Engines({len(self._open)} open)"
@@ -98,6 +111,14 @@ class Engines:
         self._open.move_to_end(policy)
         writes.when(lost=lambda: self.forget(policy))
         return engine
+
+    def not_so(self, name: str) -> None:
+        """The row of a policy that was read last is another one by now, or never was kept."""
+        self.kept.pop(name, None)
+
+    def opened(self, policy: str) -> Engine | None:
+        """The policy, where it is open."""
+        return self._open.get(policy)
 
     def begin(self, writes: Writes, policy: str, new: GPBandit) -> Engine:
         """Let `new` begin to live, or take up a beginning of it that was interrupted; its account pays.

@@ -19,13 +19,23 @@ the role may (`GRANT SET ON PARAMETER`, of PostgreSQL 15).
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from dpbandits.errors import CorruptState, InvalidParameter, MissingExtra, ProtocolError, StateError
-from dpbandits.service.store import NotKnown, Reads, Store, TryAgain, Writes
+from dpbandits.service.store import (
+    NUMBER,
+    OTHERWISE,
+    Ahead,
+    NotKnown,
+    Reads,
+    Row,
+    Store,
+    TryAgain,
+    Writes,
+)
 
 try:
     import psycopg
@@ -55,6 +65,9 @@ _AGAIN = ("40", "23505", "55P03", "42P07", "42710", "42704")
 tables and indexes that another process is making at this moment."""
 
 
+_FAILED = "the transaction had failed and was undone; nothing was recorded"
+
+
 @lru_cache(maxsize=1024)
 def _translated(sql: str) -> str:
     return sql.replace("%", "%%").replace("?", "%s")
@@ -63,9 +76,9 @@ def _translated(sql: str) -> str:
 class _Adapted:
     """A connection whose statements have `?`, and whose errors have words of ours.
 
-    What marks a place is sent with the statement that follows: a message there and back takes longer than
-    most statements. Arguments are put into the text by libpq's rules, as several statements in one message
-    need.
+    What marks a place, and what is left for later, is sent with what follows: a message there and back takes
+    longer than most statements. A mark that nothing was sent since is undone, or forgotten, without any.
+    Arguments are put into the text by libpq's rules, as several statements in one message need.
 
     Args:
         connection: psycopg's.
@@ -73,24 +86,106 @@ class _Adapted:
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:
         self._connection = connection
-        self._waiting = ""
+        self._waiting: list[_Statement] = []
+        self._marked = False  # the database has the mark
+        self._one_at_a_time = threading.Lock()  # for who keeps a transaction alive
+        self._broken = ""  # what has to be undone before anything else: "mark", or "all"
+
+    def later(self, sql: str, arguments: tuple[object, ...], changes: int) -> None:
+        """Send it with what follows; it has to change so many rows."""
+        self._waiting.append(_Statement(sql, arguments, changes))
+
+    def settled(self) -> None:
+        """Send what was left for later."""
+        if any(one.changes is not None for one in self._waiting):
+            self._send([])
+
+    def several(self, statements: "Sequence[_Statement]") -> list[list[Row]]:
+        """Rows of each of several queries."""
+        return self._results(self._send(statements), len(statements))
 
     def execute(self, sql: str, arguments: tuple[object, ...] = ()) -> Any:
         """A cursor with the rows."""
-        if sql.startswith(("SAVEPOINT", "RELEASE")):
-            self._waiting += f"{sql}; "
+        if sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")) and self._marks(sql):
             return None
-        text: Any = self._waiting + (_translated(sql) if arguments else sql)
-        self._waiting = ""
+        cursor = self._send([_Statement(sql, arguments, None)], committing=sql == "COMMIT")
+        while cursor.nextset():
+            pass
+        if sql == "COMMIT" and cursor.statusmessage != "COMMIT":
+            raise StateError(_FAILED)
+        return cursor
+
+    def _marks(self, sql: str) -> bool:
+        """Whether what marks a place, or undoes, needs no message of its own now."""
+        places = [place for place, one in enumerate(self._waiting) if one.sql.startswith("SAVEPOINT")]
+        if sql == "ROLLBACK":
+            self._waiting, self._marked, self._broken = [], False, ""
+            return False
+        if sql.startswith("SAVEPOINT"):
+            self._waiting.append(_Statement(sql, (), None))
+            return True
+        if sql.startswith("RELEASE"):
+            if places:
+                del self._waiting[places[-1]]
+            else:
+                self._waiting.append(_Statement(sql, (), None))
+                self._marked = False
+            return True
+        if places:
+            del self._waiting[places[-1] + 1 :]
+            return True
+        self._waiting = []
+        self._broken = "" if self._broken == "mark" else self._broken
+        return False
+
+    def _send(self, following: "Sequence[_Statement]", *, committing: bool = False) -> Any:
+        """Send what waits and what follows it; the cursor is at the first result of what follows."""
+        with self._one_at_a_time:
+            return self._sent(following, committing)
+
+    def _sent(self, following: "Sequence[_Statement]", committing: bool) -> Any:  # noqa: FBT001
+        if self._broken:
+            raise StateError(_FAILED) if committing else TryAgain(OTHERWISE)
+        waiting, self._waiting = self._waiting, []
+        statements = [*waiting, *following]
+        arguments = tuple(value for one in statements for value in one.arguments)
+        text: Any = "; ".join(one.text(given=bool(arguments)) for one in statements)
+        mark = max((at for at, one in enumerate(waiting) if one.sql.startswith("SAVEPOINT")), default=-1)
+        inside = self._marked or mark >= 0
+        self._marked = inside and not committing
         try:
             cursor = self._connection.execute(text, arguments or None)
-            while cursor.nextset():
-                pass
         except psycopg.Error as error:
-            raise _in_words(error, committing=sql == "COMMIT") from None
-        if sql == "COMMIT" and cursor.statusmessage != "COMMIT":
-            raise StateError("the transaction had failed and was undone; nothing was recorded")
+            if mark > 0 or not inside:  # perhaps what failed was there before the mark
+                self._broken = "all"
+            raise _in_words(error, committing=committing) from None
+        for place, one in enumerate(waiting):
+            if one.changes is not None and one.changes != cursor.rowcount:
+                self._broken = "mark" if inside and place > mark else "all"
+                raise TryAgain(OTHERWISE)
+            cursor.nextset()
         return cursor
+
+    def _results(self, cursor: Any, count: int) -> list[list[Row]]:
+        found = []
+        for _ in range(count):
+            found.append(cursor.fetchall())
+            cursor.nextset()
+        return found
+
+
+class _Statement(NamedTuple):
+    """One statement; `changes` is how many rows it has to change, where that is known."""
+
+    sql: str
+    arguments: tuple[object, ...]
+    changes: int | None
+
+    def text(self, *, given: bool) -> str:
+        """In psycopg's form, where it is `given` arguments: of this one or another one."""
+        if self.arguments:
+            return _translated(self.sql)
+        return self.sql.replace("%", "%%") if given else self.sql
 
 
 def _in_words(error: "psycopg.Error", *, committing: bool) -> StateError:
@@ -109,6 +204,11 @@ _UNLOGGED = "; SELECT " + ", ".join(
 """No statement of a transaction that fails, or stands in another's way, is in the database's log."""
 
 
+_NUMBERS = (
+    "SELECT nextval(pg_get_serial_sequence('decisions', 'number')) FROM generate_series(1, CAST(? AS BIGINT))"
+)
+
+
 class PostgresWrites(Writes):
     """A write transaction of PostgreSQL."""
 
@@ -119,6 +219,54 @@ class PostgresWrites(Writes):
     shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
+
+    def __init__(self, connection: _Adapted) -> None:
+        super().__init__(connection)
+        self._seen: dict[tuple[str, tuple[object, ...]], list[Row]] = {}
+        self._numbers: list[int] = []
+
+    def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
+        self._connection.later(sql, arguments, changes)
+
+    def settled(self) -> None:
+        self._connection.settled()
+
+    def ahead(self, queries: Sequence[Ahead]) -> None:
+        wanted = sorted(set(queries) - {NUMBER}, key=lambda one: one.order)
+        statements = [_Statement(one.sql + self.lock[0] * one.lock, one.arguments, None) for one in wanted]
+        numbers = queries.count(NUMBER)
+        if numbers:
+            statements.append(_Statement(_NUMBERS, (numbers,), None))
+        if not statements:
+            return
+        found = self._connection.several(statements)
+        if numbers:
+            self._numbers = [int(row[0]) for row in found.pop()]
+        for one, rows in zip(statements, found, strict=False):
+            self._seen[one.sql, one.arguments] = rows
+
+    def seen(self, query: Ahead) -> list[Row] | None:
+        return self._seen.get((query.sql + self.lock[0] * query.lock, query.arguments))
+
+    def rows(self, sql: str, *arguments: object) -> list[Row]:
+        found = self._seen.pop((sql, arguments), None) if self._seen else None
+        return super().rows(sql, *arguments) if found is None else found
+
+    def one(self, sql: str, *arguments: object) -> Row | None:
+        rows = self.rows(sql, *arguments)
+        return rows[0] if rows else None
+
+    def enter(self, table: str, columns: str, *values: object) -> int:
+        number = self._numbers.pop(0) if self._numbers and table == "decisions" else None
+        if number is None:
+            return super().enter(table, columns, *values)
+        marks = ", ".join("?" * (len(values) + 1))
+        self.later(f"INSERT INTO {table} (number, {columns}) VALUES ({marks})", number, *values)  # noqa: S608
+        return number
+
+    def keep(self) -> None:
+        self._seen, self._numbers = {}, []  # its locks end here
+        super().keep()
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:

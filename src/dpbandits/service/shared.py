@@ -56,7 +56,7 @@ from dpbandits.service.keys import canonical
 from dpbandits.service.retention import Old, done, old_rounds
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.store import Store, TryAgain, Writes
+from dpbandits.service.store import Ahead, Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
 from dpbandits.state.journal import Record
@@ -76,6 +76,11 @@ _COUNTED = (
     "SET rounds = people.rounds + 1 WHERE people.rounds < ? RETURNING 1), "
 )
 """One of a user's rounds is taken, where one is left."""
+
+
+_PROGRESS = "SELECT asked, released FROM progress WHERE policy = ?"
+_ROUNDS = "SELECT rounds FROM people WHERE policy = ? AND person = ?"
+_STATUS = "SELECT status FROM slots WHERE policy = ? AND slot = ?"
 
 
 class TableBook(RoundBook):
@@ -104,26 +109,30 @@ class TableBook(RoundBook):
         )
         self._store, self._policy = store, policy
         self.released = self.records = self.commits = 0
+        self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
+        self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
 
     def check_open(self, count: int, users: Sequence[object] | None) -> list[bytes]:
         """As `RoundBook`'s; nobody else takes a slot until the commit."""
         if count != 1:
             raise ProtocolError("rounds in the store are asked one by one")
-        person = b"" if users is None or not self.user_ids else self._users.digests([users[0]])[0]
-        found = self._store.now_writing.locked(
-            "SELECT asked, released, (SELECT rounds FROM people WHERE policy = ? AND person = ?) "
-            "FROM progress WHERE policy = ?",
-            self._policy,
-            person,
-            self._policy,
-        )
-        if not found:
-            raise CorruptState("the policy's rounds are gone from the store")
-        self.asked, self.released = int(found[0][0]), int(found[0][1])
+        writes = self._store.now_writing
+        if self._writes is not writes:
+            found = writes.locked(_PROGRESS, self._policy)
+            if not found:
+                raise CorruptState("the policy's rounds are gone from the store")
+            self.asked, self.released = int(found[0][0]), int(found[0][1])
+            self._writes = writes
+            writes.when(kept=self._unlocked, lost=self._unlocked)
         digests = super().check_open(count, users)
-        if self.rounds_per_user is not None and (found[0][2] or 0) >= self.rounds_per_user:
-            self.refuse_user()
+        if digests and self.rounds_per_user is not None:
+            had = writes.one(_ROUNDS, self._policy, digests[0])
+            if had is not None and had[0] >= self.rounds_per_user:
+                self.refuse_user()
         return digests
+
+    def _unlocked(self) -> None:
+        self._writes = None
 
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
@@ -132,7 +141,9 @@ class TableBook(RoundBook):
         slot, bad = self.asked, refused is not None and bool(refused[0])
         person, counted = (digests[0], _COUNTED) if digests else (None, "")
         who = (self._policy, person, self.rounds_per_user) if digests else ()
-        entered = self._store.now_writing.run(
+        writes = self._store.now_writing
+        writes.when(lost=self._unlocked)
+        writes.later(
             f"WITH {counted}taken AS (UPDATE progress SET asked = asked + 1 WHERE policy = ? AND asked = ? "  # noqa: S608
             "RETURNING 1) INSERT INTO slots SELECT ?, ?, ?, ?, ?, NULL FROM taken"
             f"{', counted' if counted else ''}",
@@ -144,30 +155,44 @@ class TableBook(RoundBook):
             person,
             actions[0].astype("<f8").tobytes(),
             int(RoundStatus.REFUSED if bad else RoundStatus.PENDING),
-        )
-        if entered != 1:
-            raise TryAgain("another worker gave this user a round meanwhile")
+        )  # TryAgain where another worker gave this user a round meanwhile
         self.asked, self.records = slot + 1, self.records + 1
         return (f"{self._policy[:8]}-{slot}-shared",)
+
+    def ahead(self, user: object) -> list[Ahead]:
+        """What the next round of a user will ask the store for."""
+        wanted = [Ahead(("progress " + self._policy, 0), _PROGRESS, (self._policy,), lock=True)]
+        if self.user_ids and self.rounds_per_user is not None:
+            with suppress(DPBanditsError):  # who it is cannot be read: it is refused in its turn
+                (digest,) = self._users.digests([user])
+                wanted.append(Ahead(("then", 0), _ROUNDS, (self._policy, digest)))
+        return wanted
+
+    def ahead_of_round(self, decision_id: str) -> list[Ahead]:
+        """What a reward will."""
+        slot = slot_of(decision_id)
+        return [Ahead(("round", slot), _STATUS, (self._policy, slot), lock=True)]
 
     def round_of(self, decision_id: str) -> int:
         """The slot of a decision that may be settled now, kept from others until the commit."""
         slot = slot_of(decision_id)
         status = self._status_of(slot)
+        self._locked = slot, status
         if status is not None and status_after(status, usable=True, missing=False) is None:
             refuse_told()
         return slot
 
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
         """As `RoundBook`'s; a round that a release holds, or has passed over, can only be late."""
-        status = self._status_of(index)
+        locked, self._locked = self._locked, None
+        status = locked[1] if locked is not None and locked[0] == index else self._status_of(index)
         became = status_after(
             RoundStatus.MISSED if status is None else status, usable=usable, missing=missing
         )
         if became is None:
             refuse_told()
         if status is not None and became != status:
-            self._store.now_writing.run(
+            self._store.now_writing.later(
                 "UPDATE slots SET status = ?, reward = ? WHERE policy = ? AND slot = ?",
                 became,
                 reward if became == RoundStatus.TOLD else None,
@@ -177,9 +202,7 @@ class TableBook(RoundBook):
         return became
 
     def _status_of(self, slot: int) -> int | None:
-        found = self._store.now_writing.locked(
-            "SELECT status FROM slots WHERE policy = ? AND slot = ?", self._policy, slot
-        )
+        found = self._store.now_writing.locked(_STATUS, self._policy, slot)
         return int(found[0][0]) if found else None
 
 
@@ -207,6 +230,12 @@ class Following(Engine):
     def look(self) -> bool:
         """Releases are others' to look after."""
         return False
+
+    def ahead(self, user: object) -> list[Ahead]:
+        return self._book.ahead(user)
+
+    def ahead_of_round(self, ask: str) -> list[Ahead]:
+        return self._book.ahead_of_round(ask)
 
     def _at(self, slot: int) -> PublishedPosterior | None:
         """What decides a round; TryAgain where it is due and not there yet."""
@@ -502,8 +531,9 @@ class Folding:
                     life.state.read_bytes(),
                     policy,
                 )
-            writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, ends)
+            # First what whoever decides locks first: neither waits for the other.
             writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", due, made, policy)
+            writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, ends)
             if old is not None:
                 done(writes, old, now=self._now())
         return made - released

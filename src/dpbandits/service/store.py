@@ -44,15 +44,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
 from dpbandits.state.files import refuse_if_others_write, write_durably
 
 __all__ = [
     "MIGRATIONS",
+    "NUMBER",
+    "OTHERWISE",
+    "Ahead",
     "NotKnown",
     "Reads",
+    "Row",
     "SQLiteStore",
     "Store",
     "TryAgain",
@@ -141,6 +145,9 @@ Row = tuple[Any, ...]
 
 _TOGETHER = 200
 
+OTHERWISE = "another worker was there meanwhile"
+"""What is said of a statement that has changed other rows than it should."""
+
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
     """A migration's statement with an engine's own names of types, the longest first."""
@@ -187,6 +194,26 @@ class Reads:
         return found
 
 
+class Ahead(NamedTuple):
+    """A query that is made before its turn, together with others; see `Writes.ahead`.
+
+    Attributes:
+        order: what is locked first, the same in every worker: "progress" and the policy, then "round" and
+            its number; what locks nothing is asked for "then".
+        sql, arguments: the query, of one table where it locks.
+        lock: whether its rows are kept from others.
+    """
+
+    order: tuple[str, int]
+    sql: str
+    arguments: tuple[object, ...]
+    lock: bool = False
+
+
+NUMBER = Ahead(("number", 0), "", ())
+"""The number of a decision that will be entered."""
+
+
 class Writes(Reads):
     """The one open write transaction. What it changes is there for others, and durable, once it is kept.
 
@@ -214,6 +241,40 @@ class Writes(Reads):
     def run(self, sql: str, *arguments: object) -> int:
         """Execute a statement; how many rows it changed."""
         return int(self._connection.execute(sql, arguments).rowcount)
+
+    def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
+        """A statement of which nothing is asked but that it changes so many rows.
+
+        It may wait for what follows, and share its message to the database; `settled` waits no longer.
+
+        Raises:
+            TryAgain: it has changed more or fewer; raised here, or by what it waited for. Then nothing is
+                kept of what it is part of: what follows the mark, or, if the mark is gone, the transaction.
+        """
+        if self.run(sql, *arguments) != changes:
+            raise TryAgain(OTHERWISE)
+
+    def settled(self) -> None:
+        """Whatever may wait is done; see `later`."""
+
+    def ahead(self, queries: Sequence[Ahead]) -> None:
+        """Make queries in one message, where several processes write; in others nothing is gained.
+
+        `rows`, `one` and `locked` of the same words and arguments then give what was found, the first time:
+        whoever changes a row asks for it first.
+        """
+
+    def seen(self, query: Ahead) -> list[Row] | None:
+        """What `ahead` has found and nobody has asked for yet."""
+        return None
+
+    def enter(self, table: str, columns: str, *values: object) -> int:
+        """Insert a row of a table whose rows are numbered; its number."""
+        marks = ", ".join("?" * len(values))
+        row = self.one(f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING number", *values)  # noqa: S608
+        if row is None:
+            raise StateError("a row was not entered; nothing was recorded")
+        return int(row[0])
 
     def many(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows of all columns of a table, some hundred in a statement."""
@@ -285,6 +346,7 @@ class Writes(Reads):
         self.mark()
         try:
             call()
+            self.settled()
         except Exception as error:  # noqa: BLE001 - for the caller
             self.back()
             self.mark()
@@ -322,6 +384,7 @@ class Writes(Reads):
     def _commit(self) -> None:
         while self._last:
             self._last.pop(0)()
+        self.settled()
         self._end("COMMIT")
 
     def _end(self, how: str) -> None:

@@ -9,14 +9,19 @@ did, alone; the others in the transaction stay. Where the commit itself fails no
 happened, and all of its callers are told so; or that it is not known (`NotKnown`).
 
 Where other processes write, too, calls about one thing stand together, in one order everywhere, so that two
-transactions do not wait for each other. One that raises `TryAgain` is made anew, in a later transaction, for
-`LONGEST_WAIT` seconds: another process was faster, or has to make a release first. Where it says how long it
-waits, the others about the same thing wait with it.
+transactions do not wait for each other. A message to the database and back takes long, so what calls say that
+they will ask the store for is asked for ahead, all in one message, and what they change waits for the end of
+the transaction and is one message, too. Where such a transaction fails nothing of it has happened; its calls
+are made anew, each for itself between two marks, which shows whose failure it was.
+
+A call that raises `TryAgain` is made anew, in a later transaction, for `LONGEST_WAIT` seconds: another
+process was faster, or has to make a release first. Where it says how long it waits, the others about the same
+thing wait with it.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,11 +29,14 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from dpbandits.errors import StateError
-from dpbandits.service.store import Store, TryAgain, Writes
+from dpbandits.service.store import Ahead, NotKnown, Store, TryAgain, Writes
 
-__all__ = ["Refusal", "Writer"]
+__all__ = ["LooksAhead", "Refusal", "Writer"]
 
 _T = TypeVar("_T")
+
+LooksAhead = Callable[[Writes], Iterator[list[Ahead]]]
+"""Queries that a call will make; those that follow may rest on what `Writes.seen` says of the first ones."""
 
 MOST_TOGETHER = 64
 """Calls in one transaction: the first of them waits for all."""
@@ -46,6 +54,7 @@ LONGEST_WAIT = 10.0
 class _Job:
     call: Callable[[Writes], Any]
     about: str
+    ahead: LooksAhead | None = None
     future: Future[Any] = field(default_factory=Future)
     until: float = 0.0
     again_at: float = 0.0
@@ -73,19 +82,22 @@ class Writer:
     def __repr__(self) -> str:
         return "Writer()"
 
-    def submit(self, call: Callable[[Writes], _T], *, about: str = "") -> Future[_T]:
+    def submit(
+        self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
+    ) -> Future[_T]:
         """What the call will return, or raise, once it is durable.
 
         Args:
             call: changes something.
             about: what the call is about, such as a policy's name.
+            ahead: what it will ask the store for; none of it may be anything that calls without it change.
 
         Raises:
             StateError: the service is being closed.
         """
         if self._closed:
             raise StateError("the service is being closed: nothing was done")
-        job = _Job(call, about)
+        job = _Job(call, about, ahead)
         self._waiting.put(job)
         return job.future
 
@@ -119,30 +131,55 @@ class Writer:
         now = time.monotonic()
         jobs += [job for job in self._later if job.again_at <= now]
         self._later = [job for job in self._later if job.again_at > now]
-        return sorted(jobs, key=lambda job: job.about) if self._store.shared else jobs
+        return (
+            sorted(jobs, key=lambda job: (job.ahead is not None, job.about)) if self._store.shared else jobs
+        )
 
     def _make(self, jobs: list[_Job]) -> None:
-        if not jobs:
+        if self._store.shared and jobs and self._made(jobs, together=True):
             return
+        left = [job for job in jobs if not job.future.done()]
+        if left:
+            self._made(left, together=False)
+
+    def _made(self, jobs: list[_Job], *, together: bool) -> bool:
+        """One transaction; False: nothing of it has happened, and nobody was told so."""
         again: list[_Job] = []
         try:
             with self._store.writing() as writes:
                 waiting: dict[str, float] = {}
-                again = [job for job in jobs if not _one(writes, job, waiting)]
+                for place, job in enumerate(jobs):
+                    if together and job.ahead is not None and (not place or jobs[place - 1].ahead is None):
+                        _look_ahead(writes, jobs[place:])
+                    if not _one(writes, job, waiting, together=together):
+                        again.append(job)
         except BaseException as error:  # noqa: BLE001 - for whoever waits
+            if together and isinstance(error, StateError) and not isinstance(error, NotKnown):
+                return False
             for job in jobs:
                 if not job.future.done() and job not in again:
                     job.future.set_exception(error)
         self._later += again
+        return True
 
 
-def _one(writes: Writes, job: _Job, waiting: dict[str, float]) -> bool:
+def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
+    """Ask for what calls will ask for."""
+    looking = [job.ahead(writes) for job in jobs if job.ahead is not None]
+    while looking:
+        wanted = [next(one, None) for one in looking]
+        writes.ahead([query for queries in wanted for query in queries or ()])
+        looking = [one for one, queries in zip(looking, wanted, strict=True) if queries is not None]
+
+
+def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool) -> bool:
     """One call between two marks; its caller is answered when the transaction is. False: it comes again.
 
     Args:
         writes: the transaction.
         job: the call.
         waiting: until when what is about something waits; it is added to.
+        together: what it has changed may wait for the end of the transaction.
     """
     if job.about in waiting:
         job.until = job.until or time.monotonic() + LONGEST_WAIT
@@ -150,9 +187,12 @@ def _one(writes: Writes, job: _Job, waiting: dict[str, float]) -> bool:
         return False
     writes.mark()
     try:
-        result, refused = job.call(writes), None
-    except Refusal as refusal:
-        result, refused = None, refusal
+        try:
+            result, refused = job.call(writes), None
+        except Refusal as refusal:
+            result, refused = None, refusal
+        if not together:
+            writes.settled()  # what fails of it is this call's
     except Exception as error:  # noqa: BLE001 - for whoever waits
         writes.back()
         now = time.monotonic()
