@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from dpbandits.errors import ForkedState, InvalidParameter, StateError
+from dpbandits.errors import ForkedState, StateError
 from dpbandits.service import moving
 from dpbandits.service.core import Service
 from dpbandits.service.moving import into_database, into_folder
+from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.settings import Settings
-from service import databases
+from dpbandits.service.surveys import packed_reports
+from service import databases, test_local
 from service.conftest import CUSTOMERS, Caller, served
 from service.test_workers import SHORT, releases
 
@@ -75,8 +77,6 @@ def test_there_and_back(
     into_folder(folder, home, settings=moved_to)
     with pytest.raises(StateError, match="moved into a folder"):
         Service(folder, settings=moved_to)
-    from dpbandits.service.postgres import PostgresStore
-
     store = PostgresStore(moved_to.database)
     with store.reading() as reads:  # nothing raw is left
         for table in ("slots", "people", "states", "progress", "decisions", "tokens"):
@@ -174,18 +174,34 @@ def test_a_move_back_that_is_interrupted_goes_on(
         assert admin.decide("v12").json() == answers[12]
 
 
-def test_what_lives_in_a_folder_is_not_moved(folder: Path, moved_to: Settings) -> None:
-    token, answers = begun(folder)
-    service = Service(folder)
-    service.write(
-        lambda writes: writes.run("INSERT INTO surveys VALUES ('s', 'tips', 'customers', '{}', 0)")
-    ).result()
-    service.close()
-    with pytest.raises(InvalidParameter, match="stay where they began"):
-        into_database(folder, settings=moved_to)
-    with served(Service(folder), token) as admin:  # all is as it was
-        assert admin.decide("v3").json() == answers[3]
-        assert admin.decide("more").status_code == 200
+def test_local_policies_go_along_there_and_back(folder: Path, tmp_path: Path, moved_to: Settings) -> None:
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", test_local.PEOPLE).status_code == 201
+        assert admin.post("/v1/local", test_local.ASKED).status_code == 201
+        assert admin.post("/v1/local", {**test_local.ASKED, "name": "idle"}).status_code == 409
+        token, sent = admin.token or "", test_local.reports(admin, 12)
+        assert test_local.send(admin, packed_reports(sent[:3]))[1] == {"accepted": 3, "not_counted": 0}
+        shown = admin.get("/v1/local/tips/policy").text
+        spent = admin.get("/v1/populations/people").text
+    into_database(folder, settings=moved_to)
+    with served(Service(folder, settings=moved_to), token) as admin:
+        assert admin.get("/v1/local/tips/policy").text == shown
+        assert admin.get("/v1/populations/people").text == spent
+        assert test_local.send(admin, packed_reports(sent[:6]))[1] == {"accepted": 3, "not_counted": 3}
+        assert admin.post("/v1/local", test_local.ASKED).status_code == 201  # the same one
+    home = tmp_path / "home"
+    into_folder(folder, home, settings=moved_to)
+    store = PostgresStore(moved_to.database)
+    with store.reading() as reads:
+        assert reads.rows("SELECT * FROM survey_log") == reads.rows("SELECT * FROM survey_states") == []
+    store.close()
+    for _ in range(2):  # what it knows is in its log
+        with served(Service(home), token) as admin:
+            assert admin.get("/v1/local/tips/policy").text == shown
+            assert admin.get("/v1/populations/people").text == spent
+            assert test_local.send(admin, packed_reports(sent[:6]))[1] == {"accepted": 0, "not_counted": 6}
+    with served(Service(home), token) as admin:
+        assert test_local.send(admin, packed_reports(sent))[1] == {"accepted": 6, "not_counted": 6}
 
 
 def test_another_services_database_is_not_written_over(

@@ -17,8 +17,7 @@ that was left keeps what it had; erase it when the move is trusted.
 
 A witness knows one place. The new place has none until it is started with one, which must be new to it.
 
-Local policies stay where they began, and policies whose `reporting_delay` is a time need one process: where
-there are such, nothing is moved.
+All that the server of a local policy knows goes along; that of the old place is left with it.
 """
 
 import json
@@ -34,6 +33,7 @@ import numpy as np
 
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.errors import InvalidParameter, StateError
+from dpbandits.local import DurableServer, Spec
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE
 from dpbandits.service.engines import Engines, is_closed
@@ -43,6 +43,7 @@ from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
 from dpbandits.service.shared import TableLife, due_after, scratch
+from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Row, SQLiteStore, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 from dpbandits.state.format import read_state
@@ -52,9 +53,21 @@ from dpbandits.state.witness import FileWitness
 
 __all__ = ["into_database", "into_folder"]
 
-_PLAIN = ("tokens", "populations", "policies", "decisions", "events", "exchanges", "questions")
+_PLAIN = ("tokens", "populations", "policies", "decisions", "events", "exchanges", "questions", "surveys")
 """Tables that are moved as they are."""
-_RAW = ("progress", "slots", "people", "states", "decisions", "tokens", "accounts", "charges", "questions")
+_LOCAL = ("survey_log", "survey_states")
+_RAW = (
+    "progress",
+    "slots",
+    "people",
+    "states",
+    "decisions",
+    "tokens",
+    "accounts",
+    "charges",
+    "questions",
+    *_LOCAL,
+)
 _BEING_FILLED = "it is being filled; repeat the move"
 
 
@@ -76,7 +89,6 @@ def into_database(folder: Path, *, settings: Settings) -> None:
         if move is None:
             move = uuid.uuid4().hex
             with store.writing() as writes:
-                _refuse_what_stays(writes)
                 engines = Engines(store, ledger, folder / "policies", most=settings.open_policies)
                 policies = _policies(writes, engines, folder)
                 fill_database(to, writes, policies, ledger, folder, move)
@@ -99,11 +111,6 @@ def _moved_as(folder: Path) -> str | None:
         return None
     with open_regular(folder / MOVED) as (file, size):
         return str(json.loads(file.read(size))["move"])
-
-
-def _refuse_what_stays(reads: Reads) -> None:
-    if reads.one("SELECT id FROM surveys LIMIT 1") is not None:
-        raise InvalidParameter("local policies stay where they began: nothing was moved")
 
 
 class _Policy:
@@ -192,8 +199,19 @@ def fill_database(
                 one.released,
                 one.published,
             )
+        for identity, text in reads.rows("SELECT id, spec FROM surveys"):
+            _local_into_database(writes, str(identity), Spec.from_json(text), folder)
         RowLedger(to).take_in(ledger.contents())
         to.go_on_numbering(writes)
+
+
+def _local_into_database(writes: Writes, identity: str, spec: Spec, folder: Path) -> None:
+    at = folder / "local" / identity
+    if not at.exists():  # nobody has asked for it yet
+        SharedServer.begin(writes, identity, spec)
+        return
+    with DurableServer.open(spec, at) as known:
+        SharedServer.take_over(writes, identity, spec, known.server)
 
 
 def retire_lineages(ledger: Ledger, lineages: list[str], move: str) -> None:
@@ -236,9 +254,10 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
         move, ledger = uuid.uuid4().hex, RowLedger(store, witness=_witness(settings))
         ledger.begin()
         with store.writing() as writes, writes.kept_alive():
-            _refuse_what_stays(writes)
             _empty(private_folder(to, what="the new folder"), move)
-            writes.run("LOCK TABLE decisions, slots, progress, states, accounts, facts IN EXCLUSIVE MODE")
+            writes.run(
+                "LOCK TABLE decisions, slots, progress, states, accounts, facts, survey_log IN EXCLUSIVE MODE"
+            )
             fill_folder(store, writes, source, to)
             retire_lineages(ledger, _ids(writes), move)
             for table in _RAW:
@@ -279,6 +298,11 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path) -> 
             asks[identity] = _ids_of_asks(identity, life.state)
             own = private_folder(policies_at / identity, what="the policy's folder")
             write_durably(own / "policy.state", life.state.read_bytes(), exclusive=True)
+    local_at = private_folder(to / "local", what="local policies")
+    for identity, text in reads.rows("SELECT id, spec FROM surveys"):
+        spec = Spec.from_json(text)
+        known = SharedServer(store, str(identity), spec).server_in(reads)
+        DurableServer.taking_over(spec, local_at / str(identity), known).close()
     with closing(SQLiteStore(to / STORE)) as new, new.writing() as writes:
         for table in _PLAIN:
             writes.many(table, reads.rows(f"SELECT * FROM {table}"))  # noqa: S608 - a name of ours

@@ -87,6 +87,17 @@ class SharedServer:
         row = identity, 1, _BEGUN, first.to_json(spec).encode()
         writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
 
+    @staticmethod
+    def take_over(writes: Writes, identity: str, spec: Spec, known: Server[Any]) -> None:
+        """Write down a policy that goes on where another server of it is: one that is left."""
+        content = _whole(spec, 1, known)
+        writes.run("INSERT INTO survey_states VALUES (?, ?, ?)", identity, 1, content)
+
+    def server_in(self, reads: Reads) -> Server[Any]:
+        """The server, with all that is written in the tables as they are read here."""
+        with self._in_turn(), self._forgotten_on_error():
+            return self._followed(reads)
+
     def absorb(self, reports: list[bytes]) -> Absorbed:
         """As `DurableServer.absorb`; returns when what counts is committed.
 
@@ -135,8 +146,8 @@ class SharedServer:
     @property
     def server(self) -> Server[Any]:
         """The server, with all that any worker has written by now: to look at."""
-        with self._in_turn(), self._store.reading() as reads, self._forgotten_on_error():
-            return self._followed(reads)
+        with self._store.reading() as reads:
+            return self.server_in(reads)
 
     def close(self) -> None:
         """Forget what this worker knows; the rows have it."""
@@ -259,16 +270,8 @@ class SharedServer:
         """
         if self._tail_rows < TAIL_ROWS and self._tail_bytes <= max(TAIL_BYTES, self._state_bytes):
             return
-        number, arrays = self._number, server.to_arrays()
-        state = State(
-            kind=_STATE,
-            version=1,
-            lineage=self.spec.fingerprint,
-            position=number,
-            public={},
-            arrays=arrays,
-        )
-        content = encode(state)[0]
+        number = self._number
+        content = _whole(self.spec, number, server)
         self._state_bytes, self._tail_bytes, self._tail_rows = len(content), 0, 0
         with suppress(StateError), self._store.writing() as writes, writes.kept_alive():
             writes.locked("SELECT id FROM surveys WHERE id = ?", self._id)
@@ -283,3 +286,16 @@ class SharedServer:
                 content,
             )
             writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, number)
+
+
+def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
+    """All that a server knows after so many rows."""
+    state = State(
+        kind=_STATE,
+        version=1,
+        lineage=spec.fingerprint,
+        position=number,
+        public={},
+        arrays=server.to_arrays(),
+    )
+    return encode(state)[0]

@@ -9,8 +9,9 @@ A folder of mode 0700 holds
 
 - `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed (or those of
   several calls at the same time, see `gathering`), a version published, counts merged, a source or a target
-  attached (with the sums that it handed over and the version that followed); or for the terms of reports from
-  here on, where the folder was opened on new ones. What would not count is dropped before anything is
+  attached (with the sums that it handed over and the version that followed); for all that another server
+  knew, where the folder goes on with it; or for the terms of reports from here on, where the folder was
+  opened on new ones. What would not count is dropped before anything is
   written, by length, version, digest, tag, nonce and payload: the log grows by what was accepted, and nothing
   else;
 - `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 __all__ = ["DurableServer", "counts_for", "packed_counts"]
 
 _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", b"M", b"S", b"T", b"N"
+_WHOLE = b"W"
 
 _KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
 _LARGEST_BOUNDS = 1 << 12
@@ -126,6 +128,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._holder = Holder(what="server")
         self._files, self._folder = files, folder
         self._unrecorded: tuple[bytes, bytes] | None = None
+        self._options = options
         robust: Robust | None = options.get("robust")
         # Reports are grouped again when the log is read: a log of one secret is no other's.
         self._subject = spec.fingerprint if robust is None else f"{spec.fingerprint}:{robust.mark}"
@@ -179,6 +182,30 @@ class DurableServer(Held, Generic[PublishedT]):
             server._note_terms()
             server._files = files.pop_all()
         return server
+
+    @classmethod
+    def taking_over(
+        cls, spec: Contract[PublishedT], folder: str | os.PathLike[str], known: Server[PublishedT]
+    ) -> Self:
+        """A new folder that goes on where another server of the spec is: one that is never used again.
+
+        Raises:
+            StateError: the folder has a server of its own; and as `open`.
+        """
+        if (Path(folder) / _LOG).exists():
+            raise StateError("the folder has a server of its own: take another one")
+        opened = cls.open(spec, folder)
+        try:
+            with opened._holder.turn():
+                content = _packed(_STATE, spec, {}, known.to_arrays())
+                with opened._behind_its_log():
+                    opened._logged(lambda: opened._journal.append(_WHOLE, content))
+                    opened._took_over(content)
+                opened._write_terms()
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def absorb(self, reports: Iterable[bytes]) -> Absorbed:
         """As the server's own; returns when the reports that count are on disk.
@@ -359,6 +386,10 @@ class DurableServer(Held, Generic[PublishedT]):
                 "the server's log was written by an early build of dpbandits 0.1.0.dev0 which does not hold "
                 "where the noise of reports came from: finish it with that build, or begin another folder"
             )
+        self._write_terms()
+
+    def _write_terms(self) -> None:
+        server, spec = self._server, self._server.spec
         own = spec.own(None)
         terms = spec.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
         if server.remember(terms):
@@ -464,6 +495,11 @@ class DurableServer(Held, Generic[PublishedT]):
     def _merged(self, content: bytes) -> None:
         self._server.merge(counts_for(self._server, content))
 
+    def _took_over(self, content: bytes) -> None:
+        """What another server knew, in place of what this one does."""
+        _, arrays = _unpacked(_STATE, content)
+        self._server = Server.restore(self._server.spec, arrays, **self._options)
+
     def _fed(self, content: bytes) -> None:
         """Bins and moments of a source's sums follow from its contract."""
         public, arrays = _unpacked(_SUMS, content)
@@ -496,6 +532,7 @@ class DurableServer(Held, Generic[PublishedT]):
         _MERGE: _merged,
         _SOURCE: _fed,
         _TARGET: _taught,
+        _WHOLE: _took_over,
     }
 
 
