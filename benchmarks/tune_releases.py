@@ -8,11 +8,16 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | group | constants of | measure |
 |---|---|---|
 | `cells` | cells | regret as a share of a random policy's |
+| `features` | features | the same |
+| `sums` | features of which blocks are summed | the same |
+| `fading` | blocks of a past that fades, where the world becomes another at half time | the same |
 | `marginals` | marginal tables, online | the same |
 | `first` | their first block | the same |
 | `kind` | the rule for contexts and arms | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
 | `weighted` | those of a log with propensities | the same |
+| `published` | features of a log, released once | the same |
+| `answered` | single answers about a log, at epsilon .5 each | the same |
 | `deviations` | what a released deviation covers | how far the share within two deviations is from .95 |
 | `expected` | expected errors | how far they are from the loss, in widths of the reward range |
 
@@ -37,7 +42,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from tables_of_people import People
-from tuning_worlds import tuning_table, tuning_world
+from tuning_worlds import changing_world, tuning_table, tuning_world
 
 import dpbandits as dpb
 from dpbandits.central import (
@@ -46,10 +51,14 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
     cells,
+    feature_release,
     gp_bandit,
+    regression,
+    schedule,
     tuning,
 )
-from dpbandits.central.explore_then_commit import logged_table, tables
+from dpbandits.central.explore_then_commit import calibration, logged_table, tables
+from dpbandits.central.explore_then_commit import people as kernels_of_people
 from dpbandits.central.marginals import learning, noise, release
 from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
@@ -68,6 +77,23 @@ BOXES = (
     ("slopes-3", 1.0, 3_000),
     ("waves-4", 3.0, 3_000),
 )
+OF_FEATURES = (
+    ("waves-2-rare", 1.0, 1_000),
+    ("cones-2-rare", 3.0, 1_000),
+    ("waves-1-few", 1.0, 300),
+    ("waves-2-fixed", 3.0, 300),
+    ("cones-2", 1.0, 6_000),
+    ("plateaus-2", 3.0, 6_000),
+    ("slopes-3", 1.0, 3_000),
+    ("waves-4", 3.0, 3_000),
+)
+SUMMED = (("waves-2-rare", 3.0, 1_000), ("cones-2", 3.0, 1_000), ("slopes-3", 3.0, 1_000))
+FADING = (
+    ("waves-2", 1.0, 8_000),
+    ("cones-2", 3.0, 8_000),
+    ("plateaus-2", 3.0, 8_000),
+    ("slopes-3", 1.0, 8_000),
+)
 PEOPLE = (
     ("steps-4", 1.0, 4_000),
     ("clauses-6", 1.0, 4_000),
@@ -82,6 +108,12 @@ FEW_COLUMNS = (
     ("classes-3", 1.0, 4_000),
     ("odds-4", 1.0, 4_000),
 )
+OF_A_LOG = (
+    ("steps-2", 1.0, 4_000),
+    ("clauses-2", 1.0, 10_000),
+    ("classes-3", 3.0, 4_000),
+    ("odds-3", 1.0, 2_000),
+)
 LONG_AND_SHORT = (
     ("clauses-4", 1.0, 20_000),
     ("steps-5", 1.0, 20_000),
@@ -92,6 +124,18 @@ LONG_AND_SHORT = (
 
 NEW_PEOPLE = 1_000
 """Whom what is learned from a log decides for."""
+
+ANSWERS, ANSWER_EPSILON = 80, 0.5
+"""How many of them are answered one by one; what is learned is the same for any number of answers."""
+
+HALF_LIFE = 800
+"""Rounds, where the past fades."""
+
+SUMMED_FEATURES = 60
+"""Where blocks are summed; their largest system is set to nothing there, as with many more features."""
+
+BOXED = ("box", "features", "sums", "fading")
+"""Ways that are over a box."""
 
 STAGES = {"screened": 20_000, "confirmed": 30_000}
 """First seeds."""
@@ -125,9 +169,9 @@ def _tables(
     constants: dict[str, Constant],
     *,
     places: tuple[tuple[str, float, int], ...] = PEOPLE,
-    screened: int = 2,
+    seeds: tuple[int, int] = (2, 6),
 ) -> Group:
-    return Group(way, measure, places, (screened, 6), constants)
+    return Group(way, measure, places, seeds, constants)
 
 
 _OF_BOTH = {
@@ -158,6 +202,35 @@ GROUPS = {
             "prior variance": Constant((cells.CellRelease,), "prior_variance", (0.15, 0.4)),
             "Thompson scale": Constant((cells.CellRelease,), "thompson_scale", (0.1, 0.3)),
         },
+    ),
+    "features": Group(
+        "features",
+        "share",
+        OF_FEATURES,
+        (40, 80),
+        {
+            "features": Constant((feature_release,), "N_FEATURES", (14, 28)),
+            "first block": Constant((schedule,), "FIRST_BLOCK", (16, 36)),
+            "growth of the first block": Constant((schedule,), "FIRST_BLOCK_EXPONENT", (0.0, 0.3)),
+            "blocks": Constant((schedule,), "BLOCKS", (14, 28)),
+            "last release": Constant((schedule,), "LAST_SHARE", (0.75, 0.95)),
+            "prior variance": Constant((feature_release.FeatureRelease,), "prior_variance", (0.12, 0.35)),
+            "Thompson scale": Constant((feature_release.FeatureRelease,), "thompson_scale", (0.15, 0.4)),
+        },
+    ),
+    "sums": Group(
+        "sums",
+        "share",
+        SUMMED,
+        (20, 40),
+        {"fewest sums": Constant((regression,), "FEWEST_BLOCKS", (5, 12))},
+    ),
+    "fading": Group(
+        "fading",
+        "share",
+        FADING,
+        (20, 40),
+        {"blocks a half-life": Constant((schedule,), "BLOCKS_A_HALF_LIFE", (5, 12))},
     ),
     "marginals": _tables(
         "online",
@@ -193,13 +266,33 @@ GROUPS = {
         "share",
         {"columns of marginal tables": Constant((tuning, gp_bandit), "MARGINAL_COLUMNS", (3, 5))},
         places=FEW_COLUMNS,
-        screened=4,
+        seeds=(4, 6),
     ),
-    "log": _tables("log", "share", _OF_BOTH, screened=4),
+    "log": _tables("log", "share", _OF_BOTH, seeds=(4, 6)),
     "weighted": _tables(
         "weighted",
         "share",
         {"bound with propensities": Constant((logged_table,), "WEIGHTED_BOUND", (1.4, 3.0))},
+    ),
+    "published": _tables(
+        "published",
+        "share",
+        {
+            "weight of what is cut": Constant((calibration,), "RELEASE_CLIP_WEIGHT", (0.03, 0.3)),
+            "correlation of arms": Constant((kernels_of_people,), "ARM_CORRELATION", (0.01, 0.2)),
+        },
+        places=OF_A_LOG,
+        seeds=(60, 120),
+    ),
+    "answered": _tables(
+        "answered",
+        "share",
+        {
+            "weight of what is cut": Constant((calibration,), "ANSWER_CLIP_WEIGHT", (0.003, 0.03)),
+            "correlation of arms": Constant((kernels_of_people,), "ARM_CORRELATION", (0.01, 0.2)),
+        },
+        places=OF_A_LOG,
+        seeds=(60, 120),
     ),
     "deviations": _tables(
         "log",
@@ -223,19 +316,9 @@ GROUPS = {
 LEFT: tuple[tuple[str, str], ...] = ()
 """For which another value was ahead twice, and which stay until all figures of their pages are run again."""
 
+_ALL_SUMMED = Constant((regression,), "LARGEST_SYSTEM", ())
+
 ELSEWHERE = {
-    "chosen on other seeds of worlds and tables that pages show": (
-        "central.feature_release.N_FEATURES",
-        "central.schedule.FIRST_BLOCK",
-        "central.schedule.FIRST_BLOCK_EXPONENT",
-        "central.schedule.BLOCKS",
-        "central.schedule.LAST_SHARE",
-        "central.schedule.BLOCKS_A_HALF_LIFE",
-        "central.regression.FEWEST_BLOCKS",
-        "central.explore_then_commit.calibration.ANSWER_CLIP_WEIGHT",
-        "central.explore_then_commit.calibration.RELEASE_CLIP_WEIGHT",
-        "central.explore_then_commit.people.ARM_CORRELATION",
-    ),
     "chosen on a made-up table that no page shows, by benchmarks/tune_table_study.py": (
         "models.features.people.LENGTHSCALE",
         "models.features.people.CATEGORY_CORRELATION",
@@ -332,6 +415,13 @@ def features_of(dim: int, n_features: int) -> tuple[dpb.Box, MercerFeatures]:
     return box, MercerFeatures(kernel=kernel, domain=box, n_features=m, n_landmarks=max(5 * m, 100))
 
 
+def _kin(way: str) -> str:
+    """Ways whose results hang on each other's constants."""
+    if way in ("box", "published", "answered"):
+        return way
+    return "features" if way in BOXED else "marginals"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TuningCell(Cell):
     """One place, with one constant changed, or none ("")."""
@@ -356,7 +446,7 @@ class TuningCell(Cell):
             f"{group} {name}": str(constant.present)
             for group, own in GROUPS.items()
             for name, constant in own.constants.items()
-            if (group == "cells") == (self.group == "cells")
+            if _kin(own.way) == _kin(GROUPS[self.group].way)
         }
 
     def simulate(self, seed: int) -> Record:
@@ -365,6 +455,10 @@ class TuningCell(Cell):
         with changed(own.constants.get(self.constant), self.value):
             if own.way in ("log", "weighted"):
                 return self._logged(seed, weighted=own.way == "weighted")
+            if own.way in ("published", "answered"):
+                return {"share": self._once(seed, answered=own.way == "answered")}
+            if own.way in BOXED:
+                return {"share": self._boxed(own.way, seed)}
             return {"share": self._online(own.way, seed)}
 
     def _public(self, seed: int, *, delta: float) -> dict[str, Any]:
@@ -376,19 +470,62 @@ class TuningCell(Cell):
             "user_ids": False,
         }
 
+    def _boxed(self, way: str, seed: int) -> float:
+        drawn = changing_world if way == "fading" else tuning_world
+        world: Any = drawn(self.world, self.horizon, seed)
+        count = {"box": cells.N_FEATURES, "sums": SUMMED_FEATURES}.get(way, feature_release.N_FEATURES)
+        box, features = features_of(int(self.world.split("-")[1]), count)
+        policy = GPBandit(
+            domain=box,
+            features=features,
+            tuning=GPTuning(
+                release="cells" if way == "box" else "features",
+                regression="sums" if way == "sums" else "blocks",
+                forget=HALF_LIFE if way == "fading" else None,
+            ),
+            reward_range=world.reward_range,
+            **self._public(seed, delta=0.0 if way == "box" else 1e-6),
+        )
+        with changed(_ALL_SUMMED if way == "sums" else None, 0):
+            return lost(policy, world)
+
     def _online(self, way: str, seed: int) -> float:
-        if way == "box":
-            world: Any = tuning_world(self.world, self.horizon, seed)
-            box, features = features_of(world.domain.dim, cells.N_FEATURES)
-            known = {"domain": box, "features": features, "tuning": GPTuning(release="cells")}
+        world = world_of(tuning_table(self.world, self.horizon, seed), self.world, seed)
+        policy = GPBandit(
+            contexts=world.schema,
+            arms=world.arms.labels,
+            tuning=GPTuning(release=None if way == "rule" else "marginals"),
+            reward_range=world.reward_range,
+            **self._public(seed, delta=1e-6),
+        )
+        return lost(policy, world)
+
+    def _once(self, seed: int, *, answered: bool) -> float:
+        table = tuning_table(self.world, self.horizon + NEW_PEOPLE, seed)
+        n, arms = self.horizon, table.rewards.shape[1]
+        given = np.random.default_rng([seed, 1]).integers(0, arms, n)
+        own: dict[str, Any] = {}
+        if answered:
+            own = {
+                "privacy": JointDP(epsilon=ANSWERS * ANSWER_EPSILON),
+                "answer_epsilon": ANSWER_EPSILON,
+            }
+        policy = ExploreThenCommit(
+            contexts=table.schema,
+            arms=list(range(arms)),
+            reward_range=(0, 1),
+            tuning=ExploreTuning(release="features"),
+            **self._public(seed, delta=0.0 if answered else 1e-6) | own,
+        )
+        policy.learn(table.contexts[:n], given.tolist(), table.rewards[np.arange(n), given].astype(float))
+        if answered:
+            truth = table.means[n : n + ANSWERS]
+            chosen = np.array([policy.answer(row).arm for row in table.contexts[n : n + ANSWERS]])
         else:
-            world = world_of(tuning_table(self.world, self.horizon, seed), self.world, seed)
-            kind = None if way == "rule" else "marginals"
-            known = {"contexts": world.schema, "arms": world.arms.labels, "tuning": GPTuning(release=kind)}
-        delta = 0.0 if way == "box" else 1e-6
-        policy = GPBandit(**known, reward_range=world.reward_range, **self._public(seed, delta=delta))
-        result = run(policy, world)
-        return float(result.regret.sum() / (result.best - result.uniform).sum())
+            truth = table.means[n:]
+            chosen = policy.publish().predict(table.contexts[n:])[0].argmax(axis=1)
+        lost = truth.max(axis=1) - truth[np.arange(len(truth)), chosen]
+        return float(lost.sum() / (truth.max(axis=1) - truth.mean(axis=1)).sum())
 
     def _logged(self, seed: int, *, weighted: bool) -> Record:
         """Where `weighted`, six rows of ten had an arm that followed from their first column."""
@@ -425,6 +562,12 @@ class TuningCell(Cell):
             "uncovered": abs(covered - 0.95),
             "mistaken": abs(policy.expected_error()["publish"].error - float(lost.mean())),
         }
+
+
+def lost(policy: GPBandit, world: Any) -> float:
+    """Regret as a share of a random policy's."""
+    result = run(policy, world)
+    return float(result.regret.sum() / (result.best - result.uniform).sum())
 
 
 def world_of(people: People, name: str, seed: int) -> dpb.lab.worlds.TableBandit:

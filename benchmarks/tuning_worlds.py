@@ -30,19 +30,21 @@ differ by what their family says:
 With `-one` one arm is best for nearly everybody.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from tables_of_people import People
 
 from dpbandits.domains import Box
-from dpbandits.lab.worlds import FunctionBandit
+from dpbandits.lab.worlds import Changing, FunctionBandit
 from dpbandits.lab.worlds.functions import UniformCandidates
 from dpbandits.policy.coins import PublicCoins
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
 TABLES = ("steps", "clauses", "classes", "odds")
+ANOTHER = 500_000
+"""Seeds between a world and what it becomes."""
 DESIGN = 4096
 """Uniform points that a function is scaled on, and that `rare` crowds are taken from."""
 
@@ -126,6 +128,14 @@ def tuning_world(name: str, horizon: int, seed: int) -> FunctionBandit:
     )
     return FunctionBandit(
         name=name, domain=box, mean=mean, candidates=law, n_candidates=count, horizon=horizon, seed=seed
+    )
+
+
+def changing_world(name: str, horizon: int, seed: int) -> Changing:
+    """One that becomes another of its family at half time."""
+    before, after = (tuning_world(name, horizon, own) for own in (seed, seed + ANOTHER))
+    return Changing(
+        before=before, after=replace(before, mean=after.mean), begin=horizon // 2, end=horizon // 2
     )
 
 

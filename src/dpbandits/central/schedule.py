@@ -78,7 +78,7 @@ def default_blocks(horizon: int) -> tuple[int, ...]:
     for _ in range(60):  # the growth at which the last of BLOCKS blocks ends at LAST_SHARE of the horizon
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _end(first, middle, BLOCKS) < LAST_SHARE * horizon else (low, middle)
-    return tuple(dict.fromkeys(growing_blocks(horizon, first=first, growth=low)))
+    return tuple(dict.fromkeys(growing_blocks(horizon, first=first, growth=low, last_share=LAST_SHARE)))
 
 
 def open_ended_blocks(longest: int) -> tuple[int, ...]:
