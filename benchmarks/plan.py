@@ -4,10 +4,12 @@
 with what really happens there: the coverage of planned shares, the width of their intervals, and whether the
 recommended epsilon reaches the target and is at most twice the smallest that does. What is done is kept
 beside the output, and a run that was broken off goes on. In two processes: `--part 1/2` and `--part 2/2` run
-half of the worlds each into the same records; the same command without `--part` then runs what is missing and
-writes the result. `--first-seed` is of the truth (from 1,000,000 on; worlds that nobody who wrote the code
-has seen take seeds from 9,000,000). The constants of `dpbandits.lab.planning.answers` were set after a look
-at tariffs, heating, doses and crashes of `benchmarks/plan_tuning`, with `--first-seed 1`.
+half of the worlds each into the same records; the same command without `--part` then runs what is missing
+and writes the result. `--first-seed` is of the truth (from 1,000,000 on; worlds that nobody who wrote the
+code has seen take seeds from 9,000,000). True shares are means of `--reps` runs: of a few thousand people six
+runs say them to a tenth, which an interval has to hold too; more runs are the fairer judge. The constants of
+`dpbandits.lab.planning.answers` come from `benchmarks/plan_constants.py`, which sees
+`benchmarks/plan_tuning` alone.
 
 **A world** is one of:
 

@@ -42,6 +42,26 @@ def plan_answers() -> Markdown:
     return table(["whom people trust", "take", "smallest epsilon", people, "better after"], lines)
 
 
+def frontier() -> Markdown:
+    """Width and coverage on tuning worlds, each world judged by constants of the others."""
+    found = _held("plan-constants")
+    if found is None:
+        return NOT_RUN
+    kinds = {"facts": "drawn from facts", "tables": "people of a table"}
+    lines = [
+        [
+            words,
+            f"{row['level']:.0%}",
+            f"{row['covered']:.0%}",
+            f"{row['median_width']:.2f}",
+            f"{found[kind]['shares']}",
+        ]
+        for kind, words in kinds.items()
+        for row in found[kind]["frontier"]
+    ]
+    return table(["worlds", "asked for", "true shares inside", "median width", "shares"], lines)
+
+
 AIMS: tuple[tuple[str, str, float, bool], ...] = (
     ("covered", "shares in their interval", 0.9, True),
     ("median_width", "median width of the intervals", 0.25, False),

@@ -144,20 +144,20 @@ def test_intervals_hold_for_the_next_world():
     for _ in range(400):
         worlds = 0.5 + 0.1 * rng.standard_normal(9)
         runs = worlds[:8, None, None] + 0.1 * rng.standard_normal((8, 2, 1))
-        curve = predicted("epsilon", [1.0], runs, certainty=0.9, apart=Apart(between=0.3, shapes=0.0))
+        curve = predicted("epsilon", [1.0], runs, certainty=0.9, apart=Apart(between=0.1, shapes=0.0))
         inside += curve.low[0] <= worlds[8] <= curve.high[0]
     assert 318 <= inside <= 398
 
 
 def test_bands_are_narrow_where_nothing_or_everything_is_kept():
-    """The same scatter in log odds: what is certain is said so, and no share beyond what can be."""
+    """A share has less room near none and all; and none is told beyond what can be."""
     shares = np.array([[0.0, 0.5, 1.0]] * 2)[None].repeat(6, axis=0)
     curve = predicted("epsilon", [0.1, 1.0, 10.0], shares, certainty=0.9)
     nothing, half, everything = np.subtract(curve.high, curve.low)
-    assert nothing < 0.6 * half
-    assert everything < 0.6 * half
-    assert min(curve.low) > -0.1
-    assert max(curve.high) < 1.1
+    assert nothing < 0.7 * half
+    assert everything < 0.7 * half
+    assert min(curve.low) >= -0.3
+    assert max(curve.high) <= 1.2
 
 
 def test_other_shapes_and_fewer_runs_make_bands_wider():
@@ -165,10 +165,10 @@ def test_other_shapes_and_fewer_runs_make_bands_wider():
     held = {"along": "epsilon", "places": [1.0], "certainty": 0.9}
 
     def width(runs, shapes):
-        curve = predicted(shares=shares[:, :runs], apart=Apart(between=0.3, shapes=shapes), **held)
+        curve = predicted(shares=shares[:, :runs], apart=Apart(between=0.05, shapes=shapes), **held)
         return curve.high[0] - curve.low[0]
 
-    assert width(2, 0.0) < width(2, 0.3) < width(1, 0.3)
+    assert width(2, 0.0) < width(2, 0.1) < width(1, 0.1)
     with_one = predicted(shares=shares[:, :1], **held)
     assert with_one.error[0] > predicted(shares=shares, **held).error[0]
 
@@ -181,3 +181,21 @@ def test_the_whole_is_what_the_better_policy_earns_in_each_world():
 def test_shares_are_of_a_worlds_own_uplift():
     reward, whole, uniform = (np.array(one) for one in ([[0.4, 0.5]], [[0.6, 0.6]], [[0.2, 0.2]]))
     assert shares_of(reward, whole, uniform) == pytest.approx(np.array([[0.5, 0.75]]))
+
+
+def test_the_factor_makes_bands_longer_and_certainty_dearer():
+    shares = np.random.default_rng(4).normal(0.5, 0.05, (4, 2, 1))
+    once, twice = (
+        predicted("epsilon", [1.0], shares, certainty=0.9, apart=Apart(0.05, 0.05, factor=factor))
+        for factor in (1.0, 2.0)
+    )
+    assert twice.high[0] - twice.share[0] == pytest.approx(2 * (once.high[0] - once.share[0]))
+    assert twice.share[0] - twice.sure[0] == pytest.approx(2 * (once.share[0] - once.sure[0]))
+
+
+def test_bands_are_longer_where_runs_scatter():
+    """Where a run says little of its world, neither do few of them."""
+    rng = np.random.default_rng(6)
+    quiet, loud = (rng.normal(0.5, scatter, (4, 2, 1)) for scatter in (0.02, 0.4))
+    bands = [predicted("epsilon", [1.0], one, certainty=0.9) for one in (quiet, loud)]
+    assert bands[0].high[0] - bands[0].low[0] < 0.7 * (bands[1].high[0] - bands[1].low[0])

@@ -2,26 +2,25 @@
 
 The world that a user will meet is one more draw from the worlds that the facts allow: what is said of its
 share is a prediction, not the error of a mean. A world's share is what one keeps there on average over
-people and noise. Shares crowd near none and near all, so everything is reckoned in log odds,
-
-    z = log((share - a) / (b - share)),  a = -.1, b = 1.1,
-
-and told as shares. Every world is run twice, with other people and noise: half the squared differences of the
+people and noise; every world is run twice, with other people and noise. Half the squared differences of the
 two say what one run scatters by, v, and the variance s of the worlds' means, less v/2, what worlds differ
-by, b. The z of the next of W worlds lies within m -+ t sqrt(b + s/W + d^2), t being Student's. Few worlds
-say little of b and v, so both are drawn towards what is typical, b also towards its mean along the curve; d
-is how far worlds of other shapes lie off. These constants (`OF_FACTS`, `OF_TABLES`, `WITHIN`) were set by
-hand after few runs of three worlds and a table of `benchmarks/plan_tuning`; what the intervals cover
-elsewhere is measured by `benchmarks/plan.py`.
+by, b. The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), t being Student's. Few
+worlds say little of b and v, so both are drawn towards their means along the curve and towards what is
+typical; d is how far worlds of other shapes lie off where half is kept, more where the personal part is
+hardly known, and r how much room a share has, 1 there and less near none and near all.
+
+The constants (`OF_FACTS`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on the worlds
+of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the others of
+these worlds choose each one's f. What intervals cover elsewhere is measured by `benchmarks/plan.py`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import isotonic_regression
-from scipy.special import expit, logit, stdtrit
+from scipy.special import stdtrit
 
 from dpbandits._typing import FloatArray
 
@@ -32,23 +31,37 @@ LEVEL = 0.9
 
 
 class Apart(NamedTuple):
-    """Deviations of z: typically between worlds, and between their middle and a world made otherwise."""
+    """What is typical of worlds that are drawn alike.
+
+    Attributes:
+        between: deviation of their shares.
+        shapes: deviation between their middle and a world made otherwise, where half is kept.
+        personal: added in squares to `shapes`, times the width of what is believed of the personal part: one
+            arm for everybody keeps the rest of the effect, so that much hangs on it where little is learned.
+        factor: by which intervals are longer than these deviations say.
+    """
 
     between: float
     shapes: float
+    personal: float = 0.0
+    factor: float = 1.0
 
 
-OF_FACTS, OF_TABLES = Apart(between=0.3, shapes=0.45), Apart(between=0.1, shapes=0.15)
+OF_FACTS = Apart(between=0.02, shapes=0.04, personal=0.3, factor=0.79)
+OF_TABLES = Apart(between=0.02, shapes=0.04, factor=0.73)
 """Where worlds are drawn from facts, and where they are people of one table."""
 
-WITHIN = 0.5
-"""Typical deviation of z between two runs in one world."""
+WITHIN = 0.16
+"""Typical deviation of the shares of two runs in one world."""
 
 COUNTS = 4.0
 """For how many worlds what is typical counts."""
 
-_LEAST, _MOST, _EDGE = -0.1, 1.1, 0.02
-"""Between which shares are told, and how near to these bounds they may come."""
+LEAST, MOST = -0.3, 1.2
+"""Between which the share of one run is taken, and shares are told."""
+
+_EDGE = 0.2
+"""Room that a share has at none and at all."""
 
 _LEAST_UPLIFT = 0.25
 """Of the mean non-private uplift: a world's share is told of no less, as a ratio to nearly nothing says
@@ -86,6 +99,7 @@ class Curve:
         sure: (E,) what it exceeds with the certainty asked for.
         error: (E,) standard error of the mean over simulated worlds.
         scatter: (E,) standard deviation of one run around its world's share.
+        simulated: (W, R, E) shares of the runs in all worlds, which the prediction is made of.
     """
 
     along: Along
@@ -96,6 +110,7 @@ class Curve:
     sure: tuple[float, ...]
     error: tuple[float, ...]
     scatter: tuple[float, ...]
+    simulated: FloatArray = field(repr=False, compare=False)
 
     def first(self, target: float) -> float | None:
         """Where the share is surely at least `target` from then on, between places by logarithms; or None."""
@@ -132,22 +147,27 @@ def predicted(
     *,
     certainty: float,
     apart: Apart = OF_FACTS,
+    personal: float = 0.0,
 ) -> Curve:
     """The curve of worlds' shares (W, R, E) at increasing places (E,): W at least 2, R = 1 or 2 runs in each.
 
-    More epsilon, and more people, never keep less: every world's shares are made increasing, and so are the
-    ends of intervals.
+    More epsilon, and more people, never keep less: the mean over worlds is made increasing, and so are the
+    ends of intervals. `personal` is the width of what is believed of the personal part.
     """
-    (worlds, runs), own = shares.shape[:2], _log_odds(shares)
-    rising = np.apply_along_axis(lambda row: isotonic_regression(row).x, 1, _log_odds(shares.mean(axis=1)))
-    middle = rising.mean(axis=0)
+    own = np.clip(shares, LEAST, MOST)
+    worlds, runs = own.shape[:2]
+    each = own.mean(axis=1)
+    middle = isotonic_regression(each.mean(axis=0)).x
     differ = 0.5 * (own[:, 0] - own[:, -1]) ** 2  # none of one run
-    within = _joined(WITHIN**2, differ.sum(axis=0), worlds * (runs - 1))
-    seen = ((rising - middle) ** 2).sum(axis=0) / (worlds - 1.0)
+    free = worlds * (runs - 1)
+    within = _joined(_joined(WITHIN**2, free * differ.mean(), free), differ.sum(axis=0), free)
+    seen = each.var(axis=0, ddof=1)
     found = (worlds - 1.0) * np.maximum(0.0, seen - within / runs)
     between = _joined(_joined(apart.between**2, found.mean(), worlds - 1.0), found, worlds - 1.0)
     of_mean = (between + within / runs) / worlds
-    spread, free = np.sqrt(between + of_mean + apart.shapes**2), COUNTS + worlds - 1.0
+    otherwise = (apart.shapes**2 + (apart.personal * personal) ** 2) * _room(middle)
+    spread = apart.factor * np.sqrt(between + of_mean + otherwise)
+    free = COUNTS + worlds - 1.0
     half = stdtrit(free, 0.5 + LEVEL / 2.0) * spread
     ends = {
         "share": middle,
@@ -155,24 +175,23 @@ def predicted(
         "high": middle + half,
         "sure": middle - stdtrit(free, certainty) * spread,
     }
-    rounded = {name: tuple(_shares(isotonic_regression(z).x).tolist()) for name, z in ends.items()}
-    slope = (_MOST - _LEAST) * expit(middle) * expit(-middle)
+    told = {
+        name: tuple(np.clip(isotonic_regression(end).x, LEAST, MOST).tolist()) for name, end in ends.items()
+    }
     return Curve(
         along=along,
         places=tuple(float(place) for place in places),
-        error=tuple((slope * np.sqrt(of_mean)).tolist()),
-        scatter=tuple((slope * np.sqrt(within)).tolist()),
-        **rounded,
+        error=tuple(np.sqrt(of_mean).tolist()),
+        scatter=tuple(np.sqrt(within).tolist()),
+        simulated=shares,
+        **told,
     )
 
 
-def _log_odds(shares: FloatArray) -> FloatArray:
-    inside = np.clip(shares, _LEAST + _EDGE, _MOST - _EDGE)
-    return np.asarray(logit((inside - _LEAST) / (_MOST - _LEAST)))
-
-
-def _shares(log_odds: FloatArray) -> FloatArray:
-    return np.asarray(_LEAST + (_MOST - _LEAST) * expit(log_odds))
+def _room(share: FloatArray) -> FloatArray:
+    """1 where half is kept, less towards none and all, and `_EDGE` there and beyond."""
+    part = np.clip(share, 0.0, 1.0)
+    return np.asarray(_EDGE + (1.0 - _EDGE) * 4.0 * part * (1.0 - part))
 
 
 def _joined(typical: Any, squares: Any, worlds: float) -> Any:

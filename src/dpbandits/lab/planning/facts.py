@@ -23,7 +23,8 @@ what else a description of a table says may stand there too and is left alone: n
     scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
                                             # reward is one end of the range or the other
 
-A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends.
+A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
+of `personal` all are alike.
 `smoothness` is a length as a share of
 a column's range, or one of the words smooth, medium and rough.
 """
@@ -76,6 +77,9 @@ _JUMPS = 1.0 / 3.0
 _LEAST_ROOM = 0.02
 """Of a base rate, from the ends of the range, in widths."""
 
+_DRAWN = 2
+"""How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
+
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
 """What `DescribedTable` reads beside the columns."""
 
@@ -104,12 +108,15 @@ class Between(NamedTuple):
             )
         return cls(*ends)
 
-    def drawn(self, rng: np.random.Generator, *, log: bool = False) -> float:
-        """A number between the bounds, the middle more likely than the ends: who says two means neither."""
-        low, high = (float(np.log(end)) if log else float(end) for end in self)
-        part = rng.triangular(0.0, 0.5, 1.0)
-        found = low + part * (high - low)
-        return float(np.exp(found)) if log else found
+    def at(self, part: float, *, evenly: bool = False) -> float:
+        """The number that a share `part` in (0, 1) of what is believed lies below.
+
+        The middle is more likely than the ends, as who says two numbers means neither; or all between are
+        alike.
+        """
+        if not evenly:
+            part = float(np.sqrt(0.5 * part)) if part < 0.5 else 1.0 - float(np.sqrt(0.5 * (1.0 - part)))
+        return self.low + part * (self.high - self.low)
 
 
 def _finite(value: object, name: str) -> float:
@@ -227,6 +234,7 @@ class Facts:
             "arms": [str(label) for label in self.arms],
             "reward_range": [bounds.low, bounds.high],
             "scatter": self.scatter,
+            "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
         }
 
@@ -241,7 +249,14 @@ class Facts:
         bounds = RewardRange.of(self.reward_range)
         draw = _law_of_contexts(self.contexts, law)
         pilot = draw(_PILOT, law)
-        tries = (_Shape.drawn(self, law).fitted(pilot, self, law) for _ in range(_TRIES))
+        sizes = _Sizes.drawn(self, seed, law)
+
+        def attempt(number: int) -> Any:
+            shape = _Shape.drawn(self, law)
+            # others where no functions can have the first ones
+            return shape.fitted(pilot, self, sizes if number < _TRIES else _Sizes.anywhere(self, law))
+
+        tries = (attempt(number) for number in range(2 * _TRIES))
         link = next((found for found in tries if found is not None), None)
         if link is None:
             raise InvalidParameter(
@@ -298,6 +313,43 @@ def _cells(column: Column, law: FloatArray | None, n: int, rng: np.random.Genera
         return unit[:, None]
     angle = 2.0 * np.pi * unit
     return np.column_stack([0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)])
+
+
+_PERSONAL_IN, _EFFECT_IN = (1, 2, 0, 3), (3, 0, 1, 2)
+"""In which quarter of what is believed four worlds after each other lie: each once, and uncorrelated."""
+
+
+class _Sizes(NamedTuple):
+    """What is drawn between believed bounds.
+
+    On the tuning worlds of `benchmarks/plan_tuning` base rate and effect lay about the middle of what their
+    makers believed, and the personal part anywhere, most often near an end.
+    """
+
+    base_rate: float
+    effect: float
+    personal: float
+
+    @classmethod
+    def drawn(cls, facts: Facts, seed: Seed, rng: np.random.Generator) -> Self:
+        """By quarters, so that few worlds show all that is believed."""
+        jitter = rng.random(3)
+        parts = (_PERSONAL_IN[seed % 4] + jitter[1]) / 4.0, (_EFFECT_IN[seed % 4] + jitter[2]) / 4.0
+        return cls._at(facts, float(jitter[0]), parts[1], parts[0])
+
+    @classmethod
+    def anywhere(cls, facts: Facts, rng: np.random.Generator) -> Self:
+        """Without quarters."""
+        return cls._at(facts, *rng.random(3).tolist())
+
+    @classmethod
+    def _at(cls, facts: Facts, base_rate: float, effect: float, personal: float) -> Self:
+        beliefs = facts.beliefs
+        return cls(
+            base_rate=beliefs["base_rate"].at(base_rate),
+            effect=beliefs["effect"].at(effect),
+            personal=beliefs["personal"].at(personal, evenly=True),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,15 +417,15 @@ class _Shape:
         edges = np.array([np.quantile(one, 1.0 - part) for one, part in functions])
         return lambda contexts: np.where(self.parts(contexts) > edges, 1.0, -1.0)
 
-    def fitted(self, pilot: FloatArray, facts: Facts, rng: np.random.Generator) -> Any:
+    def fitted(self, pilot: FloatArray, facts: Facts, sizes: "_Sizes") -> Any:
         """(n, d) contexts -> (n, K) means in [0, 1], with base rate, effect and personal part as drawn.
 
         None where these functions cannot have them.
         """
         bounds = RewardRange.of(facts.reward_range)
-        base = (facts.beliefs["base_rate"].drawn(rng) - bounds.low) / bounds.width
-        effect = facts.beliefs["effect"].drawn(rng) / bounds.width
-        personal = float(np.clip(facts.beliefs["personal"].drawn(rng), 0.0, 1.0))
+        base = (sizes.base_rate - bounds.low) / bounds.width
+        effect = sizes.effect / bounds.width
+        personal = float(np.clip(sizes.personal, 0.0, 1.0))
         parts = self._with_jumps(pilot)
         functions = parts(pilot)
         centre = functions.mean(axis=0)

@@ -257,7 +257,8 @@ class _Planner:
         self.users, self.source, self.target, self.certainty = users, source, target, certainty
         self.epsilon, self.promise, self.delta, self.trusts = epsilon, promise, delta, trusts
         self.jobs, self.cache = jobs, cache
-        self.make_world = _Worlds(source, address_of(source))
+        known = source.to_config() if isinstance(source, Facts) else source
+        self.make_world = _Worlds(source, address_of(known))
         self.sizes = sorted({users // part for part in PARTS if users // part >= _LEAST_PEOPLE} | {users})
         self.grids = {
             trust: sorted({one for one in EPSILONS[trust] if one < epsilon} | {epsilon, promise})
@@ -387,8 +388,13 @@ class _Planner:
                 shares.append(shares_of(self._values(place, "reward", seeds, runs), whole, floor))
         if not kept:
             return None
-        apart = OF_FACTS if isinstance(self.source, Facts) else OF_TABLES
-        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart)
+        apart, personal = OF_TABLES, 0.0
+        if isinstance(self.source, Facts):
+            low, high = self.source.beliefs["personal"]
+            apart, personal = OF_FACTS, high - low
+        return predicted(
+            along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart, personal=personal
+        )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
         """Whether an answer lies between two epsilons that are far apart: one between them is tried next."""

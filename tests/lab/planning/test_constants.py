@@ -1,0 +1,36 @@
+"""What intervals rest on: found by a command, on worlds and seeds that no page reports."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.planning.answers import OF_FACTS, OF_TABLES, WITHIN, Apart
+
+ROOT = Path(__file__).resolve().parents[3]
+FOUND = json.loads((ROOT / "docs" / "_results" / "plan-constants.json").read_text())
+TUNING = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.toml")}
+
+
+@pytest.mark.parametrize(("kind", "own"), [("facts", OF_FACTS), ("tables", OF_TABLES)])
+def test_the_constants_are_those_that_were_found(kind, own):
+    assert Apart(**{name: FOUND[kind][name] for name in Apart._fields}) == own
+
+
+def test_the_typical_scatter_of_a_run_is_the_one_that_was_found():
+    assert FOUND["within"] == pytest.approx(WITHIN)
+
+
+def test_they_were_found_on_tuning_worlds_and_tuning_seeds():
+    assert set(FOUND["tuned_on"]) == TUNING
+    assert FOUND["settings"]["first_seed"] + FOUND["settings"]["reps"] < FIRST_REPORT_SEED
+
+
+def test_no_world_that_is_reported_was_tuned_on():
+    reported = ROOT / "docs" / "_results" / "plan-validation.json"
+    if not reported.exists():
+        pytest.skip("no worlds are reported yet")
+    found = json.loads(reported.read_text())
+    assert not TUNING & {row["world"] for row in found["shares"]}
+    assert found["settings"]["first_seed"] >= FIRST_REPORT_SEED
