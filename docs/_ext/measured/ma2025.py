@@ -81,8 +81,8 @@ def ma_ranks(moment: str, item: str = "table2") -> Markdown:
     return table([moment, *(f"({e:g}, {own:g})" for e, own in pairs), "all"], lines)
 
 
-def ma_tests() -> Markdown:
-    tests, lines = ma("table2")["tests"], []
+def ma_tests(item: str = "table2") -> Markdown:
+    tests, lines = ma(item)["tests"], []
     for ours, other in dict.fromkeys((test["ours"], test["other"]) for test in tests):
         own = [test for test in tests if (test["ours"], test["other"]) == (ours, other)]
         sure = [test for test in own if test["p_holm"] < 0.05]
