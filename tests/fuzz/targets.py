@@ -33,6 +33,7 @@ from dpbandits.local import (
 )
 from dpbandits.local.contract.gp_spec import PublishedWeights
 from dpbandits.local.server.aggregation import read_counts, read_records, write_counts, write_reports
+from dpbandits.local.server.durable import packed_counts
 from dpbandits.models import features, kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
@@ -43,6 +44,8 @@ from dpbandits.policy.exported import read as read_exported
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
+from dpbandits.service.shared_surveys import SharedServer
+from dpbandits.service.store import SQLiteStore
 from dpbandits.state import State
 from dpbandits.state.format import PREFIX, decode, encode
 from dpbandits.tables.menu import Menu
@@ -446,6 +449,47 @@ def _counts() -> Target:
     return Target(parse=parse, seeds=(as_json({**fields, "arrays": listed_arrays(state)}),), form="json")
 
 
+def _survey_rows(table: str) -> Target:
+    """What a worker reads of a local policy in the tables: counts of another one, or the state.
+
+    Header and arrays say what they like, checksums are right.
+    """
+    spec, policies, reports = _counted()
+    store = SQLiteStore(new_folder() / "service.db")
+    counts = ReportCounts(spec, policies)
+    counts.absorb(reports)
+    known = Server(spec)
+    known.absorb(reports)
+    with store.writing() as writes:
+        writes.run("INSERT INTO surveys VALUES ('s', 's', 'people', ?, 0)", spec.to_json())
+        SharedServer.begin(writes, "s", spec, policies[0])
+        if table == "survey_states":
+            SharedServer.take_over(writes, "s", spec, known)
+        else:
+            writes.run("INSERT INTO survey_log VALUES ('s', 2, 'counted', ?)", packed_counts(counts))
+        row = writes.one(f"SELECT content FROM {table} WHERE survey = 's' ORDER BY number DESC")  # noqa: S608
+    data = bytes(row[0]) if row else b""
+    state, fields = decoded(data)[0], json.loads(header_of(data))
+
+    def parse(data: bytes) -> object:
+        found = whole_file(data)
+        if found is None:
+            return None
+        with store.writing() as writes:
+            number = 2 if table == "survey_log" else 1
+            writes.run(
+                f"UPDATE {table} SET content = ? WHERE survey = 's' AND number = ?",  # noqa: S608
+                found[1],
+                number,
+            )
+        server = SharedServer(store, "s", spec).server
+        if server.totals.accepted < 0 or not server.open_versions:
+            raise AssertionError("a server that cannot be")
+        return server.publish(), server.absorb(reports)
+
+    return Target(parse=parse, seeds=(as_json({**fields, "arrays": listed_arrays(state)}),), form="json")
+
+
 def _robust_bounds() -> Target:
     """A server's bounds on forged reports: what is read says the same again."""
 
@@ -600,6 +644,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "source-spec": _source_spec,
     "report-file": _report_file,
     "counts": _counts,
+    "survey-counts": partial(_survey_rows, "survey_log"),
+    "survey-state": partial(_survey_rows, "survey_states"),
     "robust-bounds": _robust_bounds,
     "gp-reports": _gp_reports,
     "published-weights": _published_weights,

@@ -3044,7 +3044,11 @@ MUTATIONS = (
     _bug(
         "what another call's failure undid, told as done",
         "a decision is answered whose round was undone together with a neighbour's",
-        ("service/postgres.py", "if mark > 0 or not inside:", "if not inside:"),
+        (
+            "service/postgres.py",
+            "if not inside or any(one.changes is not None for one in waiting[: max(mark, 0)]):",
+            "if not inside:",
+        ),
         tests="tests/service/test_stores.py::"
         "test_what_fails_after_its_mark_is_gone_fails_all_of_the_transaction",
     ),
@@ -3066,7 +3070,7 @@ MUTATIONS = (
             '        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)\n',
             "",
         ),
-        tests="tests/service/test_workers.py",
+        tests="tests/service/test_workers.py::test_a_reward_counts_until_its_block_is_closed_and_never_after",
     ),
     _bug(
         "a database that was put back",

@@ -212,10 +212,10 @@ def test_what_was_asked_for_ahead_is_found_once(store: Store) -> None:
         writes.ahead([])
 
 
-@pytest.mark.parametrize("failing", [False, True])
-def test_a_call_whose_later_statement_fails_is_undone_alone(
+@pytest.mark.parametrize("failing", ["later", "other", "first"])
+def test_a_call_whose_statement_fails_is_undone_alone(
     store: Store,
-    failing: bool,
+    failing: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writing, "LONGEST_WAIT", 0.2)
@@ -225,8 +225,10 @@ def test_a_call_whose_later_statement_fails_is_undone_alone(
     before = writer.submit(lambda writes: writes.run(FACT, "before", "1"))
 
     def fails(writes: Writes) -> str:
+        if failing == "first":
+            writes.run(FACT, "before", "1")
         writes.run(FACT, "undone", "1")
-        writes.later(FACT if failing else UPDATE, "before", "1")
+        writes.later(FACT if failing == "later" else UPDATE, "before", "1")
         return "done"
 
     failed = writer.submit(fails)
@@ -238,6 +240,24 @@ def test_a_call_whose_later_statement_fails_is_undone_alone(
     assert (before.result(10.0), after.result(10.0)) == (1, 1)
     writer.close()
     assert facts(store) == {"before": "1", "after": "1"}
+
+
+def test_what_a_call_says_of_itself_ahead_and_cannot_be_harms_no_other(store: Store) -> None:
+    writer = Writer(store)
+    ready = threading.Event()
+    first = writer.submit(lambda writes: ready.wait(10.0))
+
+    def wrong(writes: Writes) -> Iterator[list[Ahead]]:
+        yield [Ahead(("then", 0), "SELECT value FROM facts", ())]
+        raise ZeroDivisionError
+
+    odd = writer.submit(lambda writes: writes.run(FACT, "odd", "1"), ahead=wrong)
+    other = writer.submit(lambda writes: writes.run(FACT, "other", "1"))
+    ready.set()
+    assert first.result(10.0)
+    assert (odd.result(10.0), other.result(10.0)) == (1, 1)
+    writer.close()
+    assert facts(store) == {"odd": "1", "other": "1"}
 
 
 def test_nobody_is_answered_before_the_commit(store: Store) -> None:

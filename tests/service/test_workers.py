@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from dpbandits.errors import (
     InvalidParameter,
     StateError,
 )
+from dpbandits.policy import kept
+from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.service import core
 from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
@@ -26,7 +29,7 @@ from dpbandits.service.shared import scratch
 from dpbandits.service.store import SQLiteStore, Store
 from dpbandits.state.ledger import Cost, Terms
 from internals.workers import closed, event, folding
-from service import databases
+from service import databases, kills, worker_kills
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 from service.test_kills import run_and_found
 
@@ -88,6 +91,27 @@ def test_two_hundred_faults(tmp_path: Path) -> None:
     assert found["answers"] > 500
     assert found["policies"] > 5
     assert found["compared"] > 10
+
+
+def test_two_workers_release_what_one_policy_does(
+    folder: Path, address: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums before noise and what was released, number for number: audits of one are those of workers."""
+    monkeypatch.setattr(kept, "SecureNoise", partial(SimulatedNoise, 7))
+    kills.prepared(folder, database=settings.database)
+    workers = [Service(folder, settings=settings) for _ in range(2)]
+    lines: list[dict[str, Any]] = []
+    try:
+        for number in range(90):
+            policy, value = ("beside", "waits")[number % 2], number % 7 / 7
+            body = {"id": f"v{number}", "user": f"v{number}", "context": {"x": number % 11 / 11}}
+            answer = workers[number // 2 % 2].decide(policy, "t", body).result(30.0)
+            workers[number // 3 % 2].reward(policy, answer["id"], value).result(30.0)
+            lines.append({"asks": [policy, body, value]})
+    finally:
+        for worker in workers:
+            worker.close()
+    assert worker_kills.same_as_one(folder, address, lines) == 2
 
 
 def test_what_one_worker_was_told_another_knows(two: Two) -> None:

@@ -156,8 +156,8 @@ class _Adapted:
         try:
             cursor = self._connection.execute(text, arguments or None)
         except psycopg.Error as error:
-            if mark > 0 or not inside:  # perhaps what failed was there before the mark
-                self._broken = "all"
+            if not inside or any(one.changes is not None for one in waiting[: max(mark, 0)]):
+                self._broken = "all"  # perhaps what failed was there before the mark
             raise _in_words(error, committing=committing) from None
         for place, one in enumerate(waiting):
             if one.changes is not None and one.changes != cursor.rowcount:

@@ -49,6 +49,9 @@ class Refusal(Exception):
 LONGEST_WAIT = 10.0
 """Seconds in which a call is tried again."""
 
+LONGEST_SILENCE = 1.0
+"""Seconds after which what waits for the end of a transaction is sent: a store gives up who says nothing."""
+
 
 @dataclass(eq=False)
 class _Job:
@@ -145,16 +148,22 @@ class Writer:
     def _made(self, jobs: list[_Job], *, together: bool) -> bool:
         """One transaction; False: nothing of it has happened, and nobody was told so."""
         again: list[_Job] = []
+        kept: list[bool] = []
         try:
             with self._store.writing() as writes:
+                writes.when(kept=lambda: kept.append(True))
                 waiting: dict[str, float] = {}
+                sent = time.monotonic()
                 for place, job in enumerate(jobs):
                     if together and job.ahead is not None and (not place or jobs[place - 1].ahead is None):
                         _look_ahead(writes, jobs[place:])
                     if not _one(writes, job, waiting, together=together):
                         again.append(job)
+                    if time.monotonic() - sent > LONGEST_SILENCE:
+                        writes.settled()
+                        sent = time.monotonic()
         except BaseException as error:  # noqa: BLE001 - for whoever waits
-            if together and isinstance(error, StateError) and not isinstance(error, NotKnown):
+            if together and not kept and isinstance(error, Exception) and not isinstance(error, NotKnown):
                 return False
             for job in jobs:
                 if not job.future.done() and job not in again:

@@ -442,6 +442,9 @@ class Server(Held, Generic[PublishedT]):
         with reading("what a server knew", IncompatibleState):
             numbers = json.loads(parts.pop("numbers").tobytes())
             young, old = parts.pop("nonces.young"), parts.pop("nonces.old")
+            for nonces in (young, old):
+                if nonces.dtype != np.uint64 or nonces.ndim != 1 or (nonces[1:] <= nonces[:-1]).any():
+                    raise ValueError("nonces in no order")
             if numbers.get("grouping") != server._counts.grouping:
                 raise IncompatibleState("the server grouped its reports by another secret")
             server._excess = _excess(parts.pop("excess", np.zeros((1, 2))))  # older ones have none
