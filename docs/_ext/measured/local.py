@@ -1,10 +1,13 @@
 """What `results-local.md` shows."""
 
+import math
+
 from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, shown, table
 
 from dpbandits.lab import plot
 from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
+from dpbandits.local.contract.questions import people_for
 
 EPSILONS = (1.0, 2.0, 4.0)
 WORLDS = [name for name in TARGETS if name != "cps-income"]
@@ -123,6 +126,29 @@ def local_columns() -> Markdown:
         "columns asked about, in so many crowds",
     ]
     return table(heads, lines)
+
+
+def local_columns_people() -> Markdown:
+    """Tuning tables: what `questions` earns over `smooth`, by how many people come."""
+    rows = load("many-columns-people")["rows"]
+    places = dict.fromkeys((row["n_columns"], row["epsilon"], row["users"]) for row in rows)
+    tables = list(dict.fromkeys(row["table"] for row in rows))
+    lines = []
+    for place in sorted(places):
+        own = [row for row in rows if (row["n_columns"], row["epsilon"], row["users"]) == place]
+        by = {
+            learner: {row["table"]: row for row in own if row["learner"] == learner}
+            for learner in ("questions", "smooth")
+        }
+        gaps = [by["questions"][one]["reward"] - by["smooth"][one]["reward"] for one in tables]
+        errors = [math.hypot(*(by[learner][one]["stderr"] for learner in by)) for one in tables]
+        n_columns, epsilon, users = place
+        takes = "questions" if users >= people_for(n_columns, epsilon) else "smooth"
+        cells = [f"{gap:+.3f} ± {error:.3f}" for gap, error in zip(gaps, errors, strict=True)]
+        lines.append(
+            [n_columns, f"{epsilon:g}", f"{users:,}", *cells, f"{sum(gaps) / len(gaps):+.3f}", takes]
+        )
+    return table(["columns", "epsilon", "people", *tables, "on average", "a spec takes"], lines)
 
 
 def local_laplace() -> Markdown:

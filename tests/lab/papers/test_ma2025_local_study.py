@@ -58,8 +58,17 @@ def test_reference_regrets_are_the_known_ones():
     assert abs(constant - 0.384) < 0.002
 
 
-def test_report_speed_counts_every_report():
-    row = report_speed("signed", n_bins=2, n_reports=3000)
+@pytest.mark.parametrize("mechanism", ["signed", "questions"])
+def test_report_speed_counts_every_report(mechanism):
+    row = report_speed(mechanism, n_bins=2, n_reports=3000)
     assert row["bins"] >= 2
     assert row["absorbed_per_second"] > 0
     assert 8 <= row["server_bytes_per_report"] < 16
+
+
+def test_questions_stand_beside_the_tree_on_the_same_crowds_and_sources():
+    choice = Choice(columns=["good", "questions-good"], worlds=["ma"], rounds=[600])
+    tree, questions = STUDY.run("transfer", choice=choice, reps=2)[0]
+    assert questions["tree_regret"] == pytest.approx(tree["average_regret"])
+    assert questions["gap"] == pytest.approx(questions["average_regret"] - tree["average_regret"])
+    assert "gap" not in tree

@@ -181,13 +181,14 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
 def people_for(dim: int, epsilon: float) -> float:
     """Expected users from which a spec of many columns takes the learner of questions by itself.
 
-    Columns alone then take about a sixth of the reports, see `local.learners.columns`.
+    Columns alone then take a quarter to a half of the reports, see `local.learners.columns`; with fewer there
+    is little left to earn that back. Chosen on tuning tables (`benchmarks/many_columns.py`).
 
     Example:
         >>> round(people_for(10, 2.0))
-        54375
+        21750
     """
-    return 2500.0 * dim * (1.0 + 4.7 / epsilon**2)
+    return 1000.0 * dim * (1.0 + 4.7 / epsilon**2)
 
 
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:

@@ -5,7 +5,7 @@ evaluation with simulated noise.
 """
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
 from dpbandits.lab.papers.ma2025.local import unit_spec
-from dpbandits.lab.study import Cell, Item, Record, grid
+from dpbandits.lab.study import Cell, Choice, Item, Record, grid
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
@@ -89,6 +89,9 @@ CASES = {
         kappa=0.1,
         behaviour="avoid-best",
     ),
+    "questions-weak": TransferCase(
+        text="`questions`, 5,000 at epsilon 1", policy="questions", n_users=5000, epsilon=1.0
+    ),
     "questions-weak-server": TransferCase(
         text="`questions`, 5,000 at epsilon 1, arms by its server",
         policy="questions",
@@ -96,12 +99,25 @@ CASES = {
         epsilon=1.0,
         arms="server",
     ),
+    "questions-far": TransferCase(
+        text="`questions`, 5,000 at epsilon 8, gamma 5, kappa .3",
+        policy="questions",
+        n_users=5000,
+        gamma=5.0,
+        kappa=0.3,
+    ),
     "questions-avoiding": TransferCase(
         text="`questions`, 5,000 at epsilon 8, avoiding the best arm",
         policy="questions",
         n_users=5000,
         kappa=0.1,
         behaviour="avoid-best",
+    ),
+    "questions-streamed": TransferCase(
+        text="`questions`, 5,000 at epsilon 8, during the first half",
+        policy="questions",
+        n_users=5000,
+        span=5000,
     ),
     "questions-shifted": TransferCase(
         text="`questions`, 5,000 at epsilon 8 with other arms' rewards",
@@ -172,10 +188,36 @@ class TransferCell(Cell):
         return {"regret": found, "seconds": time.process_time() - started}
 
 
+@dataclass(frozen=True, kw_only=True)
+class BesideTree(TransferCell):
+    """A case of the learner `questions`, and what the tree loses on the very same crowds and sources."""
+
+    measures: ClassVar = TransferCell.measures | {
+        "tree": ("tree_regret", "tree_stderr"),
+        "gap": ("gap", "gap_stderr"),
+    }
+
+    def simulate(self, seed: Seed) -> Record:
+        """Besides, the tree's average regret, and how much more this learner has."""
+        record = super().simulate(seed)
+        case = replace(CASES[self.case], policy="tree")
+        tree = regret(case, self.world, n_users=self.users, epsilon=self.epsilon, seed=seed)
+        return record | {"tree": tree, "gap": record["regret"] - tree}
+
+
+def _cells(choice: Choice) -> list[Cell]:
+    places = {"world": REPORT_WORLDS, "case": CASES, "epsilon": (1.0,), "rounds": (10_000,)}
+    cells = grid(TransferCell, **places)(choice)
+    return [
+        BesideTree(**cell.label) if CASES[cell.label["case"]].policy == "questions" else cell
+        for cell in cells
+    ]
+
+
 ITEMS = {
     "transfer": Item(
         about="what sources are worth to this library's own tree",
-        cells=grid(TransferCell, world=REPORT_WORLDS, case=CASES, epsilon=(1.0,), rounds=(10_000,)),
+        cells=_cells,
         key=("case", "world", "users", "epsilon", "reps", "first_seed"),
         shown="case | world | users:, | epsilon:g | average_regret:.4f | stderr:.4f",
         file="transfer",
