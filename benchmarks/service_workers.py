@@ -129,10 +129,13 @@ def serve_routes(database: str, workers: int, ready: Any) -> None:
     listening = socket.socket(proto=socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     listening.listen(1024)
-    processes = [os.fork() for _ in range(workers)]
-    if not all(processes):
-        serve_route(database, listening)
-        os._exit(0)
+    processes: list[int] = []
+    while len(processes) < workers:
+        process = os.fork()
+        if not process:
+            serve_route(database, listening)
+            os._exit(0)
+        processes.append(process)
     signal.signal(signal.SIGTERM, lambda *_: [os.kill(one, signal.SIGTERM) for one in processes])
     ready.put(f"http://127.0.0.1:{listening.getsockname()[1]}")
     for one in processes:
