@@ -2,9 +2,10 @@
 
 from IPython.display import HTML, Markdown
 from pages import Row, bars, draw, load, shown, table
+from scipy.special import stdtr
 
 from dpbandits.lab import plot
-from dpbandits.lab.papers.ma2025.transfer import CASES
+from dpbandits.lab.papers.ma2025.transfer import CASES, TransferCase
 
 
 def _transfers() -> dict[tuple[str, str], Row]:
@@ -31,7 +32,7 @@ def transfer_table() -> Markdown:
     lines = [
         [case.text, *(regret_of(found[name, one]) if (name, one) in found else "" for one in worlds)]
         for name, case in CASES.items()
-        if any((name, one) in found for one in worlds)
+        if case.policy != "questions" and any((name, one) in found for one in worlds)
     ]
     return table(["", *worlds], lines)
 
@@ -48,6 +49,55 @@ def transfer_targets() -> Markdown:
         "- World `ma`, a harmful source (epsilon .5, gamma 5, a policy that avoids the best arm): "
         f"{100 * cost:+.0f}% regret, at most +10% ({met[cost <= 0.1]})."
     )
+
+
+def _beside_the_tree() -> list[tuple[TransferCase, str, Row, bool]]:
+    """Case, world, row of `questions`, and whether it is told apart from the tree, the largest gap first.
+
+    Two-sided paired t-tests over crowds at .05, with Holm's correction over all rows.
+    """
+    found = [(CASES[case], world, row) for (case, world), row in _transfers().items() if "gap" in row]
+    found.sort(key=lambda one: -one[2]["gap"] / one[2]["gap_stderr"])
+    p = [2.0 * stdtr(row["reps"] - 1, -abs(row["gap"] / row["gap_stderr"])) for _, _, row in found]
+    sure, left = set(), len(p)
+    for place in sorted(range(len(p)), key=p.__getitem__):
+        if p[place] * left >= 0.05:
+            break
+        sure.add(place)
+        left -= 1
+    return [(*one, place in sure) for place, one in enumerate(found)]
+
+
+def transfer_told_apart() -> Markdown:
+    """How many rows are above the tree's, by what sources there are."""
+    kinds = {
+        "no source": lambda case: case.n_users == 0,
+        "a source at epsilon 1 or .5": lambda case: case.n_users > 0 and case.epsilon <= 1.0,
+        "one at epsilon 8": lambda case: case.n_users > 0 and case.epsilon == 8.0 and not case.shifted,
+        "one at epsilon 8 with other arms' rewards": lambda case: case.shifted,
+    }
+    lines = []
+    for name, belongs in kinds.items():
+        own = [(row["gap"], sure) for case, _, row, sure in _beside_the_tree() if belongs(case)]
+        below, above = (sum(sure and sign * gap > 0.0 for gap, sure in own) for sign in (-1.0, 1.0))
+        if own:
+            lines.append([name, len(own), sum(gap > 0.0 for gap, _ in own), above, below])
+    return table(["", "cells", "above the tree", "surely above", "surely below"], lines)
+
+
+def transfer_beside() -> Markdown:
+    """`questions` and the tree on the same crowds, what was lost most clearly first."""
+    lines = [
+        [
+            case.text.removeprefix("`questions`, ").removesuffix(", learner `questions`"),
+            world,
+            regret_of(row),
+            f"{row['tree_regret']:.4f} ± {row['tree_stderr']:.4f}",
+            f"{row['gap']:+.4f} ± {row['gap_stderr']:.4f}" + " (sure)" * sure,
+        ]
+        for case, world, row, sure in _beside_the_tree()
+    ]
+    return table(["sources", "world", "`questions`", "`tree`", "difference, crowd by crowd"], lines)
 
 
 def transfer_edge() -> Markdown:
