@@ -153,8 +153,8 @@ def counts_of(server, published):
     return ReportCounts.from_arrays(spec, [published], named | {"nonces": server.nonces()})
 
 
-def into_database(paths, spec, published, counts, n):
-    """Two rows: workers of the service, and counts in bulk."""
+def into_database(paths, spec, published, counts, n, *, only_bulk):
+    """Two rows: workers of the service, and counts in bulk; or the second alone."""
     from service_workers import address, postgresql
 
     from dpbandits.service.postgres import PostgresStore
@@ -190,10 +190,19 @@ def into_database(paths, spec, published, counts, n):
             return counts_of(shared.server, published), Absorbed(accepted=added)
 
         label = f"{WORKERS} workers of the service, PostgreSQL"
-        rows.append(timed(label, n, by_workers, workers=WORKERS, used=lambda: spent[0]))
+        if not only_bulk:
+            rows.append(timed(label, n, by_workers, workers=WORKERS, used=lambda: spent[0]))
         rows.append(timed("counted in bulk, into PostgreSQL", n, in_bulk))
         store.close()
     return rows
+
+
+def publish(rows, out):
+    """Write the rows; the sums must be the same in all of them."""
+    if out is not None:
+        out.write_text(json.dumps(rows, indent=1) + "\n")
+    if len({row["digest"] for row in rows}) != 1:
+        raise SystemExit("the sums differ")
 
 
 def main():
@@ -204,6 +213,7 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=None, help="kept, and used again")
     parser.add_argument("--database", action="store_true", help="also into policies on PostgreSQL")
+    parser.add_argument("--only-bulk", action="store_true", help="one object, and its counts into PostgreSQL")
     parser.add_argument("--out", type=Path, default=None, help="JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -217,21 +227,29 @@ def main():
                 {"machine": platform.machine(), "python": platform.python_version(), "files": len(paths)}
             )
         )
-        rows = [
-            timed("one object, file after file", n, lambda: sequentially(paths, spec, [published])),
-            timed("one process", n, lambda: aggregate(paths, spec, [published])),
-        ]
+        counted = []
+
+        def by_one():
+            counted.append(sequentially(paths, spec, [published]))
+            return counted[-1]
+
+        rows = [timed("one object, file after file", n, by_one)]
+        if options.only_bulk:
+            rows += into_database(paths, spec, published, counted[0][0], n, only_bulk=True)
+            publish(rows, options.out)
+            return
+        rows.append(timed("one process", n, lambda: aggregate(paths, spec, [published])))
         from distributed import Client, LocalCluster
 
         with (
             LocalCluster(n_workers=options.workers, threads_per_worker=1, dashboard_address=None) as cluster,
             Client(cluster) as client,
         ):
-            label, counted = f"local cluster, {options.workers} workers", []
+            label = f"local cluster, {options.workers} workers"
 
             def on_cluster():
                 counted.append(aggregate(paths, spec, [published], cluster=client))
-                return counted[0]
+                return counted[-1]
 
             rows.append(
                 timed(
@@ -243,11 +261,8 @@ def main():
                 )
             )
         if options.database:
-            rows += into_database(paths, spec, published, counted[0][0], n)
-        if options.out is not None:
-            options.out.write_text(json.dumps(rows, indent=1) + "\n")
-        if len({row["digest"] for row in rows}) != 1:
-            raise SystemExit("the sums differ")
+            rows += into_database(paths, spec, published, counted[-1][0], n, only_bulk=False)
+        publish(rows, options.out)
 
 
 if __name__ == "__main__":

@@ -195,6 +195,21 @@ def test_what_fails_after_its_mark_is_gone_fails_all_of_the_transaction(
     store.close()
 
 
+def test_a_large_state_comes_back_as_it_is(store: Store) -> None:
+    content = bytes(range(256)) * (3 << 12)
+    with store.writing() as writes:
+        writes.mark()
+        writes.run(FACT, "one", "0")
+        writes.later(UPDATE, "1", "one")
+        writes.run("INSERT INTO states VALUES (?, ?, ?)", "p%s?", 1, content)
+        changed = writes.run("UPDATE states SET held = ?, content = ? WHERE policy = ?", 2, content, "p%s?")
+        assert changed == 1
+        writes.unmark()
+    with store.reading() as reads:
+        policy, held, found = reads.rows("SELECT * FROM states")[0]
+    assert (policy, held, bytes(found), facts(store)) == ("p%s?", 2, content, {"one": "1"})
+
+
 def test_what_was_asked_for_ahead_is_found_once(store: Store) -> None:
     if not store.shared:
         return

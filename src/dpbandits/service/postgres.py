@@ -65,6 +65,9 @@ _AGAIN = ("40", "23505", "55P03", "42P07", "42710", "42704")
 tables and indexes that another process is making at this moment."""
 
 
+_LARGE = 1 << 20
+"""Bytes of an argument that is large."""
+
 _FAILED = "the transaction had failed and was undone; nothing was recorded"
 
 
@@ -146,6 +149,9 @@ class _Adapted:
     def _sent(self, following: "Sequence[_Statement]", committing: bool) -> Any:  # noqa: FBT001
         if self._broken:
             raise StateError(_FAILED) if committing else TryAgain(OTHERWISE)
+        large = len(following) == 1 and following[0].is_large
+        if large and self._waiting:
+            self._sent([], committing=False)
         waiting, self._waiting = self._waiting, []
         statements = [*waiting, *following]
         arguments = tuple(value for one in statements for value in one.arguments)
@@ -154,7 +160,11 @@ class _Adapted:
         inside = self._marked or mark >= 0
         self._marked = inside and not committing
         try:
-            cursor = self._connection.execute(text, arguments or None)
+            if large:  # as it is, beside the statement: as text it takes long to write, and to send
+                cursor = psycopg.Cursor(self._connection)
+                cursor.execute(text.replace("%s", "%b"), arguments)
+            else:
+                cursor = self._connection.execute(text, arguments or None)
         except psycopg.Error as error:
             if not inside or any(one.changes is not None for one in waiting[: max(mark, 0)]):
                 self._broken = "all"  # perhaps what failed was there before the mark
@@ -180,6 +190,11 @@ class _Statement(NamedTuple):
     sql: str
     arguments: tuple[object, ...]
     changes: int | None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it brings a state, or much else."""
+        return any(isinstance(value, bytes) and len(value) > _LARGE for value in self.arguments)
 
     def text(self, *, given: bool) -> str:
         """In psycopg's form, where it is `given` arguments: of this one or another one."""
