@@ -1,4 +1,4 @@
-"""How constants of kinds of release are chosen: on worlds and tables that no page shows but as tuning ones.
+"""Constants of kinds of release, held against worlds and tables that no page shows but as tuning ones.
 
     python benchmarks/tune_releases.py --records build --out docs/_results/releases-tuning.json
 
@@ -324,7 +324,7 @@ ELSEWHERE = {
         "models.features.people.CATEGORY_CORRELATION",
         "models.features.people.FEATURES_PER_ARM",
     ),
-    "chosen on tuning worlds by another command, benchmarks/releases.py --group rule": (
+    "held against tuning worlds by another command, benchmarks/releases.py --group rule": (
         "central.gp_bandit.CELL_BOXES",
     ),
     "no trials are known of: what they stand for is written beside them": (

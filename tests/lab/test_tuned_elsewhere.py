@@ -1,4 +1,4 @@
-"""Constants of kinds of release were chosen on tables, worlds and seeds that no results page shows."""
+"""Constants of kinds of release are held against tables, worlds and seeds that no results page shows."""
 
 import ast
 import json

@@ -1,7 +1,7 @@
 """What `results-tables.md` shows."""
 
 from IPython.display import HTML, Markdown
-from pages import draw, load, pm, shown, table
+from pages import Row, draw, load, pm, shown, table
 
 from dpbandits.lab import plot
 
@@ -35,23 +35,28 @@ def tables_opening() -> Markdown:
         beaten("learn, epsilon 1", "best constant arm, later rows"),
     )
     local = beaten("local simulate, epsilon 1", "best constant arm")
-    ahead = {"best constant arm": "the best constant arm"}
-    ahead |= {f"private {name}, epsilon 1": f"a private {name}" for name in ("ridge", "histogram")}
-    losses = []
-    for name, said in ahead.items():
-        on = [
-            one["file"].removesuffix(".toml")
-            for one in found
-            if name in one["rewards"]
-            and one["rewards"][name]["mean"] >= one["rewards"]["run, epsilon 1"]["mean"]
-        ]
-        losses += [f"to {said} on {' and '.join(on)}"] if on else []
-    lost = f"At epsilon 1 `run` loses {', '.join(losses)}. " if losses else ""
+    lost = "".join(_lost_to(found, epsilon) for epsilon in (1, 4))
     return Markdown(
         f"{lost}The private policy of `run` earns more than the best constant arm on {run} of "
         f"{len(found)} real tables, what `learn` publishes does on {learn}, and devices that trust nobody do "
         f"on {local}."
     )
+
+
+def _lost_to(tables: list[Row], epsilon: int) -> str:
+    """Where `run` earns no more than something plainer, with both rewards."""
+    plainer = {"best constant arm": "the best constant arm"}
+    plainer |= {f"private {name}, epsilon {epsilon}": f"a private {name}" for name in ("ridge", "histogram")}
+    losses = []
+    for one in tables:
+        rewards = {name: reward["mean"] for name, reward in one["rewards"].items()}
+        own = rewards[f"run, epsilon {epsilon}"]
+        to = [
+            f"{said} ({rewards[name]:.3f})" for name, said in plainer.items() if rewards.get(name, 0) >= own
+        ]
+        if to:
+            losses.append(f"on {one['file'].removesuffix('.toml')} ({own:.3f}) to {', '.join(to)}")
+    return f"At epsilon {epsilon} `run` loses {'; '.join(losses)}. " if losses else ""
 
 
 def tables_picture() -> HTML:

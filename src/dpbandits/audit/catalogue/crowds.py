@@ -7,6 +7,7 @@ people, all of them replaced by their neighbours at once; see `crowded`.
 """
 
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -293,15 +294,23 @@ _in_tables = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, score=
 
 
 def _tables_policy(
-    epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int, user_ids: bool = True
+    epsilon: float,
+    seed: int,
+    noise: PreparedNoise,
+    *,
+    blocks: list[int],
+    rounds: int,
+    user_ids: bool = True,
+    delta: float = 0.0,
+    columns: Sequence[str] = ("place",),
 ) -> GPBandit:
     """Noise for `rounds` rounds of a user; so few people that one cell an arm is expected to tell most."""
     return GPBandit(
-        contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
+        contexts=Schema(**{name: Categories(list(range(2 * _ARMS))) for name in columns}),
         arms=list(range(_ARMS)),
         reward_range=(0.0, 1.0),
         horizon=blocks[-1] + 1,
-        privacy=JointDP(epsilon=epsilon, rounds_per_user=rounds),
+        privacy=JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
         seed=seed,
         noise=noise,
         user_ids=user_ids,
@@ -366,6 +375,34 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     sums, _ = _released_tables(policy)
     ratio = _told_apart(sums[0], -0.5, 0.5) / 2.0 + _told_apart(sums[1], -centre, 1.0 - centre) / 2.8
     return np.asarray((1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "gp-bandit-marginals-gaussian-counts",
+    sees="all released sums, and counts of three columns and their pairs",
+    neighbours="one user's context moved in all columns, and the reward from lowest to highest",
+    delta=DELTA,
+)
+def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """So many tables that counts have Gaussian noise: the log likelihood ratio of both noises."""
+    policy = _tables_policy(
+        epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
+    )
+    own, levels = np.arange(_ARMS), 2 * _ARMS
+    places = np.repeat(2 * own[:, None] + world, 3, axis=1)
+    ids = policy.ask_batch(np.hstack([places, own[:, None]])[:, None], users=own.tolist()).ids
+    policy.tell_batch(ids, np.full(_ARMS, float(world)))
+    policy.ask(np.zeros((1, 4)), user="last")
+    sums, counts = np.split(policy.released.astype(np.float64), [_ARMS])
+    columns, pairs = np.split(counts, [3 * levels])
+    moved = [table[2 * own + 1] - table[2 * own] for table in columns.reshape(3, levels)]
+    moved += [
+        table[2 * own + 1, 2 * own + 1] - table[2 * own, 2 * own]
+        for table in pairs.reshape(3, levels, levels)
+    ]
+    ratio = np.sum(moved, axis=0) / policy.diagnostics()["count_noise_sd"] ** 2
+    ratio += (1.0 - CONTEXT_SHARE) * epsilon * _told_apart(sums / UNITS, -0.5, 0.5)
+    return np.asarray(ratio[:, None])
 
 
 @_in_tables(
