@@ -149,6 +149,8 @@ def test_an_audit_is_begun_and_taken_along_by_keys(
             break
         page.wait_for_timeout(250)
         page.get_by_role("link", name="Look again").press("Enter")
+        page.wait_for_load_state()  # with its style sheet
+    page.wait_for_load_state()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(CONTRAST) == page.evaluate(RULES) == []
     with page.expect_download() as taken:

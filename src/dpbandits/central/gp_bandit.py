@@ -72,8 +72,9 @@ def kind_for(setup: Setup) -> KindName:
     """The kind of release where none is named: a rule of public arguments alone.
 
     Of candidates where delta is 0, cells, which nothing else keeps there. Else features, wherever features or
-    anything that only they understand was passed; of contexts and arms, marginal tables for several columns or
-    where delta is 0, and features where a kernel was passed; of candidates, cells in the boxes of `CELL_BOXES`.
+    anything that only they understand was passed; of contexts and arms, marginal tables for several columns
+    or where delta is 0, and features where a kernel was passed; of candidates, cells in the boxes of
+    `CELL_BOXES`.
     Where an account pays, a box with a delta has features again: most accounts add up zCDP, in which pure
     epsilon costs many times more.
     """
