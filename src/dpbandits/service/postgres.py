@@ -166,9 +166,14 @@ class _Adapted:
             else:
                 cursor = self._connection.execute(text, arguments or None)
         except psycopg.Error as error:
-            if not inside or any(one.changes is not None for one in waiting[: max(mark, 0)]):
-                self._broken = "all"  # perhaps what failed was there before the mark
+            before = any(one.changes is not None for one in waiting[: max(mark, 0)])
+            if not inside or before or error.sqlstate is None:
+                # perhaps what failed was there before the mark, or nothing was sent and the mark is not there
+                self._broken = "all"
             raise _in_words(error, committing=committing) from None
+        except BaseException:  # text that the database's encoding has not, say: nothing was sent
+            self._broken = "all"
+            raise
         for place, one in enumerate(waiting):
             if one.changes is not None and one.changes != cursor.rowcount:
                 self._broken = "mark" if inside and place > mark else "all"
