@@ -3046,7 +3046,7 @@ MUTATIONS = (
         "a decision is answered whose round was undone together with a neighbour's",
         (
             "service/postgres.py",
-            "if not inside or any(one.changes is not None for one in waiting[: max(mark, 0)]):",
+            "if not inside or before or error.sqlstate is None:",
             "if not inside:",
         ),
         tests="tests/service/test_stores.py::"
