@@ -14,7 +14,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from time import sleep
 from unittest.mock import patch
 
 import numpy as np

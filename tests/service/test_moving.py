@@ -1,5 +1,7 @@
 """A service moves from its folder into a database and back: it goes on in one place, whatever interrupts."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.moving import into_database, into_folder
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.settings import Settings
+from dpbandits.service.store import SQLiteStore, Writes, note_event
 from dpbandits.service.surveys import packed_reports
 from service import databases, test_local
 from service.conftest import CUSTOMERS, Caller, served
@@ -172,6 +175,47 @@ def test_a_move_back_that_is_interrupted_goes_on(
     into_folder(folder, home, settings=moved_to)
     with served(Service(home), token) as admin:
         assert admin.decide("v12").json() == answers[12]
+
+
+def test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left(
+    folder: Path, tmp_path: Path, moved_to: Settings
+) -> None:
+    with served(Service(folder)) as admin:
+        assert admin.post("/v1/populations", test_local.PEOPLE).status_code == 201
+        assert admin.post("/v1/local", test_local.ASKED).status_code == 201
+        sent = test_local.reports(admin, 2)
+    into_database(folder, settings=moved_to)
+    worker, under_way, go_on = Service(folder, settings=moved_to), threading.Event(), threading.Event()
+    assert worker.surveys.absorb_each("tips", [packed_reports(sent[:1])]) == [
+        {"accepted": 1, "not_counted": 0}
+    ]
+
+    def late(writes: Writes) -> None:
+        note_event(writes, 1.0, "late", "somebody")
+        under_way.set()
+        go_on.wait(20.0)
+
+    with ThreadPoolExecutor(2) as threads:
+        acknowledged = worker.write(late)
+        assert under_way.wait(20.0)
+        moved = threads.submit(into_folder, folder, tmp_path / "home", settings=moved_to)
+        done, _ = wait([moved], timeout=0.5)
+        assert not done  # it waits for who has begun
+        go_on.set()
+        acknowledged.result(20.0)
+        moved.result(60.0)
+    for refused in (
+        lambda: worker.write(lambda writes: note_event(writes, 2.0, "lost", "somebody")).result(20.0),
+        lambda: worker.surveys.absorb_each("tips", [packed_reports(sent[1:])]),
+        lambda: worker.ledger.advance("lineage", position=1, digest="0"),
+    ):
+        with pytest.raises(StateError, match="serves nobody"):
+            refused()
+    worker.close()
+    store = SQLiteStore(tmp_path / "home" / "service.db")
+    with store.reading() as reads:
+        assert reads.rows("SELECT at FROM events WHERE subject = 'somebody'") == [(1.0,)]
+    store.close()
 
 
 def test_local_policies_go_along_there_and_back(folder: Path, tmp_path: Path, moved_to: Settings) -> None:

@@ -42,6 +42,24 @@ def test_every_route_has_examples_and_names_its_statuses(admin: Caller) -> None:
                 assert parameter["schema"]["examples"], (method, path, parameter["name"])
 
 
+def test_a_text_in_a_path_is_one_that_every_store_can_keep(admin: Caller) -> None:
+    """Refused at the door: what a database cannot be sent never shares a transaction with other callers."""
+    refused = 0
+    for (method, path), one in operations(admin).items():
+        for parameter in one.get("parameters", ()):
+            if parameter["in"] == "path" and parameter["schema"]["type"] == "string":
+                if parameter["name"] != "event":  # a caller's own id, of which a digest is kept
+                    assert parameter["schema"]["pattern"] == "^[!-~]+$", (method, path, parameter["name"])
+                for odd in ("%00", "a%00b", "%EF%BF%BD", "a%0A", "a%20b"):
+                    sent = re.sub(r"\{[a-z]+\}", odd, path)
+                    answer = admin(method.upper(), sent, one.get("requestBody") and {})
+                    assert answer.status_code in (404, 422), (method, sent, answer.status_code)
+                    refused += answer.status_code == 422
+    assert refused > 100
+    label = {"label": "two\0lines", "scopes": ["read"]}
+    assert admin.post("/v1/tokens", label).status_code == 422
+
+
 def test_the_examples_are_what_is_answered(admin: Caller, tmp_path: Path) -> None:
     """Each request of the document, in an order that makes sense, has an answer with the members it shows."""
     found = operations(admin)

@@ -13,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, StateError
+from dpbandits.errors import (
+    CorruptState,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    ProtocolError,
+    StateError,
+)
 from dpbandits.service import decisions
 from dpbandits.service import writer as writing
 from dpbandits.service.store import (
@@ -273,6 +280,81 @@ def test_what_a_call_says_of_itself_ahead_and_cannot_be_harms_no_other(store: St
     assert (odd.result(10.0), other.result(10.0)) == (1, 1)
     writer.close()
     assert facts(store) == {"odd": "1", "other": "1"}
+
+
+@pytest.mark.parametrize("way", ["run", "later", "ahead"])
+def test_a_text_that_cannot_be_sent_harms_no_other(store: Store, way: str) -> None:
+    """It fails before anything reaches the database, so that no mark of the database's is where ours is."""
+    writer = Writer(store)
+    ready, torn = threading.Event(), "torn \ud800"
+    first = writer.submit(lambda writes: ready.wait(10.0))
+    before = writer.submit(lambda writes: writes.later(FACT, "before", "1"))
+
+    def looks(writes: Writes) -> Iterator[list[Ahead]]:
+        yield [Ahead(("then", 0), "SELECT value FROM facts WHERE name = ?", (torn,))]
+
+    def fails(writes: Writes) -> None:
+        writes.later(FACT, "undone", "1")
+        {"run": writes.run, "later": writes.later, "ahead": writes.one}[way](
+            "SELECT value FROM facts WHERE name = ?" if way == "ahead" else FACT,
+            *((torn,) if way == "ahead" else (torn, "1")),
+        )
+
+    failed = writer.submit(fails, about="one", ahead=looks if way == "ahead" else None)
+    after = writer.submit(lambda writes: writes.run(FACT, "after", "1"), about="two")
+    ready.set()
+    assert first.result(10.0)
+    with pytest.raises((InvalidData, UnicodeEncodeError)):
+        failed.result(20.0)
+    assert (before.result(10.0), after.result(10.0)) == (None, 1)
+    writer.close()
+    assert facts(store) == {"before": "1", "after": "1"}
+
+
+def test_a_zero_byte_is_kept_or_refused_alone(store: Store) -> None:
+    with store.writing() as writes:
+        writes.mark()
+        writes.later(FACT, "before", "1")
+        writes.unmark()
+        writes.mark()
+        if store.shared:
+            with pytest.raises(InvalidData, match="no zero byte"):
+                writes.run(FACT, "zero \0", "1")
+        writes.back()
+        writes.run(FACT, "after", "1")
+    assert facts(store) == {"before": "1", "after": "1"}
+
+
+def test_an_error_is_told_with_what_it_rests_on(store: Store) -> None:
+    """Who is told that a name is taken must find it taken, so the commit of who has taken it comes first."""
+    writer = Writer(store)
+    ready, told = threading.Event(), []
+
+    def fails() -> None:
+        told.append(taken.done())
+        raise StateError("at the commit")
+
+    def takes(writes: Writes) -> None:
+        writes.run(FACT, "name", "1")
+        writes.when(last=fails)
+
+    def finds(writes: Writes) -> str:
+        if writes.one("SELECT value FROM facts WHERE name = 'name'") is not None:
+            raise ProtocolError("the name is taken")
+        return "free"
+
+    first = writer.submit(lambda writes: ready.wait(10.0))
+    taking, taken = writer.submit(takes), writer.submit(finds)
+    ready.set()
+    first.exception(10.0)
+    with pytest.raises(StateError, match="at the commit"):
+        taking.result(10.0)
+    with suppress(StateError):  # told with the commit that failed, or asked again
+        assert taken.result(10.0) == "free"
+    writer.close()
+    assert told
+    assert not any(told)
+    assert facts(store) == {}
 
 
 def test_nobody_is_answered_before_the_commit(store: Store) -> None:

@@ -32,6 +32,7 @@ from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.intake import Intake, Straight
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
+    IN_PATH,
     MEMBERS,
     ChangeRequest,
     DecisionRequest,
@@ -92,10 +93,12 @@ class Lines(StreamingResponse):
     media_type = "application/x-ndjson"
 
 
-PolicyName = Annotated[str, Path(max_length=64, examples=["offers"])]
-SurveyName = Annotated[str, Path(max_length=64, examples=["tips"])]
+PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
+SurveyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["tips"])]
 EventId = Annotated[str, Path(max_length=200, examples=["e-1"])]
-DecisionId = Annotated[str, Path(max_length=100, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])]
+DecisionId = Annotated[
+    str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
+]
 
 
 _TOKEN = {
@@ -322,7 +325,8 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         responses=responses(None, "not-found", status=204),
     )
     async def withdraw_token(
-        identity: Annotated[str, Path(max_length=40, examples=["5f0c2a9d6b7e"])], token: Admin
+        identity: Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])],
+        token: Admin,
     ) -> Response:
         def withdrawing(writes: Any) -> None:
             tokens.withdraw(writes, identity, service.now())
@@ -376,7 +380,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         responses=responses(_POPULATION, "not-found"),
     )
     def population(
-        name: Annotated[str, Path(max_length=64, examples=["customers"])], token: Reader
+        name: Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])], token: Reader
     ) -> dict[str, Any]:
         if service.read(lambda reads: reads.one("SELECT name FROM populations WHERE name = ?", name)) is None:
             raise Problem("not-found", "There is no population of this name.")

@@ -22,12 +22,12 @@ from pathlib import Path
 from dpbandits.errors import MissingState, StateError
 from dpbandits.service.keys import note_adoption
 from dpbandits.service.settings import Settings
-from dpbandits.service.store import Reads, SQLiteStore, Writes
+from dpbandits.service.store import SQLiteStore, Writes
 from dpbandits.state.files import locked, private_folder, write_durably
 from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.witness import FileWitness
 
-__all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refuse_moved", "refuse_retired"]
+__all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refuse_moved"]
 
 LOCK, STORE, LEDGER, MARK = "service.lock", "service.db", "budget.ledger", "service.backup"
 MOVED = "service.moved"
@@ -38,13 +38,6 @@ def refuse_moved(folder: Path) -> None:
     """StateError where what a folder held goes on elsewhere."""
     if (folder / MOVED).exists():
         raise StateError("what this folder held goes on in a database: serve with --database")
-
-
-def refuse_retired(reads: Reads) -> None:
-    """StateError where what a database held goes on elsewhere, or has not come yet."""
-    row = reads.one("SELECT value FROM facts WHERE name = 'moving'")
-    if row is not None:
-        raise StateError(f"this database serves nobody: {row[0]}")
 
 
 def back_up(folder: Path, to: Path) -> None:

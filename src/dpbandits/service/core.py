@@ -51,7 +51,7 @@ from dpbandits.errors import DPBanditsError, StateError
 from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE, refuse_moved, refuse_retired
+from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE, refuse_moved
 from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.engines import Engines, is_closed
 from dpbandits.service.gate import log
@@ -179,7 +179,6 @@ class Service:
 
     def _begin(self, writes: Writes) -> None:
         writes.locked("SELECT value FROM facts WHERE name = 'version'")  # one worker at a time
-        refuse_retired(writes)
         check_key(writes, self.keys)
         last = writes.one("SELECT asked_at FROM decisions ORDER BY number DESC LIMIT 1")
         self._latest = 0.0 if last is None else float(last[0])

@@ -12,6 +12,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.documented import responses
 from dpbandits.service.door import Admin, Curator, Modeler, Needs, Reader
 from dpbandits.service.messages import (
+    IN_PATH,
     AnswerRequest,
     ExchangeRequest,
     QuestionsRequest,
@@ -24,7 +25,7 @@ __all__ = ["add_exchanges"]
 
 _T = TypeVar("_T")
 
-_Name = Annotated[str, Path(max_length=64, examples=["doses"])]
+_Name = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["doses"])]
 _Row = Annotated[int, Path(ge=0, le=1 << 48, examples=[2])]
 _Party = Annotated[Token, Depends(Needs("curate", "model"))]
 _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]

@@ -6,6 +6,7 @@ for routes in general, which takes longer than counting a hundred reports.
 """
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 
 from fastapi import FastAPI, Request
@@ -14,6 +15,7 @@ from starlette.routing import Match
 
 from dpbandits.service.door import Needs
 from dpbandits.service.gate import Receive, Scope, Send
+from dpbandits.service.messages import IN_PATH
 from dpbandits.service.problems import Problem
 
 __all__ = ["Intake", "Straight"]
@@ -21,7 +23,7 @@ __all__ = ["Intake", "Straight"]
 MOST_TOGETHER = 64
 """Batches that are written at once: the first of them waits for all."""
 
-_LONGEST_NAME = 64
+_NAME = re.compile(f"(?=.{{1,64}}$){IN_PATH}")
 
 Told = dict[str, int]
 
@@ -114,6 +116,6 @@ class Straight:
         request = Request(scope, receive)
         token = await self._needs(request)
         (name,) = scope["path_params"].values()
-        if len(name) > _LONGEST_NAME:
+        if _NAME.search(name) is None:
             raise Problem("invalid", "path does not fit.")
         await (await self._route.endpoint(name, request, token))(scope, receive, send)

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
+    "IN_PATH",
     "MEMBERS",
     "AnswerRequest",
     "AnswersRequest",
@@ -31,6 +32,10 @@ __all__ = [
 Name = Annotated[
     str, Field(min_length=1, max_length=64, pattern="^[a-z0-9][a-z0-9._-]*$", examples=["offers"])
 ]
+IN_PATH = "^[!-~]+$"
+"""What a name or an id in a path may hold; a store may be unable to keep other texts."""
+Told = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""What somebody is told, in a line."""
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
@@ -359,7 +364,7 @@ class RewardsRequest(_Strict):
 class TokenRequest(_Strict):
     """A token with these scopes."""
 
-    label: Annotated[str, Field(max_length=100)]
+    label: Told
     scopes: Annotated[
         list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
         Field(min_length=1, max_length=7),

@@ -12,8 +12,9 @@ one is filled anew; after it the new one only has to be told. A policy that was 
 still to come in the new place alone, so nothing is released twice; its account is in the new ledger alone, so
 nothing is charged twice.
 
-A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it. A folder
-that was left keeps what it had; erase it when the move is trusted.
+A database that was left keeps no raw data: rounds, states, decisions and tokens are gone from it, and no
+write transaction begins in it any more, so that a worker that was forgotten acknowledges nothing there. A
+folder that was left keeps what it had; erase it when the move is trusted.
 
 A witness knows one place. The new place has none until it is started with one, which must be new to it.
 
@@ -95,7 +96,7 @@ def into_database(folder: Path, *, settings: Settings) -> None:
             write_durably(folder / MOVED, json.dumps({"move": move}).encode(), exclusive=True)
         with store.reading() as reads:
             retire_lineages(ledger, [row[0] for row in reads.rows("SELECT id FROM policies")], move)
-        with to.writing() as writes:
+        with to.moving() as writes:
             row = writes.one("SELECT value FROM facts WHERE name = 'move'")
             if row != (move,):
                 raise StateError("the folder was moved into another database")
@@ -170,7 +171,7 @@ def fill_database(
     move: str,
 ) -> None:
     """The first step of a move into a database."""
-    with to.writing() as writes, writes.kept_alive():
+    with to.moving() as writes, writes.kept_alive():
         fresh = writes.one("SELECT name FROM facts WHERE name <> 'version' AND name <> 'moving'") is None
         being = writes.one("SELECT value FROM facts WHERE name = 'moving'")
         if being is None and not fresh:
@@ -253,11 +254,8 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
             raise StateError("there is something already where the folder is to be: choose another place")
         move, ledger = uuid.uuid4().hex, RowLedger(store, witness=_witness(settings))
         ledger.begin()
-        with store.writing() as writes, writes.kept_alive():
+        with store.moving() as writes, writes.kept_alive():
             _empty(private_folder(to, what="the new folder"), move)
-            writes.run(
-                "LOCK TABLE decisions, slots, progress, states, accounts, facts, survey_log IN EXCLUSIVE MODE"
-            )
             fill_folder(store, writes, source, to)
             retire_lineages(ledger, _ids(writes), move)
             for table in _RAW:

@@ -20,11 +20,18 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from dpbandits.errors import CorruptState, InvalidParameter, MissingExtra, ProtocolError, StateError
+from dpbandits.errors import (
+    CorruptState,
+    InvalidData,
+    InvalidParameter,
+    MissingExtra,
+    ProtocolError,
+    StateError,
+)
 from dpbandits.service.store import (
     NUMBER,
     OTHERWISE,
@@ -60,9 +67,10 @@ _TYPES = {
 }
 _UNDONE = ("25P03",)
 """Codes at a commit that say that it did not take place: the transaction had waited for too long."""
-_AGAIN = ("40", "23505", "55P03", "42P07", "42710", "42704")
-"""Codes, or their beginnings: a deadlock, a row that another process has made meanwhile, a lock too long; and
-tables and indexes that another process is making at this moment."""
+_AGAIN = ("40001", "40P01", "23505", "55P03", "42P07", "42710", "42704")
+"""Codes: a deadlock, a row that another process has made meanwhile, a lock too long; and tables and indexes
+that another process is making at this moment. Others of class 40 say that a transaction was undone, or that
+this is not known (40003)."""
 
 
 _LARGE = 1 << 20
@@ -96,7 +104,9 @@ class _Adapted:
 
     def later(self, sql: str, arguments: tuple[object, ...], changes: int) -> None:
         """Send it with what follows; it has to change so many rows."""
-        self._waiting.append(_Statement(sql, arguments, changes))
+        _refuse_unfit(arguments)
+        with self._one_at_a_time:
+            self._waiting.append(_Statement(sql, arguments, changes))
 
     def settled(self) -> None:
         """Send what was left for later."""
@@ -105,12 +115,17 @@ class _Adapted:
 
     def several(self, statements: "Sequence[_Statement]") -> list[list[Row]]:
         """Rows of each of several queries."""
+        for one in statements:
+            _refuse_unfit(one.arguments)
         return self._results(self._send(statements), len(statements))
 
     def execute(self, sql: str, arguments: tuple[object, ...] = ()) -> Any:
         """A cursor with the rows."""
-        if sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")) and self._marks(sql):
-            return None
+        _refuse_unfit(arguments)
+        if sql.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")):
+            with self._one_at_a_time:
+                if self._marks(sql):
+                    return None
         cursor = self._send([_Statement(sql, arguments, None)], committing=sql == "COMMIT")
         while cursor.nextset():
             pass
@@ -171,7 +186,7 @@ class _Adapted:
                 # perhaps what failed was there before the mark, or nothing was sent and the mark is not there
                 self._broken = "all"
             raise _in_words(error, committing=committing) from None
-        except BaseException:  # text that the database's encoding has not, say: nothing was sent
+        except BaseException:  # perhaps nothing was sent, and the mark neither
             self._broken = "all"
             raise
         for place, one in enumerate(waiting):
@@ -208,6 +223,17 @@ class _Statement(NamedTuple):
         return self.sql.replace("%", "%%") if given else self.sql
 
 
+def _refuse_unfit(arguments: "tuple[object, ...]") -> None:
+    """InvalidData for text that PostgreSQL cannot hold, before it is sent with what others have done."""
+    for value in arguments:
+        if isinstance(value, str) and ("\0" in value or (not value.isascii() and _is_torn(value))):
+            raise InvalidData("text: expected no zero byte and no half of a character")
+
+
+def _is_torn(text: str) -> bool:
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def _in_words(error: "psycopg.Error", *, committing: bool) -> StateError:
     code = error.sqlstate or type(error).__name__
     if committing and not code.startswith(_UNDONE + _AGAIN):
@@ -229,13 +255,19 @@ _NUMBERS = (
 )
 
 
+_BEGIN = (
+    f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = "
+    f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'{_UNLOGGED}"
+)
+_SERVES = "; LOCK TABLE facts IN ROW SHARE MODE; SELECT value FROM facts WHERE name = 'moving'"
+"""Whoever moves what the tables hold locks this one as a whole: it waits for all write transactions, and
+those that begin later learn from the answer that the database was left."""
+
+
 class PostgresWrites(Writes):
     """A write transaction of PostgreSQL."""
 
-    begin: ClassVar[str] = (
-        f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = "
-        f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'{_UNLOGGED}"
-    )
+    begin: ClassVar[str] = _BEGIN + _SERVES
     shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
@@ -245,6 +277,20 @@ class PostgresWrites(Writes):
         self._seen: dict[tuple[str, tuple[object, ...]], list[Row]] = {}
         self._numbers: list[int] = []
 
+    def _begin(self) -> None:
+        self.refuse_if_left(self._connection.execute(self.begin))
+
+    @classmethod
+    def refuse_if_left(cls, begun: Any) -> None:
+        """StateError where what a database held goes on elsewhere, or has not come yet.
+
+        Args:
+            begun: the cursor of what began the transaction.
+        """
+        row = begun.fetchone()
+        if row is not None:
+            raise StateError(f"this database serves nobody: {row[0]}")
+
     def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
         self._connection.later(sql, arguments, changes)
 
@@ -252,7 +298,7 @@ class PostgresWrites(Writes):
         self._connection.settled()
 
     def ahead(self, queries: Sequence[Ahead]) -> None:
-        wanted = sorted(set(queries) - {NUMBER}, key=lambda one: one.order)
+        wanted = sorted(dict.fromkeys(one for one in queries if one != NUMBER), key=lambda one: one.order)
         statements = [_Statement(one.sql + self.lock[0] * one.lock, one.arguments, None) for one in wanted]
         numbers = queries.count(NUMBER)
         if numbers:
@@ -304,6 +350,16 @@ class PostgresWrites(Writes):
         finally:
             ending.set()
             thread.join()
+
+
+class MovingWrites(PostgresWrites):
+    """A write transaction of who makes the tables, or moves what they hold."""
+
+    begin: ClassVar[str] = _BEGIN
+
+    @classmethod
+    def refuse_if_left(cls, begun: Any) -> None:
+        pass
 
 
 _BEGIN_READING = (
@@ -369,7 +425,7 @@ class PostgresStore(Store):
         return "PostgresStore()"
 
     def _migrate(self) -> None:
-        with self.writing() as writes:
+        with self._writing(MovingWrites) as writes:
             if writes.one("SHOW synchronous_commit") == ("off",):
                 raise StateError("synchronous_commit is off: a crash could lose a release that was seen")
             # Tables first: where another process makes them meanwhile, the second look finds its own.
@@ -383,7 +439,7 @@ class PostgresStore(Store):
                 raise CorruptState("the database is another program's: give the service one of its own")
             self.at_version(writes.run, have=have, names=_TYPES)
 
-    def _begin(self, statement: str) -> "tuple[psycopg.Connection[Any], _Adapted]":
+    def _begin(self, statement: str) -> "tuple[psycopg.Connection[Any], _Adapted, Any]":
         for left in range(MOST_CONNECTIONS, -1, -1):
             try:
                 connection = self._pool.getconn()
@@ -391,40 +447,55 @@ class PostgresStore(Store):
                 break
             adapted = _Adapted(connection)
             try:
-                adapted.execute(statement)
+                begun = adapted.execute(statement)
             except StateError:
-                self._pool.putconn(connection)
+                self._give_back(connection)
                 if not (left and connection.closed):
                     raise
             else:
-                return connection, adapted
+                return connection, adapted, begun
         raise StateError("no connection to the service's database; nothing was recorded")
 
     @contextmanager
-    def _begun(self, statement: str) -> Iterator[_Adapted]:
+    def _begun(self, statement: str) -> Iterator[tuple[_Adapted, Any]]:
         """A connection with a transaction that has begun; one that the database ended meanwhile is passed
-        over. Left, it is given back without a transaction.
+        over; and the cursor of what began it. Left, it is given back without a transaction.
         """
-        connection, adapted = self._begin(statement)
+        connection, adapted, begun = self._begin(statement)
         try:
-            yield adapted
+            yield adapted, begun
         finally:
-            with suppress(psycopg.Error):
-                if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-                    connection.execute("ROLLBACK")
-            self._pool.putconn(connection)
+            self._give_back(connection)
+
+    def _give_back(self, connection: "psycopg.Connection[Any]") -> None:
+        with suppress(psycopg.Error):
+            if connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+        self._pool.putconn(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Reads]:  # noqa: D102
-        with self._begun(_BEGIN_READING) as connection:
+        with self._begun(_BEGIN_READING) as (connection, _):
             yield Reads(connection)
 
+    def writing(self) -> AbstractContextManager[Writes]:
+        """See `Store.writing`; StateError also where the database was left, or has not been filled yet."""
+        return self._writing(PostgresWrites)
+
     @contextmanager
-    def writing(self) -> Iterator[Writes]:  # noqa: D102
+    def moving(self) -> Iterator[Writes]:
+        """A write transaction beside which there is no other one, also in a database that serves nobody."""
+        with self._writing(MovingWrites) as writes:
+            writes.run("LOCK TABLE facts IN EXCLUSIVE MODE")
+            yield writes
+
+    @contextmanager
+    def _writing(self, kind: type[PostgresWrites]) -> Iterator[Writes]:
         if self.current is not None:
             raise ProtocolError("a write transaction is open already")
-        with self._begun(PostgresWrites.begin) as connection:
-            self.current = writes = PostgresWrites(connection)
+        with self._begun(kind.begin) as (connection, begun):
+            kind.refuse_if_left(begun)
+            self.current = writes = kind(connection)
             try:
                 yield writes
                 writes.finish()

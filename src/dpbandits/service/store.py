@@ -359,7 +359,7 @@ class Writes(Reads):
         """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
         marked = self._marks
         self._commit()
-        self._connection.execute(self.begin)
+        self._begin()
         done, mine = (len(self._kept), len(self._lost)) if marked is None else marked[:2]
         kept, self._kept, self._lost = self._kept[:done], self._kept[done:], self._lost[mine:]
         if marked is not None:
@@ -386,6 +386,9 @@ class Writes(Reads):
             self._last.pop(0)()
         self.settled()
         self._end("COMMIT")
+
+    def _begin(self) -> None:
+        self._connection.execute(self.begin)
 
     def _end(self, how: str) -> None:
         self._connection.execute(how)

@@ -5,8 +5,9 @@ that a hundred decisions cost one write to the disk. Nobody is answered before t
 answer.
 
 A call that raises a `Refusal` has changed what it wanted to change. Whatever else it raises undoes what it
-did, alone; the others in the transaction stay. Where the commit itself fails nothing of the transaction has
-happened, and all of its callers are told so; or that it is not known (`NotKnown`).
+did, alone; the others in the transaction stay, and as it may rest on them it is told with them. Where the
+commit itself fails nothing of the transaction has happened, and all of its callers are told so; or that it is
+not known (`NotKnown`).
 
 Where other processes write, too, calls about one thing stand together, in one order everywhere, so that two
 transactions do not wait for each other. A message to the database and back takes long, so what calls say that
@@ -211,7 +212,8 @@ def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool
             if error.after and job.about:
                 waiting[job.about] = job.again_at
             return False
-        job.future.set_exception(error)
+        failed = error
+        writes.when(kept=lambda: job.future.set_exception(failed))  # it may rest on what others changed
         return True
     writes.unmark()
     if refused is None:
