@@ -22,6 +22,7 @@ from dpbandits.local import (
     FileOutbox,
     GPSpec,
     PublishedArms,
+    Robust,
     Server,
     Spec,
 )
@@ -85,14 +86,17 @@ def test_the_lint_follows_causes_and_objects(lint):
 # -- local ----------------------------------------------------------------------------------------
 
 
-def test_devices_and_their_server(lint, tmp_path):
+@pytest.mark.parametrize("robust", [None, Robust(bytes(range(32)), groups=3)], ids=["plain", "robust"])
+@pytest.mark.parametrize("learner", ["questions", "smooth", "tree"])
+def test_devices_and_their_server(lint, tmp_path, learner, robust):
     spec = Spec(
         domain=dpb.Box(low=[0, 0], high=[1, 1]),
         n_arms=2,
         privacy=dpb.LocalDP(epsilon=4.0),
+        learner=learner,
         reports_per_version=2,
     )
-    server = Server(spec)
+    server = Server(spec, robust=robust)
     ledger = SQLiteLedger(tmp_path / "device.sqlite")
     outbox = FileOutbox(tmp_path / "outbox")
     client = Client(spec, ledger=ledger, outbox=outbox, account="mine")
@@ -108,6 +112,7 @@ def test_devices_and_their_server(lint, tmp_path):
     lint.see(report, client, remembered(client), client.unsent())
     lint.refuse(client.choose, policy, context)  # the budget is spent
     server.absorb([report, report, b"x", report[:-1]])
+    lint.see(server.diagnostics(), robust)
     lint.see(server, server.totals, client.guarantee.explain(), server.guarantee.to_json(), spec, ledger)
     lint.see(server.publish().to_json(spec), spec.to_json(), outbox, ledger)
     lint.files(tmp_path)

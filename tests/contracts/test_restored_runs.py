@@ -10,7 +10,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, ExploreTuning, PhasedExploreThenCommit, PhasedTuning
 from dpbandits.domains import Box
-from dpbandits.local import Client, DurableServer, Server, Spec
+from dpbandits.local import Client, DurableServer, Robust, Server, Spec
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator
 from dpbandits.privacy import JointDP, LocalDP, RowDP, SimulatedNoise
@@ -18,6 +18,7 @@ from dpbandits.privacy.rows import AnswerLaplace
 
 CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
+ROBUST = Robust(bytes(range(32)), groups=3)
 
 
 def phased(folder, pauses):
@@ -110,30 +111,39 @@ def curator(folder, pauses):
     return seen
 
 
-def server(folder, pauses):
+def server(folder, pauses, robust=None, **own):
     spec = Spec(
         domain=Box(low=[0], high=[1]),
         n_arms=2,
         privacy=LocalDP(epsilon=3.0),
-        learner="tree",
         reports_per_version=5,
         seed=5,
+        **({"learner": "tree"} | own),
     )
-    reports = recorded(spec)
-    one = DurableServer.open(spec, folder / "server")
+    reports = recorded(spec, robust)
+    one = DurableServer.open(spec, folder / "server", robust=robust)
     seen = []
     for batch in range(20):
         if batch in pauses:
             one.close()
-            one = DurableServer.open(spec, folder / "server")
+            one = DurableServer.open(spec, folder / "server", robust=robust)
         seen.append((one.publish().to_json(spec), one.absorb(reports[3 * batch : 3 * batch + 3])))
     one.close()
     return seen
 
 
-def recorded(spec, reports={}):  # noqa: B006 - drawn once by the operating system, then the same for all runs
-    if not reports:
-        live, drawn = Server(spec), []
+def asking_server(folder, pauses):
+    return server(folder, pauses, learner="questions")
+
+
+def robust_server(folder, pauses):
+    return server(folder, pauses, learner="questions", robust=ROBUST)
+
+
+def recorded(spec, robust, reports={}):  # noqa: B006 - drawn once by the operating system, then the same for all runs
+    where = (spec.fingerprint, robust is None)
+    if where not in reports:
+        live, drawn = Server(spec, robust=robust), []
         for batch in range(20):
             policy = live.publish()
             for x in np.random.default_rng(batch).random(3):
@@ -141,12 +151,12 @@ def recorded(spec, reports={}):  # noqa: B006 - drawn once by the operating syst
                 client.choose(policy, [x])
                 drawn.append(client.report(float(x > 0.5)))
             live.absorb(drawn[-3:])
-        reports[0] = drawn
-    return reports[0]
+        reports[where] = drawn
+    return reports[where]
 
 
 @pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
-@pytest.mark.parametrize("run", [phased, usca, logged_tables, curator, server])
+@pytest.mark.parametrize("run", [phased, usca, logged_tables, curator, server, asking_server, robust_server])
 def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path):
     for name in ("whole", "interrupted"):
         (tmp_path / name).mkdir()

@@ -10,6 +10,7 @@ import pytest
 
 import dpbandits
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 RESULTS = BENCHMARKS.parent / "docs" / "_results"
@@ -83,6 +84,15 @@ def test_no_page_shows_a_family_that_constants_or_the_rule_were_chosen_on(script
     assert len(elsewhere) > 50
     assert set(tables.FAMILIES) <= {family(name) for name in elsewhere}
     assert not {family(name) for name in reported | elsewhere} & {family(name) for name in tuned}
+
+
+def test_no_page_shows_a_world_that_local_learners_were_tuned_on():
+    names = [path.stem for path in RESULTS.glob("*.json")]
+    everywhere = {world for name in names for world in worlds_in(shown(name))}
+    assert set(REPORT_WORLDS) <= everywhere
+    assert not everywhere & set(TUNING_WORLDS)
+    rows = [row for name in ("local-worlds", "forgers", "transfer") for row in shown(name)]
+    assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED
 
 
 def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):

@@ -16,7 +16,17 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec
+from dpbandits.domains import Box
+from dpbandits.local import (
+    Client,
+    PublishedArms,
+    ReportCounts,
+    ReportKey,
+    Server,
+    SourceClient,
+    SourceSpec,
+    Spec,
+)
 from dpbandits.privacy import LocalDP
 
 FILE = Path(__file__).resolve().parents[2] / "docs" / "_results" / "report-vectors.json"
@@ -42,6 +52,8 @@ def rates(name, cells, epsilon):
             whole = 1 + grown * theta
             return lattice(raised * theta / whole), lattice(theta / whole), lattice(theta)
         return {
+            "laplace": (lattice((Decimal(-epsilon * (1 - 1e-9)) / 2).exp()) + 1,),
+            "paper-laplace": (lattice((Decimal(-epsilon * (1 - 1e-9)) / 4).exp()) + 1,),
             "krr": (lattice(raised / (raised + 2 * cells - 1)),),
             "hadamard": (lattice(raised / (raised + 1)),),
             "oue": (lattice(1 / (raised + 1)) + 1,),
@@ -126,8 +138,8 @@ def table(spec, published, point, codes):
     return (code >> 1) & ((1 << arm_bits) - 1), code >> (arm_bits + 1), bool(code & 1), int(parts)
 
 
-def answer(text, published, context, reward, given, epsilon=None):
-    """What a device does with these random bytes: the arm and the report."""
+def answer(text, published, context, reward, given, epsilon=None, pulled=None):
+    """What a device does with these random bytes: the arm and the report; `pulled`: what a source's did."""
     spec, version = json.loads(text), json.loads(published)
     place = 0
 
@@ -162,6 +174,7 @@ def answer(text, published, context, reward, given, epsilon=None):
                 if share < total:
                     arm = k
                     break
+            arm = arm if pulled is None else pulled
             cell, cells = cell * spec["n_arms"] + arm, cells * spec["n_arms"]
     nonce, anywhere, coin = draw(8), below(cells), word()
     low, high = spec["reward_range"]
@@ -204,12 +217,41 @@ def encoded(name, thresholds, cells, cell, positive, word, below):
         return packed(
             [draw < (WORD // 2 if k == category else thresholds[0]) for k, draw in enumerate(draws)]
         )
+    if "laplace" in name:
+        return with_noise(name, thresholds[0], cells, cell, positive, word)
     same, opposite, theta = thresholds
     draws = [word() for _ in range(cells)]
     signs = [0 if draw >= 2 * theta else 1 if draw < theta else -1 for draw in draws]
     own = (1 if positive else -1) * (1 if draws[cell] < same else -1)
     signs[cell] = own if draws[cell] < same + opposite else 0
     return packed([sign != 0 for sign in signs]) + packed([sign < 0 for sign in signs])
+
+
+def with_noise(name, alpha, cells, cell, positive, word):
+    runs, still_open = [0] * (4 * cells), list(range(4 * cells))
+    while still_open:
+        rounds = [[word() < alpha for _ in range(8)] for _ in still_open]
+        for number, coins in zip(still_open, rounds, strict=True):
+            runs[number] += coins.index(False) if False in coins else 8
+        still_open = [number for number, coins in zip(still_open, rounds, strict=True) if all(coins)]
+    entries = [runs[k] - runs[2 * cells + k] for k in range(2 * cells)]
+    own = {"laplace": ((0, 1), (1, 0)), "paper-laplace": ((1, 0), (1, 1))}[name][positive]
+    entries[2 * cell : 2 * cell + 2] = [entries[2 * cell] + own[0], entries[2 * cell + 1] + own[1]]
+    most = noise_bounds(name, alpha, cells)[0]
+    clipped = [min(most, max(-most, entry)) for entry in entries]
+    return b"".join(entry.to_bytes(2, "little", signed=True) for entry in clipped)
+
+
+def noise_bounds(name, alpha, cells):
+    """Of an entry, and of the sum of absolute entries that a server takes."""
+    size, share = 2 * cells, alpha / WORD
+    decay, sums = -math.log(share), []
+    for slope in (decay * j / 64 for j in range(1, 64)):
+        rise = share * math.exp(slope)
+        moment = (1 - share) * (1 + rise) / ((1 + share) * (1 - rise))
+        sums.append((size * math.log(moment) + math.log(1e9)) / slope)
+    whole = (2 if name == "paper-laplace" else 1) + math.ceil(min(sums))
+    return 1 + math.ceil(math.log(1e9 * size) / decay), whole
 
 
 def decoded(name, cells, payload):
@@ -308,7 +350,7 @@ def test_who_has_the_page_alone_reads_the_vectors_as_the_server_does(name):
     assert made.hex() == vector["tagged"]
 
 
-@pytest.mark.parametrize("name", [name for name in VECTORS if "laplace" not in name])
+@pytest.mark.parametrize("name", VECTORS)
 def test_who_has_the_page_alone_makes_the_same_reports(name):
     vector = VECTORS[name]
     for one in vector["reports"]:
@@ -316,6 +358,51 @@ def test_who_has_the_page_alone_makes_the_same_reports(name):
         arm, report = answer(vector["spec"], vector["published"], one["context"], one["reward"], given, own)
         assert arm == one["arm"]
         assert report.hex() == one["report"]
+
+
+def test_who_has_the_page_alone_reports_what_a_source_decided_without_the_device():
+    target = Spec(domain=Box(low=[0], high=[1]), n_arms=3, privacy=LocalDP(epsilon=1.0), learner="questions")
+    own = {"name": "last year", "n_users": 2000, "privacy": LocalDP(epsilon=4.0)}
+    spec = SourceSpec(target=target, **own).reports
+    fields = json.loads(target.to_json()) | json.loads('{"epsilon": 4.0, "n_users": 2000, "arms": "user"}')
+    digest = hashlib.blake2b(f"{target.digest.hex()}|last year".encode(), digest_size=6).digest()
+    fields |= {"policy": "explore", "seed": int.from_bytes(digest, "little")}
+    fields |= {"constants": {"depth": spec.constants["depth"]}}
+    text = json.dumps(fields, sort_keys=True)
+    assert text == spec.to_json()
+    published = Server(spec).publish()
+    for number, (pulled, reward) in enumerate(((0, 1.0), (1, 0.0), (2, 0.25), (2, None))):
+        given = b"".join(hashlib.sha256(bytes([number, block])).digest() for block in range(200))
+        client = SourceClient(spec)
+        with patch("os.urandom", Given(given)):
+            client.observe(published, [0.3], arm=pulled)
+            made = client.report(reward)
+        arm, report = answer(text, published.to_json(spec), [0.3], reward, given, pulled=pulled)
+        assert (arm, report.hex()) == (pulled, made.hex())
+
+
+@pytest.mark.parametrize("name", ["laplace", "paper-laplace"])
+def test_who_has_the_page_alone_drops_the_noise_that_the_server_drops(name):
+    vector = VECTORS[name]
+    spec = Spec.from_json(vector["spec"])
+    published = PublishedArms.from_json(vector["published"], spec)
+    cells = vector["cells"]
+    entry, whole = noise_bounds(name, rates(name, cells, vector["epsilon"])[0], cells)
+    assert entry < whole < 2 * cells * entry
+    full, rest = divmod(whole, entry)
+    at_both = [entry] * full + [-rest] + [0] * (2 * cells - full - 1)
+    head = bytes.fromhex(vector["reports"][0]["report"])[:9]
+    for number, (entries, taken) in enumerate(
+        (
+            (at_both, True),
+            ([*at_both[:-1], 1], False),
+            ([-entry] + [0] * (2 * cells - 1), True),
+            ([entry + 1] + [0] * (2 * cells - 1), False),
+        )
+    ):
+        payload = b"".join(value.to_bytes(2, "little", signed=True) for value in entries)
+        counts = ReportCounts(spec, [published])
+        assert counts.absorb([head + number.to_bytes(8, "little") + payload]).accepted == taken
 
 
 def test_the_page_says_every_name_that_the_formats_have():
