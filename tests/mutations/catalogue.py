@@ -3063,6 +3063,38 @@ MUTATIONS = (
         tests="tests/service/test_stores.py::test_nobody_is_answered_before_the_commit",
     ),
     _bug(
+        "an error before the commit that it rests on",
+        "who asks is told that something is taken, and after a crash it is free",
+        (
+            "service/writer.py",
+            "        writes.when(kept=lambda: job.future.set_exception(failed))",
+            "        job.future.set_exception(failed)",
+        ),
+        tests="tests/service/test_stores.py::test_an_error_is_told_with_what_it_rests_on",
+    ),
+    _bug(
+        "a worker in a database that was left",
+        "what is acknowledged there is lost, and what is charged there was charged once more elsewhere",
+        (
+            "service/postgres.py",
+            '            raise StateError(f"this database serves nobody: {row[0]}")\n',
+            "            pass\n",
+        ),
+        tests="tests/service/test_moving.py::"
+        "test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left",
+    ),
+    _bug(
+        "a move that does not wait for what has begun",
+        "a worker acknowledges a report into a database that was left meanwhile",
+        (
+            "service/postgres.py",
+            '            writes.run("LOCK TABLE facts IN EXCLUSIVE MODE")\n',
+            "",
+        ),
+        tests="tests/service/test_moving.py::"
+        "test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left",
+    ),
+    _bug(
         "a reward while its block is folded",
         "whether a reward counts depends on when a worker happens to fold",
         (

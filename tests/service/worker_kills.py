@@ -46,6 +46,8 @@ from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.surveys import begin_survey, packed_reports
 from dpbandits.state.format import read_state
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from service import databases
 from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
 
