@@ -16,24 +16,21 @@ def people() -> Any:
 
 
 def people_means() -> Markdown:
-    found = {(row["tables"], row["method"], row["epsilon"]): row for row in people()["means"]}
-    if not found:
+    return _means(people()["means"])
+
+
+def _means(rows: list[Row]) -> Markdown:
+    """A line for every set of tables and method, mean shares along epsilon."""
+    if not rows:
         return Markdown("The command below has not been run on this code.")
+    found = {(row["tables"], row["method"], row["epsilon"]): row for row in rows}
     epsilons = sorted({epsilon for _, _, epsilon in found})
-    lines = [
-        [f"{tables}, {found[tables, method, epsilons[0]]['count']} tables", method]
-        + [
-            pm(
-                found[tables, method, epsilon]["share"],
-                found[tables, method, epsilon]["share_se"],
-                scale=100,
-                digits=1,
-            )
-            for epsilon in epsilons
-        ]
-        for tables, method in dict.fromkeys((tables, method) for tables, method, _ in found)
-    ]
-    return table(["tables", "method", *(f"share at epsilon {epsilon:g}, %" for epsilon in epsilons)], lines)
+    lines = []
+    for tables, method in dict.fromkeys((tables, method) for tables, method, _ in found):
+        along = [found[tables, method, one] for one in epsilons]
+        shares = [pm(row["share"], row["share_se"], scale=100, digits=1) for row in along]
+        lines.append([f"{tables}, {along[0]['count']} tables", method, *shares])
+    return table(["tables", "method", *(f"share at epsilon {one:g}, %" for one in epsilons)], lines)
 
 
 def people_tables() -> Markdown:
@@ -116,22 +113,7 @@ def people_log_misses() -> Markdown:
 
 
 def people_log_means() -> Markdown:
-    found = {(row["tables"], row["method"], row["epsilon"]): row for row in _log()["means"]}
-    epsilons = sorted({epsilon for _, _, epsilon in found})
-    lines = [
-        [f"{tables}, {found[tables, method, epsilons[0]]['count']} tables", method]
-        + [
-            pm(
-                found[tables, method, one]["share"],
-                found[tables, method, one]["share_se"],
-                scale=100,
-                digits=1,
-            )
-            for one in epsilons
-        ]
-        for tables, method in dict.fromkeys((tables, method) for tables, method, _ in found)
-    ]
-    return table(["tables", "method", *(f"share at epsilon {one:g}, %" for one in epsilons)], lines)
+    return _means(_log()["means"])
 
 
 def people_log_tables() -> Markdown:
