@@ -55,9 +55,7 @@ class TransferCase:
     floating: bool = False
 
 
-CASES = {
-    "none": TransferCase(text="no source"),
-    "none-smooth": TransferCase(text="no source, policy `smooth`", policy="smooth"),
+_SOURCES = {
     "good": TransferCase(text="5,000 at epsilon 8", n_users=5000),
     "harmful": TransferCase(
         text="5,000 at epsilon .5, gamma 5, avoiding the best arm",
@@ -77,54 +75,18 @@ CASES = {
     ),
     "streamed": TransferCase(text="5,000 at epsilon 8, during the first half", n_users=5000, span=5000),
     "shifted": TransferCase(text="5,000 at epsilon 8 with other arms' rewards", n_users=5000, shifted=True),
+}
+
+CASES = {
+    "none": TransferCase(text="no source"),
+    "none-smooth": TransferCase(text="no source, policy `smooth`", policy="smooth"),
+    **_SOURCES,
     "two-targets": TransferCase(text="two targets of 10,000 that share", targets=2),
     "questions-none": TransferCase(text="no source, learner `questions`", policy="questions"),
-    "questions-good": TransferCase(text="`questions`, 5,000 at epsilon 8", policy="questions", n_users=5000),
-    "questions-harmful": TransferCase(
-        text="`questions`, 5,000 at epsilon .5, gamma 5, avoiding the best arm",
-        policy="questions",
-        n_users=5000,
-        epsilon=0.5,
-        gamma=5.0,
-        kappa=0.1,
-        behaviour="avoid-best",
-    ),
-    "questions-weak": TransferCase(
-        text="`questions`, 5,000 at epsilon 1", policy="questions", n_users=5000, epsilon=1.0
-    ),
-    "questions-weak-server": TransferCase(
-        text="`questions`, 5,000 at epsilon 1, arms by its server",
-        policy="questions",
-        n_users=5000,
-        epsilon=1.0,
-        arms="server",
-    ),
-    "questions-far": TransferCase(
-        text="`questions`, 5,000 at epsilon 8, gamma 5, kappa .3",
-        policy="questions",
-        n_users=5000,
-        gamma=5.0,
-        kappa=0.3,
-    ),
-    "questions-avoiding": TransferCase(
-        text="`questions`, 5,000 at epsilon 8, avoiding the best arm",
-        policy="questions",
-        n_users=5000,
-        kappa=0.1,
-        behaviour="avoid-best",
-    ),
-    "questions-streamed": TransferCase(
-        text="`questions`, 5,000 at epsilon 8, during the first half",
-        policy="questions",
-        n_users=5000,
-        span=5000,
-    ),
-    "questions-shifted": TransferCase(
-        text="`questions`, 5,000 at epsilon 8 with other arms' rewards",
-        policy="questions",
-        n_users=5000,
-        shifted=True,
-    ),
+    **{
+        f"questions-{name}": replace(case, text=f"`questions`, {case.text}", policy="questions")
+        for name, case in _SOURCES.items()
+    },
     "published-none": TransferCase(text="Algorithm 2 as printed", policy="ma2025", floating=True),
     "published-good": TransferCase(
         text="Algorithm 3 as printed, 5,000 at epsilon 8", policy="ma2025", n_users=5000, floating=True
