@@ -502,6 +502,70 @@ class TestPrintedNumbersFromThePaperAlone:
         assert found == pytest.approx((math.sqrt(gram), math.sqrt(vector)))
         assert real_local_mu(found, reward_bound=bound) == pytest.approx(largest, rel=1e-6)
 
+    def test_lemma_2_from_neighbouring_data_sets_in_a_tree_of_four(self):
+        """Every node as the paper sums it, its noise as the paper adds it, one user replaced by any other.
+
+        No closed form: the covariance of (v + v^T)/sqrt(2) is that of the linear map, the distance is taken
+        in it over all nodes, and rewards squared stay out of the release.
+        """
+        rng = np.random.default_rng(0)
+        angles = np.linspace(0.0, 2.0 * math.pi, 24, endpoint=False)
+        vectors = [np.zeros(2), *np.stack([np.cos(angles), np.sin(angles)], -1)]
+        users = np.array([[*phi, y] for phi in vectors for y in (-1.0, -0.5, 0.0, 1.0)])
+        released = [(i, j) for i in range(3) for j in range(i + 1) if (i, j) != (2, 2)]
+        mixed = np.zeros((len(released), 9))
+        for at, (i, j) in enumerate(released):
+            mixed[at, 3 * i + j] += math.sqrt(0.5)
+            mixed[at, 3 * j + i] += math.sqrt(0.5)
+        whiten = np.linalg.inv(np.linalg.cholesky(mixed @ mixed.T))
+        nodes = [(start, start + size) for size in (1, 2, 4) for start in range(0, 4, size)]
+
+        def sums(table):
+            each = np.array([[row[i] * row[j] for i, j in released] for row in table])
+            return np.array([each[start:stop].sum(axis=0) for start, stop in nodes])
+
+        moved = 0.0
+        for _ in range(40):
+            table = users[rng.integers(len(users), size=4)]
+            before, at = sums(table), rng.integers(4)
+            for other in users:
+                after = sums(np.concatenate([table[:at], other[None], table[at + 1 :]]))
+                moved = max(moved, np.linalg.norm((after - before) @ whiten.T))
+        n = printed_levels(4)
+        assert n == 3
+        assert moved == pytest.approx(math.sqrt(n * 8.0 / 2.0), rel=1e-12)
+        for delta, factor in ((1e-5, 10.474), (0.1, 11.995)):
+            noise = math.sqrt(16.0 * n * 2.0 * math.log(10.0 / delta) ** 2)
+            over = self.allowed(1.0, delta) * noise / moved
+            assert over == pytest.approx(factor, rel=1e-4)
+            at_four = {"levels": n, "epsilon": 1.0, "delta": delta}
+            assert printed_scale("lemma-2", **at_four) / correct_scale(**at_four) == pytest.approx(over)
+
+    @pytest.mark.parametrize(("bound", "log"), [(1.0, True), (20.0, True), (1.0, False)])
+    def test_lemma_5_from_every_pair_of_users_on_a_grid(self, bound, log):
+        """Three entries of a mirrored triangle and two of a vector, at 2 degrees; none moves further."""
+        own = {"n_features": 2, "failure_probability": 1e-5} if log else {}
+        scales = printed_local_scales(epsilon=10.0, delta=1e-5, reward_bound=bound, **own)
+        angles = np.linspace(0.0, 2.0 * math.pi, 180, endpoint=False)
+        phi = np.stack([np.cos(angles), np.sin(angles)], -1)
+        users = np.concatenate(
+            [
+                np.column_stack(
+                    [
+                        phi[:, [0]] * phi / scales.gram,
+                        phi[:, [1]] ** 2 / scales.gram,
+                        y * phi / scales.vector,
+                    ]
+                )
+                for y in bound * np.array([-1.0, -0.5, 0.0, 1.0])
+            ]
+        )
+        squares = (users**2).sum(axis=1)
+        largest = math.sqrt((squares[:, None] + squares - 2.0 * users @ users.T).max())
+        claimed = real_local_mu(scales, reward_bound=bound)
+        assert largest <= claimed * (1.0 + 1e-9)
+        assert largest == pytest.approx(claimed, rel=1e-3)
+
 
 class TestLemma5:
     """The local split into halves, by brute force over pairs of users."""

@@ -118,15 +118,32 @@ def test_the_code_s_form_counts_its_given_row_with_the_first_of_fifty():
 
 def test_branin_has_the_hyperparameters_of_the_authors_code():
     """In units of the signal's deviation 1.0245: mean -4.164, noise .3087; at c = 28.5 the table's mean."""
-    plain, shifted = (worlds.WORLDS[name](0) for name in ("branin31-code", "branin31-code-shifted"))
-    for world in (plain, shifted):
+    names = ("", "-shifted", "-raw", "-raw-shifted")
+    found = {name: worlds.WORLDS[f"branin31-code{name}"](0) for name in names}
+    for world in found.values():
         assert world.prepared.kernel.lengthscale == pytest.approx(25 * 0.265813188130217)
         assert (world.mean, world.assumed_noise_sd) == (
             pytest.approx(-4.16401, abs=1e-5),
             pytest.approx(0.30866, abs=1e-5),
         )
-    assert shifted.values.mean() == pytest.approx(shifted.mean)
-    np.testing.assert_array_equal(np.argsort(plain.values), np.argsort(worlds.WORLDS["branin31"](0).values))
+        order = np.argsort(worlds.WORLDS["branin31"](0).values)
+        np.testing.assert_array_equal(np.argsort(world.values), order)
+    assert found["-shifted"].values.mean() == pytest.approx(found["-shifted"].mean)
+    np.testing.assert_array_equal(found[""].values, found["-raw"].values)
+
+
+def test_branin_as_it_comes_is_scaled_before_it_is_centred():
+    """A square of half-width 7.5 of 18.03 times 25, whose sigma_min is in the paper's [173.7, 205.3) too."""
+    plain, shifted = (worlds.WORLDS[f"branin31-code-raw{name}"](0) for name in ("", "-shifted"))
+    points = plain.prepared.points
+    np.testing.assert_allclose(np.ptp(points, axis=0), 50 * 7.5 / np.hypot(10.0, 15.0))
+    np.testing.assert_allclose(points.mean(axis=0), 0.0, atol=1e-9)
+    assert 173.7 <= np.linalg.svd(points, compute_uv=False)[-1] < 205.3
+    # the earlier script's 1.1 - z, z the negated function in standard deviations
+    heights = np.exp(-np.sqrt(worlds.CODE_SIGNAL) * plain.values)
+    script = -np.log(1.1 + (heights - heights.mean()) / heights.std())
+    apart = np.sqrt(worlds.CODE_SIGNAL) * shifted.values - script
+    np.testing.assert_allclose(apart, -np.log(heights.std()), atol=1e-9)
 
 
 @pytest.mark.parametrize("item", [item for item in STUDY.items if item != "attack"])

