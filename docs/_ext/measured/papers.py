@@ -8,7 +8,7 @@ from pages import RESULTS, load, shown, table
 from dpbandits.lab.papers import study
 from dpbandits.lab.papers.behind import CHANGED, behind
 from dpbandits.lab.papers.dubey2021.parts import PARTS
-from dpbandits.lab.papers.kharkovskii2020.verdicts import explained
+from dpbandits.lab.papers.kharkovskii2020.verdicts import explained, run_often, small_r
 from dpbandits.lab.papers.ma2025.constants import TABLE
 from dpbandits.lab.papers.ma2025.methods import CONSTANTS
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED, PRINTED_BASE
@@ -81,6 +81,18 @@ def papers_explained() -> Markdown:
     """Tables of Kharkovskii2020 under other settings of its algorithms."""
     rows = explained(RESULTS)
     return table(list(rows[0]), [[f"`{row[n]}`" if n == "run" else row[n] for n in row] for row in rows])
+
+
+def papers_small_r() -> Markdown:
+    """Small r of Kharkovskii2020's Branin under what its code leaves open."""
+    rows = small_r(RESULTS)
+    return table(list(rows[0]), [list(row.values()) for row in rows])
+
+
+def papers_run_often() -> Markdown:
+    """Numbers of Kharkovskii2020 beside ten times as many runs."""
+    rows = run_often(RESULTS)
+    return table(list(rows[0]), [[str(value) for value in row.values()] for row in rows])
 
 
 def table_2_widths() -> Markdown:

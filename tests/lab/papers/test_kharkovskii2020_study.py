@@ -1,6 +1,7 @@
 """The study in miniature: worlds are what they say, methods are comparable, seeds are kept apart."""
 
 import json
+from dataclasses import replace
 from inspect import signature
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpbandits.lab.papers.kharkovskii2020 import methods as study
 from dpbandits.lab.papers.kharkovskii2020.items import STUDY
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
+from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
 from dpbandits.outsourced.published.kharkovskii2020 import (
     PublishedModeler,
@@ -114,6 +116,44 @@ def test_the_code_s_form_counts_its_given_row_with_the_first_of_fifty():
     first = modeler.ask()
     modeler.tell(first, float(world.values[first]))
     assert asked[0] == max(world.values[first], world.values[modeler.ask()])
+
+
+def test_rows_as_m_is_drawn_are_the_published_ones_times_the_root_of_r():
+    """A kernel as much wider gives the same choices."""
+    world = worlds.synthetic_world(4, per_side=12)
+    wider = replace(world, kernel=SquaredExponential(lengthscale=6.25 * np.sqrt(3.0)))
+    found = study.published(3, form=study.UNDIVIDED)(wider, 3.0, 12, 5)
+    np.testing.assert_array_equal(found, study.published(3, form=study.AS_IN_THE_CODE)(world, 3.0, 12, 5))
+
+
+def test_a_noisy_table_has_its_noise_once():
+    """10,000 draws of variance 1e-5: their own within seven standard errors; answers add nothing."""
+    plain, noisy = (worlds.WORLDS[name](3) for name in ("synthetic", "synthetic-noisy"))
+    noise = noisy.values - plain.values
+    assert np.mean(noise**2) == pytest.approx(1e-5, rel=7 * np.sqrt(2 / 10_000))
+    assert (plain.answer_noise_sd, noisy.answer_noise_sd) == (np.sqrt(1e-5), 0.0)
+    told = []
+
+    class Watched(PublishedModeler):
+        def tell(self, row, answer):
+            told.append(answer - noisy.values[row])
+            super().tell(row, answer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "PublishedModeler", Watched)
+        study.published(3, form=study.AS_IN_THE_CODE)(noisy, 3.0, 3, 5)
+    assert told == [0.0] * 4
+
+
+def test_what_is_run_often_has_the_mean_of_every_fifty():
+    cell = cells.many_cells("synthetic", [(6, 1.1)])[0]
+    assert cell.paper == 0.038
+    ends = np.linspace(0.0, 1.0, 120)
+    records = [{"seed": 7, "regret": [1.0] * 49 + [end], "mean": 0.0, "top": 0.0} for end in ends]
+    (row,) = cell.rows(records)
+    assert row["fifties"] == pytest.approx([ends[:50].mean(), ends[50:100].mean()], abs=1e-6)
+    assert row["worst"] == 1.0
+    assert "fifties" not in cell.rows(records[:50])[0]
 
 
 def test_branin_has_the_hyperparameters_of_the_authors_code():

@@ -10,7 +10,7 @@ import pytest
 from dpbandits.lab.papers import PAPERS, study
 from dpbandits.lab.papers.behind import CHANGED, behind
 from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
-from dpbandits.lab.papers.kharkovskii2020.verdicts import explained
+from dpbandits.lab.papers.kharkovskii2020.verdicts import explained, run_often, small_r
 from dpbandits.lab.papers.ma2025.cells import SHIFT_METHODS
 from dpbandits.lab.papers.ma2025.table_2 import PRINTED_PAIRS
 from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
@@ -224,6 +224,28 @@ def test_printed_means_get_the_spread_of_ours(tmp_path):
     (tmp_path / "kharkovskii2020-branin31-code-raw-shifted.json").write_text(json.dumps(code))
     found = line(verdicts(tmp_path), "Kharkovskii2020", "Table 10,")
     assert found["verdict"].endswith(", 1 of the difference; 2 as its public code runs")  # .038 and 0
+
+
+def test_what_was_tried_for_small_r_and_what_was_run_often_stand_beside_the_printed_numbers(tmp_path):
+    assert small_r(tmp_path)[0] == {
+        "setting": "printed",
+        "GP-UCB": "about 0",
+        "r = 3, e^2.3": "0.53",
+        "r = 6, e^2.3": "0.184",
+        "r = 10, e^2.3": "0",
+        "r = 20, e^2.3": "0.024",
+    }
+    assert all(row["GP-UCB"] == NOT_RUN for row in small_r(tmp_path)[1:])
+    assert not run_often(tmp_path)
+    row = {"method": PUBLISHED_CODE, "epsilon": math.exp(2.3), "dimension": 3, "standard_error": 0.01}
+    row |= {"world": "branin31-code-raw-shifted", "regret": 0.03}
+    (tmp_path / "kharkovskii2020-branin31-small-r.json").write_text(json.dumps([row]))
+    assert small_r(tmp_path)[1]["r = 3, e^2.3"] == "0.030 (0.010)"
+    row |= {"reps": 150, "fifties": [0.01, 0.02, 0.06], "worst": 0.5}
+    (tmp_path / "kharkovskii2020-branin31-code-raw-often.json").write_text(json.dumps([row]))
+    (line,) = run_often(tmp_path)
+    assert (line["table"], line["printed"], line["means of fifty"]) == (10, "0.53", "0.010 to 0.060")
+    assert line["standard errors apart"] == "25.0"  # of .01 sqrt(1 + 3)
 
 
 ITEMS = {

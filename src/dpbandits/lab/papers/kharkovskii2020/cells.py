@@ -14,11 +14,14 @@ from dpbandits.lab.papers.kharkovskii2020.methods import (
     FORMS,
     GP_UCB,
     GP_UCB_CODE,
+    GP_UCB_DEVIATIONS,
     GP_UCB_FIFTH,
     LIKELY,
     PUBLISHED,
     PUBLISHED_CODE,
+    PUBLISHED_DEVIATIONS,
     PUBLISHED_FIFTH,
+    PUBLISHED_UNDIVIDED,
     WITHOUT_EPSILON,
     Method,
 )
@@ -44,8 +47,11 @@ __all__ = [
     "CELLS",
     "PAPER",
     "PAPERS_REPS",
+    "SMALL_R",
+    "SMALL_R_PLACES",
     "AttackCell",
     "SearchCell",
+    "as_printed_cells",
     "code_cells",
     "fifth_cells",
     "many_cells",
@@ -54,8 +60,8 @@ __all__ = [
     "printed_picture",
     "search_item",
     "shorter_cells",
+    "small_r_cells",
     "verdict",
-    "wide_cells",
 ]
 
 PAPER: dict[tuple[str, float], dict[int, float]] = {
@@ -246,12 +252,10 @@ def printed_cells(world: str, powers: tuple[float, ...]) -> tuple[SearchCell, ..
     )
 
 
-def wide_cells() -> tuple[SearchCell, ...]:
-    """The published algorithms of Tables 10 to 12 in `branin31-wide`."""
+def as_printed_cells(world: str) -> tuple[SearchCell, ...]:
+    """The published algorithms of Tables 10 to 12 in another world of Branin's."""
     return tuple(
-        replace(cell, world="branin31-wide")
-        for cell in printed_cells("branin31", ())
-        if cell.method != "random rows"
+        replace(cell, world=world) for cell in printed_cells("branin31", ()) if cell.method != "random rows"
     )
 
 
@@ -285,6 +289,34 @@ def code_cells(world: str) -> tuple[SearchCell, ...]:
     )
 
 
+SMALL_R = {
+    "as that code runs and scales, log of 3.33 + f": ("-shifted", PUBLISHED_CODE, GP_UCB_CODE),
+    "deviations for variances": ("-shifted", PUBLISHED_DEVIATIONS, GP_UCB_DEVIATIONS),
+    "deviations for variances, log of f": ("", PUBLISHED_DEVIATIONS, GP_UCB_DEVIATIONS),
+    "as the text runs": ("-shifted", PUBLISHED, GP_UCB),
+    "M not divided by the root of r": ("-shifted", PUBLISHED_UNDIVIDED, GP_UCB_CODE),
+    "half the lengthscale": ("-half", PUBLISHED_CODE, GP_UCB_CODE),
+    "half the lengthscale, deviations": ("-half", PUBLISHED_DEVIATIONS, GP_UCB_DEVIATIONS),
+    "twice the lengthscale": ("-double", PUBLISHED_CODE, GP_UCB_CODE),
+    "variance of the noise 1e-5": ("-exact", PUBLISHED_CODE, GP_UCB_CODE),
+    "variance of the noise 1e-5, deviations": ("-exact", PUBLISHED_DEVIATIONS, GP_UCB_DEVIATIONS),
+}
+"""What the small r of Branin could come from: setting -> ending of its world, method, GP-UCB beside it."""
+
+SMALL_R_PLACES = ((3, 2.3), (6, 2.3), (10, 2.3), (20, 2.3))
+"""r and ln epsilon of Table 10 at which those run; the last one inflates."""
+
+
+def small_r_cells() -> tuple[SearchCell, ...]:
+    """All of `SMALL_R`, each once."""
+    cells = []
+    for ending, method, plain in SMALL_R.values():
+        own = partial(SearchCell, world=f"branin31-code-raw{ending}")
+        cells.append(own(method=plain))
+        cells += [own(method=method, epsilon=math.exp(power), dimension=r) for r, power in SMALL_R_PLACES]
+    return tuple(dict.fromkeys(cells))
+
+
 def many_cells(world: str, places: Sequence[tuple[int, float]]) -> tuple[SearchCell, ...]:
     """`code_cells` at these r and ln epsilon, to be run more often than the paper runs them."""
     return tuple(
@@ -296,7 +328,7 @@ def many_cells(world: str, places: Sequence[tuple[int, float]]) -> tuple[SearchC
 
 
 _ALONG = ("orange", "amber", "green", "blue", "sky")
-_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky", "green", "amber"), strict=True))
+_FIXED = dict(zip(WITHOUT_EPSILON, ("black", "black", "grey", "sky", "green", "amber", "blue"), strict=True))
 _STYLES = ("-", "--", "-.", ":", (0, (1, 4)))
 
 

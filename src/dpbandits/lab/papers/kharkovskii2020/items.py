@@ -9,6 +9,7 @@ from dpbandits.lab.papers.kharkovskii2020.cells import (
     PAPERS_REPS,
     AttackCell,
     SearchCell,
+    as_printed_cells,
     code_cells,
     fifth_cells,
     many_cells,
@@ -16,7 +17,7 @@ from dpbandits.lab.papers.kharkovskii2020.cells import (
     printed_picture,
     search_item,
     shorter_cells,
-    wide_cells,
+    small_r_cells,
 )
 from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
 from dpbandits.lab.study import Item, Study
@@ -28,7 +29,7 @@ _AS_OFTEN_AS_PRINTED = {
         "Tables 10 to 12 and Figure 3 as printed",
         printed_cells("branin31", (2.3, 2.0, 1.8)),
     ),
-    "branin31-wide": ("the same under kernels five times as wide", wide_cells()),
+    "branin31-wide": ("the same under kernels five times as wide", as_printed_cells("branin31-wide")),
     "branin31-fifth": ("the same with a fifth of beta_t", fifth_cells("branin31")),
     "branin31-log1p": (
         "the same, minus the logarithm of 1 + Branin's function",
@@ -44,6 +45,10 @@ _AS_OFTEN_AS_PRINTED = {
         shorter_cells("synthetic-1.25"),
     ),
     "projections-code": ("Tables 1 to 3 as the authors' public code runs", code_cells("synthetic")),
+    "projections-code-noisy": (
+        "the same, the noise of answers in the table as in that code",
+        code_cells("synthetic-noisy"),
+    ),
     "branin31-code": (
         "Tables 10 to 12 under the hyperparameters of the authors' public code",
         code_cells("branin31-code"),
@@ -59,6 +64,10 @@ _AS_OFTEN_AS_PRINTED = {
     "branin31-code-raw-shifted": (
         "the same, the logarithm as in an earlier script of the first author",
         code_cells("branin31-code-raw-shifted"),
+    ),
+    "branin31-text-raw-shifted": (
+        "the same under the text's algorithms, not the code's",
+        as_printed_cells("branin31-code-raw-shifted"),
     ),
 }
 """Items that run a table of the paper: name -> (what, cells)."""
@@ -86,6 +95,12 @@ STUDY = Study(
             name: search_item(about=about, cells=cells, picture=printed_picture, reps=PAPERS_REPS)
             for name, (about, cells) in _AS_OFTEN_AS_PRINTED.items()
         },
+        "branin31-small-r": search_item(
+            about="small r of Table 10 in settings that the public code leaves open",
+            cells=small_r_cells(),
+            picture=None,
+            reps=PAPERS_REPS,
+        ),
         "projections-code-often": search_item(
             about="numbers of Tables 1 and 3 as that code runs, ten times as often as the paper runs them",
             cells=many_cells("synthetic", ((6, 1.1), (20, 1.1), (5, 1.5), (50, 1.5))),

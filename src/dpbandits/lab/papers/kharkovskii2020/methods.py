@@ -7,14 +7,14 @@ transformation.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.po_gp_ucb import recovery_error
-from dpbandits.lab.papers.kharkovskii2020.worlds import ANSWER_NOISE, SearchWorld
+from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
@@ -26,6 +26,7 @@ __all__ = [
     "FORMS",
     "GP_UCB",
     "GP_UCB_CODE",
+    "GP_UCB_DEVIATIONS",
     "GP_UCB_FIFTH",
     "HIDDEN",
     "HIDING_METHODS",
@@ -34,7 +35,9 @@ __all__ = [
     "PRINTED_METHODS",
     "PUBLISHED",
     "PUBLISHED_CODE",
+    "PUBLISHED_DEVIATIONS",
     "PUBLISHED_FIFTH",
+    "PUBLISHED_UNDIVIDED",
     "TABLE_METHODS",
     "least_of_top",
     "published",
@@ -69,6 +72,7 @@ class Form:
         acquisition, failure: see `PublishedModeler`.
         inflation: see `PublishedTransform`.
         given: random rows that are asked for before the first of the horizon; as printed the first one is it.
+        undivided: the published rows are X M and not r^(-1/2) X M.
     """
 
     exploration_share: float = 1.0
@@ -76,12 +80,15 @@ class Form:
     failure: float = 0.025
     inflation: Literal["squares", "sum"] = "squares"
     given: Literal[0, 1] = 0
+    undivided: bool = False
 
 
 AS_PRINTED = Form()
 LESS_EXPLORING = Form(exploration_share=0.2)
 AS_IN_THE_CODE = Form(acquisition="variance", failure=0.1, inflation="sum", given=1)
 """As the authors' public code has it, which departs from the text in all four."""
+BY_DEVIATIONS = replace(AS_IN_THE_CODE, acquisition="deviation")
+UNDIVIDED = replace(AS_IN_THE_CODE, undivided=True)
 
 
 def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, form: Form) -> FloatArray:
@@ -97,7 +104,7 @@ def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed
         capacity=total,
         seed=seed,
     )
-    scatter = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-answers", 0, total, 1)[:, 0]
+    scatter = world.answer_noise_sd * PublicCoins(seed).normal("kharkovskii2020-answers", 0, total, 1)[:, 0]
     values = np.empty(total)
     for step in range(total):
         row = modeler.ask()
@@ -162,7 +169,8 @@ def published(dimension: int = PUBLISHED_DIMENSION, *, form: Form = AS_PRINTED) 
             inflation=form.inflation,
             acknowledge_broken=True,
         )
-        return _printed_loop(transform.publish(world.prepared.points), world, horizon, seed, form)
+        rows = transform.publish(world.prepared.points) * (math.sqrt(dimension) if form.undivided else 1.0)
+        return _printed_loop(rows, world, horizon, seed, form)
 
     return method
 
@@ -182,6 +190,9 @@ PUBLISHED_FIFTH = "published transformation, a fifth of beta_t (BROKEN, not priv
 GP_UCB_FIFTH = "non-private GP-UCB, a fifth of beta_t"
 PUBLISHED_CODE = "published transformation, as in the authors' code (BROKEN, not private)"
 GP_UCB_CODE = "non-private GP-UCB, as in the authors' code"
+PUBLISHED_DEVIATIONS = "published transformation, that code by deviations (BROKEN, not private)"
+GP_UCB_DEVIATIONS = "non-private GP-UCB, that code by deviations"
+PUBLISHED_UNDIVIDED = "published transformation, that code, M not divided (BROKEN, not private)"
 LIKELY = "L2-Laplace, marginal likelihood"
 HIDDEN = "cells, kernel known, any two positions hidden"
 
@@ -207,10 +218,19 @@ PRINTED_METHODS: dict[str, Method] = {
     GP_UCB_FIFTH: _gp_ucb(LESS_EXPLORING),
     PUBLISHED_CODE: published(form=AS_IN_THE_CODE),
     GP_UCB_CODE: _gp_ucb(AS_IN_THE_CODE),
+    PUBLISHED_DEVIATIONS: published(form=BY_DEVIATIONS),
+    GP_UCB_DEVIATIONS: _gp_ucb(BY_DEVIATIONS),
+    PUBLISHED_UNDIVIDED: published(form=UNDIVIDED),
 }
 """Methods of the paper, on any world, and forms of them that it does not print."""
 
-FORMS = {PUBLISHED: AS_PRINTED, PUBLISHED_FIFTH: LESS_EXPLORING, PUBLISHED_CODE: AS_IN_THE_CODE}
+FORMS = {
+    PUBLISHED: AS_PRINTED,
+    PUBLISHED_FIFTH: LESS_EXPLORING,
+    PUBLISHED_CODE: AS_IN_THE_CODE,
+    PUBLISHED_DEVIATIONS: BY_DEVIATIONS,
+    PUBLISHED_UNDIVIDED: UNDIVIDED,
+}
 """Of the methods that have an r."""
 
 WITHOUT_EPSILON = (
@@ -220,6 +240,7 @@ WITHOUT_EPSILON = (
     GP_UCB,
     GP_UCB_FIFTH,
     GP_UCB_CODE,
+    GP_UCB_DEVIATIONS,
 )
 
 TABLE_METHODS: dict[str, Method] = {

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.lab.papers.kharkovskii2020.cells import PAPER, PAPERS_REPS
+from dpbandits.lab.papers.kharkovskii2020.cells import PAPER, PAPERS_REPS, SMALL_R, SMALL_R_PLACES
 from dpbandits.lab.papers.kharkovskii2020.methods import (
     GP_UCB,
     GP_UCB_CODE,
@@ -25,7 +25,7 @@ from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
 from dpbandits.outsourced.published.kharkovskii2020 import guideline_dimension
 
-__all__ = ["explained", "kharkovskii_lines"]
+__all__ = ["explained", "kharkovskii_lines", "run_often", "small_r"]
 
 _EXCESS = """synthetic e^1.1 .011, e^.9 .069, e^0 .099; loans e^2.9 .003, e^2 .019, e^1 .05
 property e^2.8 .051, e^1 .017, e^.5 .082; Branin e^2.3 .004, e^2 .023, e^1.8 .051"""
@@ -233,10 +233,12 @@ def explained(results: Path) -> list[Row]:
         ("a fifth of beta_t", "branin31-fifth", GP_UCB_FIFTH, PUBLISHED_FIFTH),
         ("a fifth of beta_t, log of 1 + f", "branin31-log1p", GP_UCB_FIFTH, PUBLISHED_FIFTH),
         ("synthetic as the authors' code runs", "projections-code", GP_UCB_CODE, PUBLISHED_CODE),
+        ("the same, noise in the table", "projections-code-noisy", GP_UCB_CODE, PUBLISHED_CODE),
         ("Branin as the authors' code runs", "branin31-code", GP_UCB_CODE, PUBLISHED_CODE),
         ("the same, log of 28.5 + f", "branin31-code-shifted", GP_UCB_CODE, PUBLISHED_CODE),
         ("as that code runs and scales", "branin31-code-raw", GP_UCB_CODE, PUBLISHED_CODE),
         ("the same, log of 3.33 + f", "branin31-code-raw-shifted", GP_UCB_CODE, PUBLISHED_CODE),
+        ("the text's algorithms there", "branin31-text-raw-shifted", GP_UCB, PUBLISHED),
     ):
         stem = f"kharkovskii2020-{item}"
         line = {"setting": setting, "GP-UCB": number_of(held.row(stem, method=plain), form=".3f")}
@@ -252,4 +254,58 @@ def explained(results: Path) -> list[Row]:
             shown.append(f"Table {number}: {numbers}, {near} of {len(along)}")
         line["regret along r"] = "; ".join(shown) or NOT_RUN
         lines.append(line | {"run": command_of("kharkovskii2020", item)})
+    return lines
+
+
+def small_r(results: Path) -> list[Row]:
+    """Branin's small r in settings that the public code leaves open.
+
+    Returns:
+        Lines of setting, GP-UCB's regret, and the regret at each of `SMALL_R_PLACES`; what is printed first.
+    """
+    held, form = ResultFolder(results), partial(number_of, form=".3f")
+    stem = "kharkovskii2020-branin31-small-r"
+    names = {(r, power): f"r = {r}, e^{power:g}" for r, power in SMALL_R_PLACES}
+    printed = {name: f"{PAPER['branin31', power][r]:g}" for (r, power), name in names.items()}
+    lines: list[Row] = [{"setting": "printed", "GP-UCB": "about 0"} | printed]
+    for setting, (ending, method, plain) in SMALL_R.items():
+        world = f"branin31-code-raw{ending}"
+        line = {"setting": setting, "GP-UCB": form(held.row(stem, world=world, method=plain))}
+        for (r, power), name in names.items():
+            place = {"world": world, "method": method, "dimension": r}
+            line[name] = form(_searched(held, stem, power=power, **place))
+        lines.append(line)
+    return lines
+
+
+def run_often(results: Path) -> list[Row]:
+    """Numbers that were run ten times as often as printed ones, which are means of fifty.
+
+    Returns:
+        Lines of table, r, what is printed, our mean, the least and largest mean of fifty, the worst run, and
+        the error by which a printed mean misses ours in standard errors of a mean of fifty and of ours.
+    """
+    held, lines = ResultFolder(results), list[Row]()
+    for item in ("projections-code-often", "branin31-code-raw-often"):
+        for row in held.rows(f"kharkovskii2020-{item}"):
+            world = row["world"].partition("-")[0]
+            number, along = next(
+                (number, along)
+                for number, ((name, power), along) in enumerate(PAPER.items(), start=1)
+                if name == world and math.isclose(row["epsilon"], math.exp(power))
+            )
+            error = row["standard_error"] * math.sqrt(1.0 + row["reps"] / PAPERS_REPS)
+            printed = along[row["dimension"]]
+            lines.append(
+                {
+                    "table": number,
+                    "r": row["dimension"],
+                    "printed": f"{printed:g}",
+                    "here": number_of(row, form=".4f"),
+                    "runs": row["reps"],
+                    "means of fifty": f"{min(row['fifties']):.3f} to {max(row['fifties']):.3f}",
+                    "worst run": f"{row['worst']:.3f}",
+                    "standard errors apart": f"{(printed - row['regret']) / error:.1f}",
+                }
+            )
     return lines

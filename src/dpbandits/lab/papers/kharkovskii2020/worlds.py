@@ -3,6 +3,7 @@
 - synthetic: the paper's synthetic study, a Gaussian process with lengthscale 6.25 on a 100 x 100 grid whose
   corners are 25 from the centre. (The paper's text says lengthscale 1.25; the authors' code has 6.25.)
 - synthetic-5, synthetic-1.25: the same with these lengthscales.
+- synthetic-noisy: `synthetic` with the answers' noise in the table, so that regret counts noisy values.
 - branin: the same grid with the Branin function.
 - branin31: the same function as the paper has it (Appendix A): a 31 x 31 grid, minus the logarithm.
 - branin31-wide: the same with kernels five times as wide as the most likely one: the factor between the
@@ -14,7 +15,8 @@
 - branin31-code-shifted: the same of minus the logarithm of 28.5 + the function, whose mean is that code's.
 - branin31-code-raw: `branin31-code` on the function's own coordinates, scaled by the largest norm before they
   are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
-- branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function.
+- branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function; with kernels half or
+  twice as wide (-half, -double), or the synthetic study's noise of variance 1e-5 in the model (-exact).
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -88,6 +90,7 @@ class SearchWorld:
         stretch: of the published algorithms' kernel, where its lengthscale is the most likely one.
         given: what the published algorithms work on, where it is not prepared as the paper says.
         assumed_noise_sd: of an answer, in their model.
+        answer_noise_sd: of what their answers have beside the values; 0 where these have noise already.
     """
 
     columns: dict[str, FloatArray]
@@ -100,6 +103,7 @@ class SearchWorld:
     stretch: float = 1.0
     given: Prepared | None = None
     assumed_noise_sd: float = ANSWER_NOISE
+    answer_noise_sd: float = ANSWER_NOISE
 
     @property
     def points(self) -> FloatArray:
@@ -141,6 +145,17 @@ def synthetic_world(seed: Seed, *, per_side: int = PER_SIDE, lengthscale: float 
     )
 
 
+def noisy_synthetic_world(seed: Seed) -> SearchWorld:
+    """A draw whose values have the answers' noise in them, drawn once, as in the authors' code.
+
+    So the best value is the best noisy one, and regret counts noisy values.
+    """
+    world = synthetic_world(seed)
+    n = len(world.values)
+    noise = ANSWER_NOISE * PublicCoins(seed).normal("kharkovskii2020-table-noise", 0, n, 1)[:, 0]
+    return replace(world, values=world.values + noise, answer_noise_sd=0.0)
+
+
 def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> SearchWorld:
     """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed.
 
@@ -162,7 +177,12 @@ def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> 
 
 
 def branin31_in_the_code(
-    _seed: Seed, *, shift: Callable[[FloatArray], float] | None = None, raw: bool = False
+    _seed: Seed,
+    *,
+    shift: Callable[[FloatArray], float] | None = None,
+    raw: bool = False,
+    stretch: float = 1.0,
+    noise: float = CODE_NOISE,
 ) -> SearchWorld:
     """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
 
@@ -170,6 +190,8 @@ def branin31_in_the_code(
         shift: of the function's values the c of minus the logarithm of c + f; None: 0.
         raw: rows as they come, scaled as in that code: see `scaled_before_centring`. Otherwise prepared as
             the paper says.
+        stretch: of the kernel.
+        noise: variance of an answer in the model.
     """
     x, y, heights = _branin(31)
     deviation = math.sqrt(CODE_SIGNAL)
@@ -179,8 +201,10 @@ def branin31_in_the_code(
         world,
         values=-np.log((shift(heights) if shift else 0.0) + heights) / deviation,
         mean=CODE_MEAN / deviation,
-        given=Prepared(points=rows, kernel=SquaredExponential(lengthscale=CODE_LENGTHSCALE * RADIUS)),
-        assumed_noise_sd=math.sqrt(CODE_NOISE / CODE_SIGNAL),
+        given=Prepared(
+            points=rows, kernel=SquaredExponential(lengthscale=stretch * CODE_LENGTHSCALE * RADIUS)
+        ),
+        assumed_noise_sd=math.sqrt(noise / CODE_SIGNAL),
     )
 
 
@@ -195,6 +219,9 @@ def _shift_of_an_earlier_script(heights: FloatArray) -> float:
     Minus the logarithm of 1.1 minus the negated function in standard deviations is this and a constant.
     """
     return float(1.1 * heights.std() - heights.mean())
+
+
+_AS_SCALED = partial(branin31_in_the_code, raw=True, shift=_shift_of_an_earlier_script)
 
 
 def _branin(per_side: int) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -272,6 +299,7 @@ def complete(table: dict[str, FloatArray]) -> dict[str, FloatArray]:
 
 WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "synthetic": synthetic_world,
+    "synthetic-noisy": noisy_synthetic_world,
     "synthetic-5": partial(synthetic_world, lengthscale=5.0),
     "synthetic-1.25": partial(synthetic_world, lengthscale=1.25),
     "branin": branin_world,
@@ -281,7 +309,10 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "branin31-code": branin31_in_the_code,
     "branin31-code-shifted": partial(branin31_in_the_code, shift=_shift_of_the_prior_mean),
     "branin31-code-raw": partial(branin31_in_the_code, raw=True),
-    "branin31-code-raw-shifted": partial(branin31_in_the_code, raw=True, shift=_shift_of_an_earlier_script),
+    "branin31-code-raw-shifted": _AS_SCALED,
+    "branin31-code-raw-half": partial(_AS_SCALED, stretch=0.5),
+    "branin31-code-raw-double": partial(_AS_SCALED, stretch=2.0),
+    "branin31-code-raw-exact": partial(_AS_SCALED, noise=ANSWER_NOISE**2),
     "loans": loans_world,
     "ames": ames_world,
 }
