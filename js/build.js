@@ -1,4 +1,4 @@
-/** One minified file, and how large it is: less than 12 KB, so that a person can read what it was made of. */
+/** One minified file, and how large it is: less than 12 KiB, so that a person can read what it was made of. */
 import { buildSync } from "esbuild";
 
 const LARGEST = 12 * 1024;

@@ -10,7 +10,7 @@ import { word } from "./words.js";
 
 const DAY = 86400;
 const PARTS = [1, 2, 4, 8, 16];
-const GAPS = /^\s*(|na|<na>|nan|nat|none|null)\s*$/i;
+const GAPS = /^\s*(|<na>|n(an?|at|one|ull))\s*$/i;
 
 const isNumber = Number.isFinite; // of anything else it is false
 const isCount = (x, most) => Number.isInteger(x) && x >= 0 && x <= most;

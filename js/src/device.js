@@ -8,7 +8,7 @@
 import { expect } from "./refused.js";
 import { decided, pointOf, readContract, readPublished, shareOf } from "./contract.js";
 import { hex } from "./blake2b.js";
-import { joined, law } from "./law.js";
+import { coded, joined, law } from "./law.js";
 import { WORD, below, word } from "./words.js";
 
 const FORMAT = 0xd1;
@@ -20,7 +20,7 @@ const SENT = /^\{"spec":(.*?),"published":(.*)\}$/s; // as the service writes it
 function amount(number) {
   const [, whole, part = "", power = 0] = /^(\d+)(?:\.(\d+))?(?:e(.+))?$/.exec(number) ?? [];
   const zeros = DIGITS - part.length + Number(power);
-  expect(whole && number > 0 && zeros >= 0, "parameter", "epsilon or budget");
+  expect(whole && number > 0 && zeros >= 0, "parameter", "amount");
   return BigInt(whole + part) * 10n ** BigInt(zeros);
 }
 
@@ -84,7 +84,7 @@ export class Device {
     const [, spec, version] = SENT.exec(await (await this.#fetch("policy")).text()) ?? [];
     const contract = readContract(spec);
     const published = readPublished(version, contract);
-    expect(contract.classes[0] <= this.#options.epsilon, "epsilon", "more than is accepted");
+    expect(contract.classes[0] <= this.#options.epsilon, "epsilon", "too large");
     const budget = amount(this.#options.budget);
     await this.#step((state) => {
       state.fingerprint ??= contract.fingerprint;
@@ -163,7 +163,7 @@ export class Device {
         return state.reports.filter((one) => early || this.#due(one)).slice(0, MOST_SENT);
       });
       if (due.length) {
-        const body = joined(...due.flatMap(({ bytes }) => [new Uint8Array(Uint16Array.of(bytes.length).buffer), bytes]));
+        const body = joined(...due.flatMap(({ bytes }) => [coded(bytes.length, 65535), bytes]));
         await this.#fetch("reports", { method: "POST", body });
         const sent = due.map(({ bytes }) => hex(bytes));
         await this.#step((state) => {
@@ -209,16 +209,19 @@ export class Device {
  * A device of this site's storage.
  *
  * `url` is the local policy's, as https://host/v1/local/tips; `epsilon` what its owner accepts for one report,
- * `budget` for all. `account`, `store`, `locks`, `fetch` and `now` are by default the url and the browser's own.
+ * `budget` for all. `account`, `store`, `locks`, `fetch` and `now` are by default the whole url and the browser's own:
+ * however a page writes the url, there is one account of it.
  */
 export async function openDevice(options) {
+  const url = new URL(options.url, globalThis.location?.href).href.replace(/\/+$/, "");
   const device = new Device({
-    account: options.url,
+    account: url,
     store: options.store ?? indexedStore(),
     locks: globalThis.navigator?.locks,
     fetch: (...all) => fetch(...all),
     now: () => Date.now(),
     ...options,
+    url,
   });
   await device.refresh();
   return device;

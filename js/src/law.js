@@ -13,7 +13,7 @@ const DOUBT = 1n << 96n; // far above what roundings below add up to, far below 
 const SLACK = 1 - 1e-9;
 const MOST_CELLS = 1 << 20;
 export const SAME = 1e-12;
-export const NEAR = "too near to call, choose another epsilon";
+export const NEAR = "too near to call";
 
 const exact = (x) => BigInt(x * 2 ** 120) << (POINT - 120n); // no bit of a number from 1e-7 on is lost
 export const share = (threshold) => Number(threshold) / 2 ** 64;
@@ -115,7 +115,7 @@ export const offers = (name) => name === "auto" || Object.hasOwn(LAWS, name);
 export function law(name, n, epsilon) {
   if (name === "auto") return nearest([law("signed", n, epsilon), law("krr", n, epsilon)]);
   expect(offers(name), "not offered", `mechanism ${name}`);
-  expect(epsilon >= 1e-6 && epsilon <= 16 && n >= 1 && n <= MOST_CELLS, "law", "epsilon or cells");
+  expect(epsilon >= 1e-6 && epsilon <= 16 && n >= 1 && n <= MOST_CELLS, "law", "epsilon");
   const found = LAWS[name](n, exact(epsilon * SLACK));
   const most = exp(exact(epsilon));
   expect(found.odds.every(([p, q]) => p << POINT <= q * most), "law", name);

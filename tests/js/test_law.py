@@ -323,7 +323,7 @@ def test_what_is_not_offered_is_refused_by_name() -> None:
             "spec": spec,
             "published": changed(published, spec="00000000"),
         },
-        "law: epsilon or cells": {"spec": changed(spec, epsilon=17.0)},
+        "law: epsilon": {"spec": changed(spec, epsilon=17.0)},
     }
     plain = {"what": "report", "context": [1, 2], "reward": 1, "random": "", "published": published}
     questions = [plain | one for one in refusals.values()]

@@ -46,18 +46,31 @@ def with_log() -> tuple[str, Callable[[], str]]:
     return address, (folder / "log").read_text
 
 
+def encoded(encoding: str) -> str:
+    """The address of an empty database of Debian's server whose texts are in another encoding than UTF-8."""
+    server = _debian()
+    if server is None:
+        pytest.skip("Debian's package postgresql is not installed")
+    return _database(server, f" ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+
+
+def _database(server: str, more: str = "") -> str:
+    import psycopg
+
+    name = f"d{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}{more}".encode())
+    return server.replace("/postgres?", f"/{name}?")
+
+
 def pooled() -> tuple[str, str]:
     """The address of an empty database behind `pgbouncer`, in its transaction mode, and its own."""
     server = _debian()
     pooler = None if server is None else _pooler()
     if server is None or pooler is None:
         pytest.skip("Debian's packages postgresql and pgbouncer are not installed")
-    import psycopg
-
-    name = f"d{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return pooler.replace("/pooled?", f"/{name}?"), server.replace("/postgres?", f"/{name}?")
+    own = _database(server)
+    return pooler.replace("/pooled?", f"{own[own.rindex('/') : own.index('?')]}?"), own
 
 
 POOLED = 3

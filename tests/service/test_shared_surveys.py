@@ -15,7 +15,7 @@ from dpbandits.local.server.aggregation import write_counts, write_reports
 from dpbandits.service import postgres, shared_surveys
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.shared_surveys import SharedServer
-from dpbandits.service.store import TryAgain
+from dpbandits.service.store import Reads, TryAgain, Writes
 from service import databases
 
 SPEC = dpb.local.Spec(
@@ -212,6 +212,41 @@ def test_a_worker_that_was_away_goes_on_from_the_state(
     assert two[1].absorb(first).repeated == 1
     new = SharedServer(stores[1], "s", SPEC, least_open=0.0)
     assert known(new.server) == known(two[0].server) == known(two[1].server)
+
+
+def test_what_is_large_is_read_before_anything_is_locked(
+    two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the database sends, it keeps the locks of a worker that was stopped."""
+    monkeypatch.setattr(shared_surveys, "TAIL_ROWS", 3)
+    for _ in range(4):
+        two[0].absorb(reports(two[0].publish(), 8))
+    more = reports(two[0].publish(), 1)
+    with stores[0].reading() as reads:
+        (size,) = reads.one("SELECT LENGTH(content) FROM survey_states") or (0,)
+    read: dict[bool, list[int]] = {True: [], False: []}
+    rows, one = Reads.rows, Reads.one
+
+    def noted(self: Reads, found: list[Any]) -> None:
+        sizes = (len(value) for row in found for value in row or () if isinstance(value, bytes | str))
+        read[isinstance(self, Writes)].append(sum(sizes))
+
+    def all_rows(self: Reads, sql: str, *given: object) -> list[Any]:
+        found = rows(self, sql, *given)
+        noted(self, found)
+        return found
+
+    def one_row(self: Reads, sql: str, *given: object) -> Any:
+        found = one(self, sql, *given)
+        noted(self, [found])
+        return found
+
+    monkeypatch.setattr(Reads, "rows", all_rows)
+    monkeypatch.setattr(Reads, "one", one_row)
+    new = SharedServer(stores[1], "s", SPEC, least_open=0.0)
+    assert new.absorb(more).accepted == 1
+    assert max(read[False]) >= size > 1000
+    assert max(read[True]) < 200
 
 
 def test_a_state_that_cannot_be_written_keeps_no_report_out(

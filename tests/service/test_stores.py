@@ -50,6 +50,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
+@pytest.fixture
+def own_store(tmp_path: Path) -> Iterator[Store]:
+    """Of one process, which may commit a part."""
+    made = SQLiteStore(tmp_path / "service.db", timeout=0.2)
+    yield made
+    made.close()
+
+
 def opened(address: str) -> Store:
     from dpbandits.service.postgres import PostgresStore
 
@@ -74,13 +82,22 @@ def test_nobody_sees_what_is_not_committed(store: Store) -> None:
     with store.writing() as writes:
         writes.run(FACT, "one", "1")
         assert facts(store) == {}
+    assert facts(store) == {"one": "1"}
+
+
+def test_a_store_that_processes_share_is_committed_as_a_whole(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+        if store.shared:
+            with pytest.raises(ProtocolError, match="as a whole"):
+                writes.keep()
+            return
         writes.keep()
         assert facts(store) == {"one": "1"}
-        writes.run(FACT, "two", "2")
-    assert facts(store) == {"one": "1", "two": "2"}
 
 
-def test_what_was_kept_survives_what_follows(store: Store) -> None:
+def test_what_was_kept_survives_what_follows(own_store: Store) -> None:
+    store = own_store
     with suppress(KeyError), store.writing() as writes:
         writes.run(FACT, "one", "1")
         writes.keep()
@@ -375,7 +392,8 @@ def test_nobody_is_answered_before_the_commit(store: Store) -> None:
     assert facts(store) == {}
 
 
-def test_a_mark_goes_on_over_keep(store: Store) -> None:
+def test_a_mark_goes_on_over_keep(own_store: Store) -> None:
+    store = own_store
     with store.writing() as writes:
         writes.mark()
         writes.run(FACT, "one", "1")
@@ -385,7 +403,8 @@ def test_a_mark_goes_on_over_keep(store: Store) -> None:
     assert facts(store) == {"one": "1"}
 
 
-def test_who_waits_is_called_when_it_is_known(store: Store) -> None:
+def test_who_waits_is_called_when_it_is_known(own_store: Store) -> None:
+    store = own_store
     told: list[str] = []
 
     def waiting(writes: Writes, name: str) -> None:
@@ -536,6 +555,34 @@ def test_a_database_is_opened_again_and_by_several_at_once() -> None:
     assert [facts(store) for store in made] == [{"one": "1"}] * 4
     for store in made:
         store.close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_lacks_some_texts_is_refused(encoding: str) -> None:
+    with pytest.raises(StateError, match="not in UTF-8"):
+        opened(databases.encoded(encoding))
+
+
+@pytest.mark.parametrize(("said", "found"), [("", 15_000), ("&tcp_user_timeout=3000", 3000)])
+def test_a_connection_whose_other_end_vanished_is_given_up_in_seconds(
+    said: str, found: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What libpq is told; with the system's own limits a worker would wait for hours."""
+    from dpbandits.service import postgres
+
+    given: list[dict[str, Any]] = []
+
+    class Pool(postgres.ConnectionPool[Any]):
+        def __init__(self, address: str, **options: Any) -> None:
+            super().__init__(address, **options)
+            with self.connection_class.connect(address, **options["kwargs"]) as connection:
+                given.append(connection.info.get_parameters())
+
+    monkeypatch.setattr(postgres, "ConnectionPool", Pool)
+    address = databases.any_kind() + said
+    opened(address).close()
+    assert int(given[0]["tcp_user_timeout"]) == found
+    assert int(given[0]["keepalives_idle"]) + 2 * 3 <= 15
 
 
 def test_a_transaction_whose_statement_failed_is_never_said_to_be_kept() -> None:

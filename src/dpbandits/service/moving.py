@@ -43,7 +43,7 @@ from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
-from dpbandits.service.shared import TableLife, due_after, scratch
+from dpbandits.service.shared import TableLife, due_after, rounds_of, scratch
 from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Row, SQLiteStore, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
@@ -289,7 +289,8 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path) -> 
         "SELECT s.policy, s.held, p.asked FROM states s JOIN progress p ON p.policy = s.policy"
     ):
         with scratch(source / "under-way") as folder:
-            life = TableLife(store, identity, folder, upto=int(asked), held=int(held))
+            rounds = rounds_of(reads, str(identity), upto=int(asked))
+            life = TableLife(identity, folder, rounds=rounds, upto=int(asked), held=int(held))
             content = reads.one("SELECT content FROM states WHERE policy = ?", identity)
             write_durably(life.state, bytes(content[0]) if content else b"", exclusive=True)
             GPBandit.open(life, ledger=shared).close()  # its state holds all rounds now

@@ -8,7 +8,9 @@ stand between.
 
 Who stops in the middle of a transaction, or is cut off, keeps its locks for `IDLE_SECONDS`; then the database
 undoes the transaction and ends the connection. Whoever wakes up after that finds it gone, and has changed
-nothing.
+nothing. Only while the database still sends an answer does it not look at the time: what is large, some
+64 KiB and more, is not read over a connection that holds locks. A connection whose other end has vanished is
+given up after `_LOST_AFTER`.
 
 A commit whose answer never came may have taken place: that is `NotKnown`, and no other error leaves it open.
 Texts of errors of the database can hold what a statement was given, so only their codes are told. The
@@ -58,6 +60,16 @@ IDLE_SECONDS = 5.0
 
 MOST_CONNECTIONS = 6
 """Of one process: its writer, its loop beside the answers, and those who only look."""
+
+_LOST_AFTER = {
+    "connect_timeout": 10,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""When a connection whose other end is gone without a word is given up, where the address says nothing of it:
+the system would wait for hours."""
 
 _TYPES = {
     "BLOB": "BYTEA",
@@ -277,9 +289,6 @@ class PostgresWrites(Writes):
         self._seen: dict[tuple[str, tuple[object, ...]], list[Row]] = {}
         self._numbers: list[int] = []
 
-    def _begin(self) -> None:
-        self.refuse_if_left(self._connection.execute(self.begin))
-
     @classmethod
     def refuse_if_left(cls, begun: Any) -> None:
         """StateError where what a database held goes on elsewhere, or has not come yet.
@@ -330,10 +339,6 @@ class PostgresWrites(Writes):
         self.later(f"INSERT INTO {table} (number, {columns}) VALUES ({marks})", number, *values)  # noqa: S608
         return number
 
-    def keep(self) -> None:
-        self._seen, self._numbers = {}, []  # its locks end here
-        super().keep()
-
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
         ending = threading.Event()
@@ -379,7 +384,7 @@ class PostgresStore(Store):
         InvalidParameter: no such address can be.
         CorruptState: the database is another program's.
         IncompatibleState: it has a later version.
-        StateError: it cannot be reached, or may forget what it has acknowledged.
+        StateError: it cannot be reached, is not in UTF-8, or may forget what it has acknowledged.
     """
 
     shared: ClassVar[bool] = True
@@ -389,7 +394,7 @@ class PostgresStore(Store):
         try:
             if not re.match(r"postgres(ql)?://", address):
                 raise InvalidParameter("database: expected an address postgresql://...")
-            conninfo_to_dict(address)
+            said = conninfo_to_dict(address)
         except psycopg.ProgrammingError:
             raise InvalidParameter("database: the address cannot be read") from None
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
@@ -397,8 +402,9 @@ class PostgresStore(Store):
             kwargs={
                 "autocommit": True,
                 "prepare_threshold": None,
-                "connect_timeout": 10,
+                "client_encoding": "utf8",  # whatever the database's own is
                 "cursor_factory": psycopg.ClientCursor,
+                **{name: value for name, value in _LOST_AFTER.items() if name not in said},
             },
             min_size=1,
             max_size=MOST_CONNECTIONS,
@@ -426,6 +432,11 @@ class PostgresStore(Store):
 
     def _migrate(self) -> None:
         with self._writing(MovingWrites) as writes:
+            if writes.one("SHOW server_encoding") != ("UTF8",):  # it would refuse some texts, or all of them
+                raise StateError(
+                    "the database's texts are not in UTF-8: make one, CREATE DATABASE ... ENCODING 'UTF8' "
+                    "TEMPLATE template0"
+                )
             if writes.one("SHOW synchronous_commit") == ("off",):
                 raise StateError("synchronous_commit is off: a crash could lose a release that was seen")
             # Tables first: where another process makes them meanwhile, the second look finds its own.

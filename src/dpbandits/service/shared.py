@@ -27,6 +27,9 @@ compares the position and digest that were read with those that are there (`RowL
 transaction fails as a whole. A worker that was stopped holds the lock no longer than the store lets it, wakes
 up without its transaction, and has released and charged nothing.
 
+What is large (a state, a block's rounds) is read before the lock is taken, and dropped where the policy has
+gone on since: while the database sends, it does not notice that a worker was stopped, and keeps its locks.
+
 While a block is folded its state lies in a file of a private folder of the worker, since a state is read
 from and written to one; the file is removed, also after a crash, at the next start.
 """
@@ -41,7 +44,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -56,17 +59,20 @@ from dpbandits.service.keys import canonical
 from dpbandits.service.retention import Old, done, old_rounds
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.store import Ahead, Store, TryAgain, Writes
+from dpbandits.service.store import Ahead, Reads, Row, Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
 from dpbandits.state.journal import Record
 from dpbandits.state.ledger import Ledger
 from dpbandits.state.live import Life, Reach
 
-__all__ = ["Folding", "SharedEngines", "TableLife"]
+__all__ = ["Folding", "SharedEngines", "TableLife", "due_after", "rounds_of", "scratch", "swept"]
 
 WAIT_FOR_RELEASE = 0.05
 """Seconds after which a call is tried again that needs a release which is being made."""
+
+_PIECE = 1 << 14
+"""Letters that are read at once where something is locked."""
 
 _LOCK = "lock"
 """A file that a process holds while it uses the folder that it is in."""
@@ -243,15 +249,28 @@ class Following(Engine):
         if version > self._book.released:
             raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
         if version != self._known[0]:
+            text = self._published(version)
+            self._settle()
+            self._known = version, PublishedPosterior.from_json(text)
+        self.version = version
+        return self._known[1]
+
+    def _published(self, version: int) -> str:
+        """In pieces, as the policy's row is locked: the database looks at the time between them."""
+        text = ""
+        while True:
             row = self._store.now_writing.one(
-                "SELECT published FROM releases WHERE policy = ? AND version = ?", self._id, version
+                "SELECT SUBSTR(published, ?, ?) FROM releases WHERE policy = ? AND version = ?",
+                len(text) + 1,
+                _PIECE,
+                self._id,
+                version,
             )
             if row is None or row[0] is None:
                 raise CorruptState("what a release has published is gone from the store")
-            self._settle()
-            self._known = version, PublishedPosterior.from_json(row[0])
-        self.version = version
-        return self._known[1]
+            text += str(row[0])
+            if len(row[0]) < _PIECE:
+                return text
 
 
 class SharedEngines(Engines):
@@ -288,7 +307,7 @@ class SharedEngines(Engines):
         if not isinstance(new.tuning.reporting_delay, int):
             raise InvalidParameter("reporting_delay: where several processes answer, expected rounds")
         with scratch(self._folder) as folder:
-            life = TableLife(self._store, policy, folder, upto=0, held=0)
+            life = TableLife(policy, folder)
             with GPBandit.open(life, new=new, ledger=self._ledger) as begun:
                 salt = bytes(read_state(life.state).arrays["book_salt"])
                 writes.run(
@@ -304,6 +323,37 @@ class SharedEngines(Engines):
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
         """Nothing: whoever makes a release writes it down."""
+
+
+class _Found(NamedTuple):
+    """A policy: how many rounds its state holds, the state, rounds that are there, where its lineage is."""
+
+    held: int
+    content: bytes
+    rounds: list[Row]
+    at: Row | None
+
+
+def _found(reads: Reads, policy: str, asked: int) -> _Found | None:
+    row = reads.one("SELECT held, content FROM states WHERE policy = ?", policy)
+    if row is None:
+        return None
+    rounds = rounds_of(reads, policy, upto=max(asked, int(row[0])))
+    return _Found(int(row[0]), bytes(row[1]), rounds, _at_ledger(reads, policy))
+
+
+def _at_ledger(reads: Reads, policy: str) -> Row | None:
+    """What every change of the state changes."""
+    return reads.one("SELECT position, digest FROM lineages WHERE lineage = ?", policy)
+
+
+def rounds_of(reads: Reads, policy: str, *, upto: int) -> list[Row]:
+    """Rounds of a policy before one: slot, person, chosen, status and reward, in their order."""
+    return reads.rows(
+        "SELECT slot, person, chosen, status, reward FROM slots WHERE policy = ? AND slot < ? ORDER BY slot",
+        policy,
+        upto,
+    )
 
 
 def configured(config: str) -> GPBandit:
@@ -323,15 +373,17 @@ class TableLife(Life):
     """Where a policy lives while it begins or is folded: its state in a file for so long, its log in `slots`.
 
     Args:
-        store: in whose write transaction all of it happens.
         policy: whose.
         folder: for the state.
-        upto: rounds that are given to the policy.
+        rounds: that are given to the policy, from `rounds_of`.
+        upto: how many it has had then.
         held: rounds that its state holds.
     """
 
-    def __init__(self, store: Store, policy: str, folder: Path, *, upto: int, held: int) -> None:
-        self._store, self._policy, self._folder = store, policy, folder
+    def __init__(
+        self, policy: str, folder: Path, *, rounds: Sequence[Row] = (), upto: int = 0, held: int = 0
+    ) -> None:
+        self._policy, self._folder, self._rounds = policy, folder, rounds
         self._upto, self._held = upto, held
 
     def __repr__(self) -> str:
@@ -356,12 +408,7 @@ class TableLife(Life):
     def earlier(  # noqa: D102
         self, lineage: str, position: int, *, lived: bool, follows: Reach | None
     ) -> Iterator[Record]:
-        rows = self._store.now_writing.rows(
-            "SELECT slot, person, chosen, status, reward FROM slots WHERE policy = ? AND slot < ? "
-            "ORDER BY slot",
-            self._policy,
-            self._upto,
-        )
+        rows = self._rounds
         slots = np.array([row[0] for row in rows], dtype=np.int64)
         status = np.array([row[3] for row in rows], dtype=np.int64)
         fresh = slots >= self._held
@@ -496,19 +543,23 @@ class Folding:
             return 0
         if old is not None:
             self._erase_slots(old)
+        with self._store.reading() as reads:
+            found = _found(reads, policy, asked or 0)
         with self._store.writing() as writes, writes.kept_alive():
-            state = writes.locked("SELECT held, content FROM states WHERE policy = ?", policy, skip=True)
+            free = writes.locked("SELECT held FROM states WHERE policy = ?", policy, skip=True)
             before = writes.one("SELECT due, released FROM progress WHERE policy = ?", policy)
             if old is not None and before is None:  # it came with a backup, and is never opened again
                 done(writes, old, now=self._now())
-            upto = max(asked or 0, int(state[0][0])) if state else 0
-            if not state or before is None or (old is None and (before[0] is None or before[0] > upto)):
+            if found is None or not free or _at_ledger(writes, policy) != found.at:
+                return 0  # somebody else has it, or had it since: the next turn looks again
+            upto = max(asked or 0, found.held)
+            if before is None or (old is None and (before[0] is None or before[0] > upto)):
                 return 0
             with scratch(self._folder) as folder, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what they say was said when it began
-                life = TableLife(self._store, policy, folder, upto=upto, held=int(state[0][0]))
+                life = TableLife(policy, folder, rounds=found.rounds, upto=upto, held=found.held)
                 life.state.touch(mode=0o600)
-                life.state.write_bytes(state[0][1])
+                life.state.write_bytes(found.content)
                 with GPBandit.open(life, ledger=self._ledger) as opened:
                     released = made = int(before[1])
                     while opened.release_next():

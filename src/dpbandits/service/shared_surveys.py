@@ -7,7 +7,8 @@ any of them can tell a report that another one has counted, and all serve one po
 
 To take reports, or to publish, is one transaction:
 
-1. the policy's row of `surveys` is locked, and what other workers have written is followed;
+1. what other workers have written is followed, the policy's row of `surveys` is locked, and what has come
+   since is followed, too: a worker that stops while much is sent to it has nothing locked;
 2. reports are sifted against the versions that are open and the nonces that are known by now; or the next
    version is computed, if it is still due;
 3. the row is written, under the next number.
@@ -190,6 +191,8 @@ class SharedServer:
     @contextmanager
     def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
         """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
+        with self._forgotten_on_error(), self._store.reading() as reads:
+            self._followed(reads)  # what is large, before anything is locked
         with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
             if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
                 raise CorruptState("the local policy is gone from the store")

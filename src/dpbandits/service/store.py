@@ -356,10 +356,16 @@ class Writes(Reads):
         return None
 
     def keep(self) -> None:
-        """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
+        """Commit what was done so far, and go on; what follows a mark can be undone from here on only.
+
+        Raises:
+            ProtocolError: several processes write, where one transaction holds all that belongs together.
+        """
+        if self.shared:
+            raise ProtocolError("a store that processes share is committed as a whole")
         marked = self._marks
         self._commit()
-        self._begin()
+        self._connection.execute(self.begin)
         done, mine = (len(self._kept), len(self._lost)) if marked is None else marked[:2]
         kept, self._kept, self._lost = self._kept[:done], self._kept[done:], self._lost[mine:]
         if marked is not None:
@@ -386,9 +392,6 @@ class Writes(Reads):
             self._last.pop(0)()
         self.settled()
         self._end("COMMIT")
-
-    def _begin(self) -> None:
-        self._connection.execute(self.begin)
 
     def _end(self, how: str) -> None:
         self._connection.execute(how)
