@@ -71,15 +71,15 @@ AIMS: tuple[tuple[str, str, float, bool], ...] = (
 """Name in the summary, what it is, the aim, and whether more is better."""
 
 
-def validation() -> Markdown:
+def validation(name: str = "plan-validation") -> Markdown:
     """How plans did on worlds that they were not made for: what misses its aim comes first."""
-    found = _held("plan-validation")
+    found = _held(name)
     if found is None:
         return NOT_RUN
     one = found["summary"]
     lines = []
-    for name, what, aim, more in AIMS:
-        value = one[name]
+    for measure, what, aim, more in AIMS:
+        value = one[measure]
         holds = value is not None and (value >= aim if more else value <= aim)
         words = "at least" if more else "at most"
         shown = "none to judge" if value is None else pm(value, digits=2)
@@ -87,9 +87,9 @@ def validation() -> Markdown:
     return table(["what", "measured", "aim", ""], [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
-def validation_words() -> Markdown:
+def validation_words(name: str = "plan-validation") -> Markdown:
     """What the figures rest on, and what they leave out."""
-    found = _held("plan-validation")
+    found = _held(name)
     if found is None:
         return Markdown("")
     one, how = found["summary"], found["settings"]
@@ -107,9 +107,9 @@ def validation_words() -> Markdown:
     return Markdown(" ".join(said))
 
 
-def validation_by_world() -> Markdown:
+def validation_by_world(name: str = "plan-validation") -> Markdown:
     """One line a world and trust model, the worst covered first."""
-    found = _held("plan-validation")
+    found = _held(name)
     if found is None:
         return Markdown("")
     answers = {(one["world"], one["trust"]): one for one in found["answers"]}

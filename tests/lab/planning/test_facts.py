@@ -143,4 +143,25 @@ def test_few_worlds_show_all_that_is_believed_of_the_personal_part():
 
 
 def test_how_worlds_are_drawn_is_part_of_what_a_cache_knows_them_by():
-    assert facts().to_config()["drawn"] == 2
+    assert facts().to_config()["drawn"] == 3
+
+
+def test_people_crowd_at_ends_of_their_columns_and_columns_go_together():
+    """What bounds of sums, counts and times are like; evenly spread people are the easiest to learn from."""
+    known = facts(contexts=dpb.Schema(**{name: dpb.Range(0, 1) for name in "abcd"}))
+    crowds = [known.world(seed, 2_000).contexts for seed in range(12)]
+    means = np.array([crowd.mean(axis=0) for crowd in crowds]).ravel()
+    assert 0.15 < (means < 0.25).mean() < 0.6
+    assert (means > 0.75).any()
+    together = [np.abs(np.corrcoef(crowd.T)[np.triu_indices(4, 1)]).mean() for crowd in crowds]
+    assert 0.05 < np.mean(together) < 0.4
+
+
+def test_rewards_of_an_unknown_scatter_are_ends_of_a_unit_range_and_else_amounts():
+    ends = facts().world(0, 1_000).reward_table
+    assert set(np.unique(ends)) == {0.0, 1.0}
+    amounts = [facts(reward_range=(0, 400), base_rate=40, effect=20).world(seed, 4_000) for seed in range(4)]
+    for world in amounts:
+        assert 0.3 < ((world.reward_table > 0.0) & (world.reward_table < 400.0)).mean()
+        most = np.sqrt((world.expected * (400.0 - world.expected)).mean())
+        assert 0.25 < np.sqrt(((world.reward_table - world.expected) ** 2).mean()) / most < 1.05

@@ -160,6 +160,18 @@ def test_bands_are_narrow_where_nothing_or_everything_is_kept():
     assert max(curve.high) <= 1.2
 
 
+def test_runs_that_scatter_say_less_of_ends_than_of_the_middle():
+    """What is typical of runs is taken for less where a share has less room."""
+    shares = np.array([[0.0, 0.5, 1.0]] * 2)[None].repeat(4, axis=0)
+    places = {"along": "epsilon", "places": [0.1, 1.0, 10.0], "certainty": 0.9}
+    narrow, wide = (
+        predicted(shares=shares, apart=Apart(0.05, 0.05, edge=edge), **places) for edge in (0.05, 0.2)
+    )
+    assert narrow.scatter[0] == pytest.approx(0.05**0.5 * narrow.scatter[1])
+    assert narrow.high[0] < wide.high[0]
+    assert narrow.high[1] == pytest.approx(wide.high[1])
+
+
 def test_other_shapes_and_fewer_runs_make_bands_wider():
     shares = np.random.default_rng(3).normal(0.5, 0.05, (2, 2, 1))
     held = {"along": "epsilon", "places": [1.0], "certainty": 0.9}

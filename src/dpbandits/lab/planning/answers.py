@@ -4,10 +4,10 @@ The world that a user will meet is one more draw from the worlds that the facts 
 share is a prediction, not the error of a mean. A world's share is what one keeps there on average over
 people and noise; every world is run twice, with other people and noise. Half the squared differences of the
 two say what one run scatters by, v, and the variance s of the worlds' means, less v/2, what worlds differ
-by, b. The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), t being Student's. Few
-worlds say little of b and v, so both are drawn towards their means along the curve and towards what is
-typical; d is how far worlds of other shapes lie off where half is kept, more where the personal part is
-hardly known, and r how much room a share has, 1 there and less near none and near all.
+by, b. The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), t being Student's. Here
+d is how far worlds of other shapes lie off where half is kept, more where the personal part is hardly known,
+and r how much room a share has, 1 there and less near none and near all. Few worlds say little of b and v, so
+b/r and v/r are drawn towards their means along the curve and towards what is typical.
 
 The constants (`OF_FACTS`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on the worlds
 of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the others of
@@ -38,30 +38,29 @@ class Apart(NamedTuple):
         shapes: deviation between their middle and a world made otherwise, where half is kept.
         personal: added in squares to `shapes`, times the width of what is believed of the personal part: one
             arm for everybody keeps the rest of the effect, so that much hangs on it where little is learned.
+        edge: room that a share has at none and at all, where it has 1 at a half.
         factor: by which intervals are longer than these deviations say.
     """
 
     between: float
     shapes: float
     personal: float = 0.0
+    edge: float = 0.2
     factor: float = 1.0
 
 
-OF_FACTS = Apart(between=0.02, shapes=0.04, personal=0.3, factor=0.79)
-OF_TABLES = Apart(between=0.02, shapes=0.04, factor=0.73)
+OF_FACTS = Apart(between=0.02, shapes=0.04, personal=0.3, edge=0.03, factor=0.78)
+OF_TABLES = Apart(between=0.02, shapes=0.04, edge=0.12, factor=0.78)
 """Where worlds are drawn from facts, and where they are people of one table."""
 
-WITHIN = 0.16
+WITHIN = 0.21
 """Typical deviation of the shares of two runs in one world."""
 
 COUNTS = 4.0
 """For how many worlds what is typical counts."""
 
-LEAST, MOST = -0.3, 1.2
+LEAST, MOST = -0.3, 1.1
 """Between which the share of one run is taken, and shares are told."""
-
-_EDGE = 0.2
-"""Room that a share has at none and at all."""
 
 _LEAST_UPLIFT = 0.25
 """Of the mean non-private uplift: a world's share is told of no less, as a ratio to nearly nothing says
@@ -158,14 +157,15 @@ def predicted(
     worlds, runs = own.shape[:2]
     each = own.mean(axis=1)
     middle = isotonic_regression(each.mean(axis=0)).x
-    differ = 0.5 * (own[:, 0] - own[:, -1]) ** 2  # none of one run
+    room = _room(middle, apart.edge)
+    differ = 0.5 * (own[:, 0] - own[:, -1]) ** 2 / room  # none of one run
     free = worlds * (runs - 1)
-    within = _joined(_joined(WITHIN**2, free * differ.mean(), free), differ.sum(axis=0), free)
+    within = room * _joined(_joined(WITHIN**2, free * differ.mean(), free), differ.sum(axis=0), free)
     seen = each.var(axis=0, ddof=1)
-    found = (worlds - 1.0) * np.maximum(0.0, seen - within / runs)
-    between = _joined(_joined(apart.between**2, found.mean(), worlds - 1.0), found, worlds - 1.0)
+    found = (worlds - 1.0) * np.maximum(0.0, seen - within / runs) / room
+    between = room * _joined(_joined(apart.between**2, found.mean(), worlds - 1.0), found, worlds - 1.0)
     of_mean = (between + within / runs) / worlds
-    otherwise = (apart.shapes**2 + (apart.personal * personal) ** 2) * _room(middle)
+    otherwise = (apart.shapes**2 + (apart.personal * personal) ** 2) * room
     spread = apart.factor * np.sqrt(between + of_mean + otherwise)
     free = COUNTS + worlds - 1.0
     half = stdtrit(free, 0.5 + LEVEL / 2.0) * spread
@@ -188,10 +188,10 @@ def predicted(
     )
 
 
-def _room(share: FloatArray) -> FloatArray:
-    """1 where half is kept, less towards none and all, and `_EDGE` there and beyond."""
+def _room(share: FloatArray, edge: float) -> FloatArray:
+    """1 where half is kept, less towards none and all, and `edge` there and beyond."""
     part = np.clip(share, 0.0, 1.0)
-    return np.asarray(_EDGE + (1.0 - _EDGE) * 4.0 * part * (1.0 - part))
+    return np.asarray(edge + (1.0 - edge) * 4.0 * part * (1.0 - part))
 
 
 def _joined(typical: Any, squares: Any, worlds: float) -> Any:

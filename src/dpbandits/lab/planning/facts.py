@@ -15,7 +15,7 @@ what else a description of a table says may stand there too and is left alone: n
     users = 50_000                          # people to come, likewise
     base_rate = 0.1                         # mean reward of a random arm
     effect = [0.04, 0.08]                   # what the best arm for everyone would pay above a random one
-    personal = [0.2, 0.9]                   # the part of it that no single arm for all gets
+    personal = [0.4, 1.0]                   # the part of it that no single arm for all gets
     smoothness = "medium"                   # how far along a column one goes until the best arm changes
     relevant = [1, 3]                       # how many columns matter
     low = 0                                 # range of rewards
@@ -26,7 +26,8 @@ what else a description of a table says may stand there too and is left alone: n
 A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
 of `personal` all are alike.
 `smoothness` is a length as a share of
-a column's range, or one of the words smooth, medium and rough.
+a column's range, or one of the words smooth, medium and rough; in half of the worlds it is a share of the
+people instead, which is shorter where most of them crowd at one end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +37,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
+from scipy.special import betainc, betaincinv, expit, logit, ndtr
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
@@ -65,7 +66,7 @@ _TRIES = 40
 _MISSED = 0.1
 """By what part of the effect functions may miss effect and personal part, and fit."""
 
-_PILOT = 1500
+_PILOT = 2500
 """Made-up people on whom the size of effects is set."""
 
 _LENGTH_OF_CATEGORIES = 0.3
@@ -74,10 +75,29 @@ _LENGTH_OF_CATEGORIES = 0.3
 _JUMPS = 1.0 / 3.0
 """Part of the worlds in which functions have two values and jump from one to the other."""
 
+_LARGEST_SHARED = 0.5
+"""Of what all arms have in common, beside what tells them apart; both in log odds."""
+
+_LEAST_OF_AN_ARM, _MOST_OF_AN_ARM = 0.1, 1.5
+"""Sizes of arms' own functions: some pay everybody nearly alike."""
+
+_EVEN, _CROWDED = 0.2, 0.4
+"""Parts of the columns whose people lie evenly, and at one end; the others have a hump somewhere."""
+
+_NEAR, _FAR, _AT_TOP = 0.04, 0.3, 0.25
+"""Between which the mean of a crowded column lies, in widths from its end, and how often that is the upper
+one. Ranges are public bounds: of sums, counts and times most people's lie near the lower end."""
+
+_TOGETHER = 0.8
+"""Largest correlation of a column with what all columns have in common."""
+
+_LEAST_SCATTER = 0.3
+"""Of the largest, where a reward is an amount of which nobody says how much it scatters."""
+
 _LEAST_ROOM = 0.02
 """Of a base rate, from the ends of the range, in widths."""
 
-_DRAWN = 2
+_DRAWN = 3
 """How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
 
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
@@ -143,8 +163,9 @@ class Facts:
         smoothness: how far along a column, as a share of its range, rewards stay alike; or a word of
             `SMOOTHNESS`.
         relevant: how many columns matter; by default one to three.
-        scatter: standard deviation of a reward around its mean; None: a reward is one end of the range or the
-            other, which is the most that it can scatter.
+        scatter: standard deviation of a reward around its mean; None: of a range from 0 to 1 a reward is one
+            end or the other, which is the most that it can scatter, of other ranges an amount that scatters
+            by that or less.
 
     Raises:
         InvalidParameter: numbers that no world has, such as an effect that does not fit the base rate.
@@ -155,7 +176,7 @@ class Facts:
     effect: Any
     reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
     base_rate: Any = None
-    personal: Any = (0.2, 0.9)
+    personal: Any = (0.4, 1.0)
     smoothness: Any = (0.3, 3.0)
     relevant: Any = None
     scatter: float | None = None
@@ -247,12 +268,14 @@ class Facts:
         """
         law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
         bounds = RewardRange.of(self.reward_range)
-        draw = _law_of_contexts(self.contexts, law)
-        pilot = draw(_PILOT, law)
+        crowd_law = _Crowd.drawn(self.contexts, law)
+        seen = crowd_law.ranks if _of_four(seed, _BY_RANK) else np.asarray
+        pilot = seen(crowd_law.people(_PILOT, law))
         sizes = _Sizes.drawn(self, seed, law)
+        part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
         def attempt(number: int) -> Any:
-            shape = _Shape.drawn(self, law)
+            shape = _Shape.drawn(self, law, additive=_of_four(seed, _ADDITIVE))
             # others where no functions can have the first ones
             return shape.fitted(pilot, self, sizes if number < _TRIES else _Sizes.anywhere(self, law))
 
@@ -263,10 +286,12 @@ class Facts:
                 "effect: with that base rate and range of rewards arms cannot differ so much: lower effect, "
                 "or personal"
             )
-        contexts = draw(_checks.integer(people, name="people"), drawn)
-        means = link(contexts)
-        if self.scatter is None:
+        contexts = crowd_law.people(_checks.integer(people, name="people"), drawn)
+        means = link(seen(contexts))
+        if self.scatter is None and (bounds.low, bounds.high) == (0.0, 1.0):
             paid = (drawn.random((people, 1)) < means).astype(np.float64)
+        elif self.scatter is None:
+            paid = _amounts(means, part_of_scatter, drawn)
         else:
             luck = drawn.standard_normal((people, 1))
             paid = np.clip(means + self.scatter / bounds.width * luck, 0.0, 1.0)
@@ -287,36 +312,86 @@ class Facts:
         return replace(self, effect=effect)
 
 
-def _law_of_contexts(schema: Schema, rng: np.random.Generator) -> Any:
-    """(n, generator) -> (n, d) encoded people: uniform in half of the worlds, else each column by itself."""
-    uniform = rng.random() < 0.5
-    drawn = [(column, None if uniform else _one_law(column, rng)) for column in schema.columns.values()]
+def _amounts(means: FloatArray, part: float, rng: np.random.Generator) -> FloatArray:
+    """Rewards in [0, 1] of these means (n, K) that scatter by such a part of the most that they can."""
+    count = 1.0 / part**2 - 1.0
+    inside = np.clip(means, 1e-9, 1.0 - 1e-9)
+    return np.asarray(rng.beta(inside * count + 1e-9, (1.0 - inside) * count + 1e-9))
 
-    def draw(n: int, people: np.random.Generator) -> FloatArray:
-        return np.column_stack([_cells(column, law, n, people) for column, law in drawn])
 
-    return draw
+@dataclass(frozen=True)
+class _Crowd:
+    """The law of people: every column has its own, and columns go together by what they have in common.
+
+    Attributes:
+        laws: of every column: chances of categories, or both shapes of a beta law.
+        pull: (C,) correlation of a column's normal score with what is common to all.
+    """
+
+    columns: tuple[Column, ...]
+    laws: tuple[FloatArray, ...]
+    pull: FloatArray
+
+    @classmethod
+    def drawn(cls, schema: Schema, rng: np.random.Generator) -> Self:
+        columns = tuple(schema.columns.values())
+        laws = tuple(_one_law(column, rng) for column in columns)
+        return cls(columns, laws, rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
+
+    def people(self, n: int, rng: np.random.Generator) -> FloatArray:
+        """(n, d) encoded contexts."""
+        common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
+        unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
+        return np.column_stack(
+            [_cells(*of_one) for of_one in zip(self.columns, self.laws, unit.T, strict=True)]
+        )
+
+    def ranks(self, contexts: FloatArray) -> FloatArray:
+        """(n, d) with which part of all people lies below, instead of numbers that do not come round."""
+        found, at = contexts.copy(), 0
+        for column, law in zip(self.columns, self.laws, strict=True):
+            if column.width == 1 and not isinstance(column, Categories):
+                found[:, at] = betainc(law[0], law[1], contexts[:, at])
+            at += column.width
+        return found
 
 
 def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
+    kind, first, second, end = rng.random(4)
     if isinstance(column, Categories):
-        return rng.dirichlet(np.full(len(column.values), 2.0))
-    return rng.uniform(0.8, 4.0, size=2)
+        even = np.full(len(column.values), 1.0 / len(column.values))
+        return even if kind < _EVEN else rng.dirichlet(np.full(len(column.values), 2.0))
+    if kind < _EVEN:
+        return np.ones(2)
+    if kind < 1.0 - _CROWDED or column.width > 1:
+        return np.array([0.8 + 3.2 * first, 0.8 + 3.2 * second])
+    mean, steep = _NEAR * (_FAR / _NEAR) ** first, 0.7 + 2.3 * second
+    law = np.array([steep, steep * (1.0 - mean) / mean])
+    return law[::-1] if end < _AT_TOP else law
 
 
-def _cells(column: Column, law: FloatArray | None, n: int, rng: np.random.Generator) -> FloatArray:
-    """(n, width) coordinates of one column."""
+def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
+    """(n, width) coordinates of one column, where the part `unit` (n,) of all people lies below."""
     if isinstance(column, Categories):
-        return rng.choice(len(column.values), size=n, p=law).astype(np.float64)[:, None]
-    unit = rng.random(n) if law is None else rng.beta(law[0], law[1], n)
+        codes = np.searchsorted(np.cumsum(law)[:-1], unit, side="right")
+        return np.asarray(codes, dtype=np.float64)[:, None]
+    place = betaincinv(law[0], law[1], unit)
     if column.width == 1:
-        return unit[:, None]
-    angle = 2.0 * np.pi * unit
+        return np.asarray(place)[:, None]
+    angle = 2.0 * np.pi * place
     return np.column_stack([0.5 + 0.5 * np.cos(angle), 0.5 + 0.5 * np.sin(angle)])
 
 
 _PERSONAL_IN, _EFFECT_IN = (1, 2, 0, 3), (3, 0, 1, 2)
 """In which quarter of what is believed four worlds after each other lie: each once, and uncorrelated."""
+
+_ADDITIVE, _BY_RANK = frozenset({0, 1}), frozenset({0, 3})
+"""Which of four worlds after each other have sums of functions of one column each, and which have functions
+of ranks among people instead of places in the range: two each, in all four ways."""
+
+
+def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
+    return seed % 4 in chosen
 
 
 class _Sizes(NamedTuple):
@@ -354,13 +429,17 @@ class _Sizes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
-    """Random functions of a context, one an arm, and a constant an arm: both without a size yet.
+    """Random functions of a context, one an arm and one of all, and a constant an arm: without a size yet.
 
     Attributes:
         places: (C, d) where a category stands, by code; NaN where the coordinate is a number.
-        waves: (K, M, d) frequencies, 0 where a column does not matter; phases (K, M).
+        waves: (K + 1, M, d) frequencies, 0 where a column does not matter; phases (K + 1, M). The last
+            function is the one of all.
         constants: (K,) of mean 0 and deviation 1.
-        jumps: (K,) of which part of the people a function that jumps has the higher value; None: none jumps.
+        jumps: (K + 1,) of which part of the people a function that jumps has the higher value; None: none
+            jumps.
+        sizes: (K,) of the functions of the arms.
+        shared: size of the function of all.
     """
 
     places: FloatArray
@@ -368,10 +447,13 @@ class _Shape:
     phases: FloatArray
     constants: FloatArray
     jumps: FloatArray | None
+    sizes: FloatArray
+    shared: float
 
     @classmethod
-    def drawn(cls, facts: Facts, rng: np.random.Generator) -> Self:
+    def drawn(cls, facts: Facts, rng: np.random.Generator, *, additive: bool) -> Self:
         schema, arms = facts.contexts, len(facts.arms)
+        each = arms + 1
         widths = np.array([column.width for column in schema.columns.values()])
         low, high = facts.beliefs["relevant"]
         count = int(rng.integers(int(np.ceil(low)), int(high) + 1))
@@ -382,9 +464,9 @@ class _Shape:
         # its own in every column
         lengths = np.exp(rng.uniform(low_length, high_length, size=len(widths)))[of_column]
         lengths[list(codes)] = _LENGTH_OF_CATEGORIES
-        waves = rng.standard_normal((arms, _WAVES, len(of_column))) / lengths
-        if rng.random() < 0.5:  # a sum of functions of one column each: a wave sees one
-            sees = chosen[rng.integers(count, size=(arms, _WAVES))]
+        waves = rng.standard_normal((each, _WAVES, len(of_column))) / lengths
+        if additive:  # a wave sees one column
+            sees = chosen[rng.integers(count, size=(each, _WAVES))]
             waves = np.where(of_column == sees[:, :, None], waves, 0.0)
         else:
             waves = np.where(np.isin(of_column, chosen), waves, 0.0)
@@ -394,12 +476,20 @@ class _Shape:
             places[:categories, column] = rng.random(categories)
         constants = rng.standard_normal(arms)
         constants = (constants - constants.mean()) / max(constants.std(), 1e-9)
-        phases = rng.uniform(0.0, 2.0 * np.pi, (arms, _WAVES))
-        jumps = rng.uniform(0.2, 0.8, size=arms) if rng.random() < _JUMPS else None
-        return cls(places=places, waves=waves, phases=phases, constants=constants, jumps=jumps)
+        phases = rng.uniform(0.0, 2.0 * np.pi, (each, _WAVES))
+        jumps = rng.uniform(0.2, 0.8, size=each) if rng.random() < _JUMPS else None
+        return cls(
+            places=places,
+            waves=waves,
+            phases=phases,
+            constants=constants,
+            jumps=jumps,
+            sizes=rng.uniform(_LEAST_OF_AN_ARM, _MOST_OF_AN_ARM, size=arms),
+            shared=float(rng.uniform(0.0, _LARGEST_SHARED)),
+        )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
-        """(n, K) the functions at these people."""
+        """(n, K + 1) the functions at these people."""
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
@@ -430,11 +520,13 @@ class _Shape:
         functions = parts(pilot)
         centre = functions.mean(axis=0)
         functions = functions - centre
-        spread = max(float(functions.std()), 1e-9)
+        spread = max(float((self.sizes * functions[:, :-1]).std()), 1e-9)
+        of_all = self.shared / max(float(functions[:, -1].std()), 1e-9)
 
         def log_odds(size: float, tilt: float, parts: FloatArray) -> FloatArray:
-            """tilt 0: functions alone, 1: constants alone."""
-            return np.asarray(size * ((1.0 - tilt) * parts / spread + tilt * self.constants))
+            """tilt 0: functions alone, 1: constants alone; beside what is common to all arms."""
+            own = (1.0 - tilt) * self.sizes * parts[:, :-1] / spread + tilt * self.constants
+            return np.asarray(size * (own + of_all * parts[:, -1:]))
 
         def gains(size: float, tilt: float) -> tuple[float, float]:
             odds = log_odds(size, tilt, functions)
