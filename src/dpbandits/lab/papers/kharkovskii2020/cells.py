@@ -300,6 +300,8 @@ SMALL_R = {
     "twice the lengthscale": ("-double", PUBLISHED_CODE, GP_UCB_CODE),
     "variance of the noise 1e-5": ("-exact", PUBLISHED_CODE, GP_UCB_CODE),
     "variance of the noise 1e-5, deviations": ("-exact", PUBLISHED_DEVIATIONS, GP_UCB_DEVIATIONS),
+    "noise of variance .1 in the table": ("-noisy", PUBLISHED_CODE, GP_UCB_CODE),
+    "prior mean 0": ("-high", PUBLISHED_CODE, GP_UCB_CODE),
 }
 """What the small r of Branin could come from: setting -> ending of its world, method, GP-UCB beside it."""
 

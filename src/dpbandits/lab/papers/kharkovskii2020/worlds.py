@@ -16,7 +16,8 @@
 - branin31-code-raw: `branin31-code` on the function's own coordinates, scaled by the largest norm before they
   are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
 - branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function; with kernels half or
-  twice as wide (-half, -double), or the synthetic study's noise of variance 1e-5 in the model (-exact).
+  twice as wide (-half, -double), the synthetic study's noise of variance 1e-5 in the model (-exact), noise of
+  variance .1 in the table (-noisy), or a prior mean of 0 (-high).
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -183,6 +184,8 @@ def branin31_in_the_code(
     raw: bool = False,
     stretch: float = 1.0,
     noise: float = CODE_NOISE,
+    table_noise: float = 0.0,
+    mean: float = CODE_MEAN,
 ) -> SearchWorld:
     """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
 
@@ -192,15 +195,21 @@ def branin31_in_the_code(
             the paper says.
         stretch: of the kernel.
         noise: variance of an answer in the model.
+        table_noise: variance of what is in the table beside the function, drawn once.
+        mean: of the prior.
     """
     x, y, heights = _branin(31)
     deviation = math.sqrt(CODE_SIGNAL)
     world = branin31_world(0)
     rows = scaled_before_centring(np.column_stack([x, y])) if raw else world.prepared.points
+    values = -np.log((shift(heights) if shift else 0.0) + heights)
+    if table_noise:
+        draws = PublicCoins(0).normal("kharkovskii2020-table-noise", 0, len(values), 1)[:, 0]
+        values = values + math.sqrt(table_noise) * draws
     return replace(
         world,
-        values=-np.log((shift(heights) if shift else 0.0) + heights) / deviation,
-        mean=CODE_MEAN / deviation,
+        values=values / deviation,
+        mean=mean / deviation,
         given=Prepared(
             points=rows, kernel=SquaredExponential(lengthscale=stretch * CODE_LENGTHSCALE * RADIUS)
         ),
@@ -313,6 +322,8 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "branin31-code-raw-half": partial(_AS_SCALED, stretch=0.5),
     "branin31-code-raw-double": partial(_AS_SCALED, stretch=2.0),
     "branin31-code-raw-exact": partial(_AS_SCALED, noise=ANSWER_NOISE**2),
+    "branin31-code-raw-noisy": partial(_AS_SCALED, table_noise=CODE_NOISE),
+    "branin31-code-raw-high": partial(_AS_SCALED, mean=0.0),
     "loans": loans_world,
     "ames": ames_world,
 }
