@@ -1,6 +1,6 @@
 """Forgers in simulated crowds: regret of honest people at epsilon 1, with and without `Robust`.
 
-    python benchmarks/forgers.py --reps 10 --out docs/_results/forgers.json
+    python benchmarks/forgers.py --reps 40 --out docs/_results/forgers.json
 
 A run that is there already is not made again. The arm that is promoted is the worst on average, the one that
 is demoted the best at every context (reversed: and all others promoted). Forgers send the strongest report
@@ -69,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reps", type=int, default=10)
+    parser.add_argument("--reps", type=int, default=40)
     parser.add_argument("--world", action="append", choices=["ma", "diagonal"])
     parser.add_argument("--learner", action="append", choices=["questions", "smooth"])
     parser.add_argument("--server", action="append", choices=list(SERVERS))
