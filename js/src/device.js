@@ -210,10 +210,10 @@ export class Device {
  *
  * `url` is the local policy's, as https://host/v1/local/tips; `epsilon` what its owner accepts for one report,
  * `budget` for all. `account`, `store`, `locks`, `fetch` and `now` are by default the whole url and the browser's own:
- * however a page writes the url, there is one account of it.
+ * relative or whole, with a slash at its end or without, it is one account. It has no query.
  */
 export async function openDevice(options) {
-  const url = new URL(options.url, globalThis.location?.href).href.replace(/\/+$/, "");
+  const url = new URL(options.url, globalThis.document?.baseURI).href.replace(/\/+$/, "");
   const device = new Device({
     account: url,
     store: options.store ?? indexedStore(),

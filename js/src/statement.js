@@ -7,10 +7,11 @@ export function statement(device, budget) {
   return (
     `One report (${spec.mechanism}) is ${epsilon}-locally differentially private: any two contexts and rewards give any ` +
     `report with probabilities within a factor of exp(${epsilon}), whatever the server asks. At most ${budget} is spent ` +
-    "on this policy, under its address and in this browser's profile: a choice is charged and reported once, whatever " +
-    "tabs, reloads and crashes do. Other policies, of this site too, have budgets of their own, and so has a page that " +
-    "names another account. Clearing the site's storage, another profile or another device forgets what was spent: the budget " +
-    "begins anew, and an open choice may be made and reported again. No script prevents that. " +
+    "on this policy, under its address, by this site in this browser's profile: a choice is charged and reported once, " +
+    "whatever tabs, reloads and crashes do. Other policies, of this site too, have budgets of their own, and so have " +
+    "other sites and a page that names another account. Clearing the site's storage, another profile or another device " +
+    "forgets what was spent: the budget begins anew, and an open choice may be made and reported again. No script " +
+    "prevents that. " +
     `Reports wait ${deadline / 1000} seconds from the choice, so that when they leave says nothing; a page that sends ` +
     "them early gives this up. That this device takes part is not hidden, nor what its page shows. The page, its " +
     "scripts and the browser's random numbers are trusted."

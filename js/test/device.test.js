@@ -194,7 +194,7 @@ test("an owner's limits are kept", async () => {
   await device.choose({ age: 31 });
   await assert.rejects(device.choose({ age: 32 }), { code: "budget" });
   assert.match(statement(device, 2.5), /Clearing the site's storage/);
-  assert.match(statement(device, 2.5), /At most 2.5 is spent on this policy, under its address/);
+  assert.match(statement(device, 2.5), /At most 2.5 is spent on this policy, under its address, by this site/);
   assert.match(statement(device, 2.5), /Other policies, of this site too, have budgets of their own/);
 });
 
@@ -204,7 +204,7 @@ test("there is one account of a url, however a page writes it", async () => {
     assert.equal(url, "https://shop.test/v1/local/tips/policy");
     return { ok: true, text: async () => policyText(1) };
   };
-  globalThis.location = { href: "https://shop.test/basket?item=1" };
+  globalThis.document = { baseURI: "https://shop.test/basket?item=1" };
   try {
     for (const [spent, url] of ["/v1/local/tips", "https://shop.test/v1/local/tips", "HTTPS://shop.test:443/v1/local/tips//"].entries()) {
       const device = await openDevice({ url, store, locks, fetch, epsilon: 1, budget: 2 });
@@ -213,7 +213,7 @@ test("there is one account of a url, however a page writes it", async () => {
       else await assert.rejects(device.choose({ age: 30 }), { code: "budget" });
     }
   } finally {
-    delete globalThis.location;
+    delete globalThis.document;
   }
 });
 

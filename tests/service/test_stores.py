@@ -444,6 +444,27 @@ def test_readers_write_nothing(store: Store) -> None:
     assert facts(store) == {}
 
 
+@pytest.mark.parametrize("size", [1, 16384, 16385, 5 * 16384, 300_000])
+def test_a_large_value_comes_back_whole_in_a_transaction_that_locks(store: Store, size: int) -> None:
+    text, content = (
+        "é" * (size // 2) + "x" * (size % 2),
+        bytes(range(256)) * (size // 256) + b"x" * (size % 256),
+    )
+    with store.writing() as writes:
+        writes.run(FACT, "text", text)
+        writes.run("INSERT INTO states VALUES ('p', 0, ?)", content)
+    sql = "SELECT value FROM facts WHERE name = ?", "SELECT content AS value FROM states WHERE policy = ?"
+    with store.writing() as writes:
+        writes.mark()
+        assert writes.large(sql[0], "text") == text.encode()
+        assert writes.large(sql[1], "p") == content
+        writes.unmark()
+        assert writes.large(sql[0], "nobody") is None
+        assert writes.large("SELECT person AS value FROM slots WHERE slot = ?", 1) is None
+    with store.reading() as reads:
+        assert reads.large(sql[0], "text") == text.encode()
+
+
 def test_values_come_back_as_they_were(store: Store) -> None:
     values = ("a", b"\x00\xff", 1 << 40, 0.1, None)
     with store.writing() as writes:

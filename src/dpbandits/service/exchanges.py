@@ -77,7 +77,6 @@ class _Exchange(NamedTuple):
     asked: dict[str, Any]
     status: str
     description: dict[str, Any]
-    inputs: bytes | None
     at: str | None
     made_at: float
 
@@ -97,15 +96,19 @@ def _exchange(reads: Reads, name: str) -> _Exchange:
     if isinstance(reads, Writes):
         reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
-        "SELECT id, name, population, asked, status, description, inputs, at, made_at FROM exchanges "
+        "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges "
         "WHERE name = ? AND status <> 'beginning'",
         name,
     )
     if row is None:
         raise Problem("not-found", "There is no exchange of this name.")
     described = {} if row[5] is None else json.loads(row[5])
-    inputs = None if row[6] is None else bytes(row[6])
-    return _Exchange(row[0], row[1], row[2], json.loads(row[3]), row[4], described, inputs, row[7], row[8])
+    return _Exchange(row[0], row[1], row[2], json.loads(row[3]), row[4], described, row[6], row[7])
+
+
+def _inputs(reads: Reads, exchange: _Exchange) -> bytes | None:
+    """The inputs.npy of a release, where it lies here."""
+    return reads.large("SELECT inputs AS value FROM exchanges WHERE id = ?", exchange.id)
 
 
 def _opened(reads: Reads, name: str) -> _Exchange:
@@ -225,7 +228,7 @@ def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
     if found.status == "ended":
         raise Problem("conflict", "The exchange has ended, and was erased.")
     if found.status == "open":
-        if Upload(canonical(found.description), found.inputs, found.at) != new:
+        if Upload(canonical(found.description), _inputs(writes, found), found.at) != new:
             raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
         return described_exchange(writes, name)
     writes.run(
@@ -268,7 +271,8 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
 def fetched(reads: Reads, name: str) -> dict[str, Any]:
     """The release: what the curator published, and the modeler may see."""
     found = _opened(reads, name)
-    inputs = None if found.inputs is None else base64.b64encode(found.inputs).decode("ascii")
+    data = _inputs(reads, found)
+    inputs = None if data is None else base64.b64encode(data).decode("ascii")
     return {"description": found.description, "inputs": inputs, "at": found.at}
 
 

@@ -9,8 +9,8 @@ stand between.
 Who stops in the middle of a transaction, or is cut off, keeps its locks for `IDLE_SECONDS`; then the database
 undoes the transaction and ends the connection. Whoever wakes up after that finds it gone, and has changed
 nothing. Only while the database still sends an answer does it not look at the time: what is large, some
-64 KiB and more, is not read over a connection that holds locks. A connection whose other end has vanished is
-given up after `_LOST_AFTER`.
+64 KiB and more, is read in pieces over a connection that holds locks, or before. A connection whose other end
+has vanished is given up after `_LOST_AFTER`.
 
 A commit whose answer never came may have taken place: that is `NotKnown`, and no other error leaves it open.
 Texts of errors of the database can hold what a statement was given, so only their codes are told. The
@@ -84,6 +84,9 @@ _AGAIN = ("40001", "40P01", "23505", "55P03", "42P07", "42710", "42704")
 that another process is making at this moment. Others of class 40 say that a transaction was undone, or that
 this is not known (40003)."""
 
+
+_PIECE = 1 << 14
+"""Bytes that are read at once where something is locked."""
 
 _LARGE = 1 << 20
 """Bytes of an argument that is large."""
@@ -330,6 +333,22 @@ class PostgresWrites(Writes):
     def one(self, sql: str, *arguments: object) -> Row | None:
         rows = self.rows(sql, *arguments)
         return rows[0] if rows else None
+
+    def large(self, sql: str, *arguments: object) -> bytes | None:
+        """In pieces that fit into a connection: the database looks at the time between them."""
+        kind = self.one(f"SELECT CAST(pg_typeof(value) AS TEXT) FROM ({sql}) AS found", *arguments)  # noqa: S608
+        if kind is None:
+            return None
+        whole = "convert_to(value, 'UTF8')" if kind[0] == "text" else "value"
+        self.run(
+            f"DECLARE pieces NO SCROLL CURSOR FOR WITH whole AS MATERIALIZED "  # noqa: S608 - SQL of ours
+            f"(SELECT {whole} AS b FROM ({sql}) AS found) SELECT SUBSTR(b, CAST(at AS INTEGER), {_PIECE}) "
+            f"FROM whole, generate_series(1, octet_length(b), {_PIECE}) AS at",
+            *arguments,
+        )
+        pieces = list(iter(lambda: self.one("FETCH pieces"), None))
+        self.run("CLOSE pieces")
+        return b"".join(bytes(piece[0]) for piece in pieces) or None
 
     def enter(self, table: str, columns: str, *values: object) -> int:
         number = self._numbers.pop(0) if self._numbers and table == "decisions" else None

@@ -71,9 +71,6 @@ __all__ = ["Folding", "SharedEngines", "TableLife", "due_after", "rounds_of", "s
 WAIT_FOR_RELEASE = 0.05
 """Seconds after which a call is tried again that needs a release which is being made."""
 
-_PIECE = 1 << 14
-"""Letters that are read at once where something is locked."""
-
 _LOCK = "lock"
 """A file that a process holds while it uses the folder that it is in."""
 
@@ -249,28 +246,15 @@ class Following(Engine):
         if version > self._book.released:
             raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
         if version != self._known[0]:
-            text = self._published(version)
+            text = self._store.now_writing.large(
+                "SELECT published AS value FROM releases WHERE policy = ? AND version = ?", self._id, version
+            )
+            if text is None:
+                raise CorruptState("what a release has published is gone from the store")
             self._settle()
-            self._known = version, PublishedPosterior.from_json(text)
+            self._known = version, PublishedPosterior.from_json(text.decode())
         self.version = version
         return self._known[1]
-
-    def _published(self, version: int) -> str:
-        """In pieces, as the policy's row is locked: the database looks at the time between them."""
-        text = ""
-        while True:
-            row = self._store.now_writing.one(
-                "SELECT SUBSTR(published, ?, ?) FROM releases WHERE policy = ? AND version = ?",
-                len(text) + 1,
-                _PIECE,
-                self._id,
-                version,
-            )
-            if row is None or row[0] is None:
-                raise CorruptState("what a release has published is gone from the store")
-            text += str(row[0])
-            if len(row[0]) < _PIECE:
-                return text
 
 
 class SharedEngines(Engines):
@@ -323,6 +307,14 @@ class SharedEngines(Engines):
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
         """Nothing: whoever makes a release writes it down."""
+
+
+_HELD = "SELECT held FROM states WHERE policy = ?"
+
+
+def _is_free(writes: Writes, policy: str) -> bool:
+    """Whether nobody else folds it; then nobody else does until the end of the transaction."""
+    return bool(writes.locked(_HELD, policy, skip=True))
 
 
 class _Found(NamedTuple):
@@ -543,17 +535,22 @@ class Folding:
             return 0
         if old is not None:
             self._erase_slots(old)
+        with self._store.writing() as writes:  # whoever has it would be slowed by others who read it all
+            if not _is_free(writes, policy) and writes.one(_HELD, policy) is not None:
+                return 0
         with self._store.reading() as reads:
             found = _found(reads, policy, asked or 0)
         with self._store.writing() as writes, writes.kept_alive():
-            free = writes.locked("SELECT held FROM states WHERE policy = ?", policy, skip=True)
-            before = writes.one("SELECT due, released FROM progress WHERE policy = ?", policy)
+            free = _is_free(writes, policy)
+            before = writes.one("SELECT due, released, asked FROM progress WHERE policy = ?", policy)
             if old is not None and before is None:  # it came with a backup, and is never opened again
                 done(writes, old, now=self._now())
             if found is None or not free or _at_ledger(writes, policy) != found.at:
                 return 0  # somebody else has it, or had it since: the next turn looks again
             upto = max(asked or 0, found.held)
-            if before is None or (old is None and (before[0] is None or before[0] > upto)):
+            if before is None or before[2] < upto:  # or the database was put back since
+                return 0
+            if old is None and (before[0] is None or before[0] > upto):
                 return 0
             with scratch(self._folder) as folder, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what they say was said when it began

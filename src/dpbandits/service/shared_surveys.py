@@ -7,8 +7,8 @@ any of them can tell a report that another one has counted, and all serve one po
 
 To take reports, or to publish, is one transaction:
 
-1. what other workers have written is followed, the policy's row of `surveys` is locked, and what has come
-   since is followed, too: a worker that stops while much is sent to it has nothing locked;
+1. the policy's row of `surveys` is locked, and what other workers have written is followed; where that is
+   much, it is read without the lock first, as a worker that stops while much is sent to it keeps its locks;
 2. reports are sifted against the versions that are open and the nonces that are known by now; or the next
    version is computed, if it is still due;
 3. the row is written, under the next number.
@@ -54,6 +54,12 @@ _STATE = "local.server"
 
 TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
 """So much a new worker reads, or as much as the state has, before a new state is written."""
+
+_TURNS = 5
+"""How often it is read without the lock, while others write as much again."""
+
+_LITTLE = 1 << 15
+"""Bytes that are read while the row is locked: they fit into a connection."""
 
 LEAST_OPEN = 600.0
 """Seconds that a version stays open at least, as in a folder."""
@@ -191,12 +197,27 @@ class SharedServer:
     @contextmanager
     def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
         """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
-        with self._forgotten_on_error(), self._store.reading() as reads:
-            self._followed(reads)  # what is large, before anything is locked
-        with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
-            if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
-                raise CorruptState("the local policy is gone from the store")
-            yield writes, self._followed(writes)
+        for turn in range(_TURNS):
+            with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
+                if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
+                    raise CorruptState("the local policy is gone from the store")
+                if turn == _TURNS - 1 or self._lacks_little(writes):
+                    yield writes, self._followed(writes)
+                    return
+            with self._forgotten_on_error(), self._store.reading() as reads:
+                self._followed(reads)
+
+    def _lacks_little(self, reads: Reads) -> bool:
+        """Whether what others have written can be followed while the row is locked."""
+        found = reads.one(
+            "SELECT (SELECT number FROM survey_states WHERE survey = ?), SUM(LENGTH(content)) "
+            "FROM survey_log WHERE survey = ? AND number > ?",
+            self._id,
+            self._id,
+            self._number,
+        )
+        held, size = (int(number or 0) for number in found or (0, 0))
+        return self._server is not None and held <= self._number and size <= _LITTLE
 
     def _followed(self, reads: Reads) -> Server[Any]:
         """The server, when it has taken all rows that are there."""

@@ -193,6 +193,20 @@ class Reads:
         found: Row | None = self._connection.execute(sql, arguments).fetchone()
         return found
 
+    def large(self, sql: str, *arguments: object) -> bytes | None:
+        """One value that may be large, in a transaction that may hold locks; texts are in UTF-8.
+
+        Args:
+            sql: a query of at most one row, whose one column is called `value`.
+            arguments: of it.
+
+        Returns:
+            None where there is no row, or nothing in it.
+        """
+        row = self.one(sql, *arguments)
+        value = None if row is None else row[0]
+        return value.encode() if isinstance(value, str) else value
+
 
 class Ahead(NamedTuple):
     """A query that is made before its turn, together with others; see `Writes.ahead`.
