@@ -78,13 +78,15 @@ def test_a_version_is_the_same_after_json_and_has_two_kilobytes(columns):
     assert len(text) <= 2048
 
 
-def test_a_version_of_ten_columns_with_as_many_cells_as_may_be_has_two_kilobytes():
+@pytest.mark.parametrize(("n_arms", "most"), [(8, 2048), (12, 2300)])
+def test_a_version_of_many_columns_with_as_many_cells_as_may_be_has_few_kilobytes(n_arms, most):
     people = {f"x{j}": dpb.Range(0, 1) for j in range(8)}
-    people |= {"a": dpb.Categories(list("abcdefg")), "b": dpb.Categories(list("abc"))}
-    privacy = dpb.LocalDP(epsilon=4.0)
-    spec = Spec(contexts=dpb.Schema(**people), arms=list("vwxyz"), privacy=privacy, learner="questions")
-    assert spec.grid_over((0, 1, 8, 9)).size == 1344
-    assert len(version_of(spec, (0, 1, 8, 9)).to_json(spec)) <= 2048
+    people |= {"a": dpb.Categories(list("abcdefg")), "b": dpb.Categories(list("abcdefghijklmnopqrstuvwxy"))}
+    arms, privacy = list("abcdefghijkl"[:n_arms]), dpb.LocalDP(epsilon=4.0)
+    spec = Spec(contexts=dpb.Schema(**people), arms=arms, privacy=privacy, learner="questions")
+    assert spec.grid_over((7, 8, 9)).size == 1400
+    latest = replace(version_of(spec, (7, 8, 9)), version=2**32 - 1)
+    assert len(latest.to_json(spec)) <= most
 
 
 def test_a_device_answers_by_the_named_columns_and_by_no_other():

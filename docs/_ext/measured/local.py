@@ -269,6 +269,15 @@ def local_tuning() -> Markdown:
     )
 
 
+def audited(name: str) -> Markdown:
+    """What the run of all audits proved of one claim, in a sentence."""
+    (row,) = (row for row in load("audit") if row["name"] == name)
+    return Markdown(
+        f"Of the epsilon {row['claimed_epsilon']:g} that is claimed it proves {row['lower_bound']:.2f} from "
+        "below, in the run that [the audits' page](audits.md) shows; other seeds differ by some hundredths."
+    )
+
+
 def local_speed() -> Markdown:
     return table(
         ["case", "world", "users", "epsilon", "CPU seconds"],
@@ -282,13 +291,22 @@ def local_speed() -> Markdown:
 
 def local_reports_speed() -> Markdown:
     return table(
-        ["report", "bins", "bytes", "device, ms", "absorbed a second", "server's bytes a report"],
+        [
+            "report",
+            "bins",
+            "bytes",
+            "choice, ms",
+            "report, ms",
+            "absorbed a second",
+            "server's bytes a report",
+        ],
         [
             [
                 row["mechanism"],
                 row["bins"],
                 row["report_bytes"],
-                f"{row['device_ms']:.2f}",
+                f"{row['choose_ms']:.3f}",
+                f"{row['device_ms']:.3f}",
                 f"{row['absorbed_per_second']:,.0f}",
                 f"{row['server_bytes_per_report']:.1f}",
             ]

@@ -87,7 +87,7 @@ MOST_ASKED = 12
 """Arms up to which a spec takes the learner of questions by itself; with more its model is coarse."""
 
 MOST_CELLS = 1400
-"""Cells of a grid at most: a version of three columns, five arms and 16 parts then has 2 KB."""
+"""Cells of a grid at most: a version with 16 parts then has under 2 KB with 8 arms, and 2.2 KB with 12."""
 
 _FEWEST_A_SIDE = 6
 
