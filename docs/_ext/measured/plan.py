@@ -62,6 +62,27 @@ def frontier() -> Markdown:
     return table(["worlds", "asked for", "true shares inside", "median width", "shares"], lines)
 
 
+def without_sets() -> Markdown:
+    """Coverage of every set of tuning worlds with constants of the others."""
+    found = _held("plan-constants")
+    if found is None:
+        return NOT_RUN
+    kinds = {"facts": "drawn from facts", "tables": "people of a table"}
+    lines = [
+        [
+            words,
+            f"{row['first_seed']:,}" if row["first_seed"] else "below 1,000,000",
+            f"{row['worlds']}",
+            f"{row['covered']:.0%}" if "covered" in row else "too few others",
+            f"{row['median_width']:.2f}" if "covered" in row else "–",
+        ]
+        for kind, words in kinds.items()
+        for row in found[kind]["sets"]
+    ]
+    heads = ["worlds", "set, by its first seed", "how many", "true shares inside", "median width"]
+    return table(heads, lines)
+
+
 AIMS: tuple[tuple[str, str, float, bool], ...] = (
     ("covered", "shares in their interval", 0.9, True),
     ("median_width", "median width of the intervals", 0.25, False),

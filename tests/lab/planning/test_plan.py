@@ -49,14 +49,14 @@ def test_200_people_at_epsilon_a_tenth_are_not_enough():
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
     seen = []
     cache = tmp_path / "cells.jsonl"
-    found = small(target=0.05, epsilon=0.3, promise=0.3, users=300, cache=cache, watch=seen.append, worlds=3)
+    found = small(target=0.05, users=300, cache=cache, watch=seen.append, worlds=3)
     answer = found.answers["central"]
     assert answer.reachable
-    assert answer.epsilon <= 0.3
+    assert answer.epsilon <= 1.0
     assert f"epsilon={answer.to_dict()['epsilon']:g}" in found.settings("central")
     assert [one.worlds for one in seen] == [2, 2, 3]  # the first answer rests on one run in each
     held = cache.read_text()
-    again = small(target=0.05, epsilon=0.3, promise=0.3, users=300, cache=cache, worlds=3)
+    again = small(target=0.05, users=300, cache=cache, worlds=3)
     assert again.to_dict() == found.to_dict()
     assert cache.read_text() == held  # nothing was simulated twice
     assert json.loads(found.to_json())["rows"] == json.loads(json.dumps(found.to_rows()))
@@ -209,5 +209,8 @@ def test_bands_are_longer_where_runs_scatter():
     """Where a run says little of its world, neither do few of them."""
     rng = np.random.default_rng(6)
     quiet, loud = (rng.normal(0.5, scatter, (4, 2, 1)) for scatter in (0.02, 0.4))
-    bands = [predicted("epsilon", [1.0], one, certainty=0.9) for one in (quiet, loud)]
+    bands = [
+        predicted("epsilon", [1.0], one, certainty=0.9, apart=Apart(between=0.02, shapes=0.04))
+        for one in (quiet, loud)
+    ]
     assert bands[0].high[0] - bands[0].low[0] < 0.7 * (bands[1].high[0] - bands[1].low[0])

@@ -5,13 +5,14 @@ share is a prediction, not the error of a mean. A world's share is what one keep
 people and noise; every world is run twice, with other people and noise. Half the squared differences of the
 two say what one run scatters by, v, and the variance s of the worlds' means, less v/2, what worlds differ
 by, b. The share of the next of W worlds lies within m -+ f t sqrt(b + s/W + d^2 r), t being Student's. Here
-d is how far worlds of other shapes lie off where half is kept, more where the personal part is hardly known,
-and r how much room a share has, 1 there and less near none and near all. Few worlds say little of b and v, so
-b/r and v/r are drawn towards their means along the curve and towards what is typical.
+d is how far worlds of other shapes lie off where half is kept, and r how much room a share has, 1 there and
+less near none and near all. Few worlds say little of b and v, so b/r and v/r are drawn towards their means
+along the curve and towards what is typical.
 
 The constants (`OF_FACTS`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on the worlds
 of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the others of
-these worlds choose each one's f. What intervals cover elsewhere is measured by `benchmarks/plan.py`.
+these worlds choose each one's f and 97% of its own shares are held: more than `LEVEL`, as these worlds are
+few and strangers' worlds unlike them. What intervals cover elsewhere is measured by `benchmarks/plan.py`.
 """
 
 from collections.abc import Sequence
@@ -36,24 +37,21 @@ class Apart(NamedTuple):
     Attributes:
         between: deviation of their shares.
         shapes: deviation between their middle and a world made otherwise, where half is kept.
-        personal: added in squares to `shapes`, times the width of what is believed of the personal part: one
-            arm for everybody keeps the rest of the effect, so that much hangs on it where little is learned.
         edge: room that a share has at none and at all, where it has 1 at a half.
         factor: by which intervals are longer than these deviations say.
     """
 
     between: float
     shapes: float
-    personal: float = 0.0
     edge: float = 0.2
     factor: float = 1.0
 
 
-OF_FACTS = Apart(between=0.02, shapes=0.04, personal=0.3, edge=0.03, factor=0.78)
-OF_TABLES = Apart(between=0.02, shapes=0.04, edge=0.12, factor=0.78)
+OF_FACTS = Apart(between=0.1, shapes=0.25, edge=0.4, factor=0.72)
+OF_TABLES = Apart(between=0.1, shapes=0.04, edge=0.4, factor=0.91)
 """Where worlds are drawn from facts, and where they are people of one table."""
 
-WITHIN = 0.21
+WITHIN = 0.2
 """Typical deviation of the shares of two runs in one world."""
 
 COUNTS = 4.0
@@ -146,12 +144,11 @@ def predicted(
     *,
     certainty: float,
     apart: Apart = OF_FACTS,
-    personal: float = 0.0,
 ) -> Curve:
     """The curve of worlds' shares (W, R, E) at increasing places (E,): W at least 2, R = 1 or 2 runs in each.
 
     More epsilon, and more people, never keep less: the mean over worlds is made increasing, and so are the
-    ends of intervals. `personal` is the width of what is believed of the personal part.
+    ends of intervals.
     """
     own = np.clip(shares, LEAST, MOST)
     worlds, runs = own.shape[:2]
@@ -165,7 +162,7 @@ def predicted(
     found = (worlds - 1.0) * np.maximum(0.0, seen - within / runs) / room
     between = room * _joined(_joined(apart.between**2, found.mean(), worlds - 1.0), found, worlds - 1.0)
     of_mean = (between + within / runs) / worlds
-    otherwise = (apart.shapes**2 + (apart.personal * personal) ** 2) * room
+    otherwise = apart.shapes**2 * room
     spread = apart.factor * np.sqrt(between + of_mean + otherwise)
     free = COUNTS + worlds - 1.0
     half = stdtrit(free, 0.5 + LEVEL / 2.0) * spread

@@ -388,13 +388,8 @@ class _Planner:
                 shares.append(shares_of(self._values(place, "reward", seeds, runs), whole, floor))
         if not kept:
             return None
-        apart, personal = OF_TABLES, 0.0
-        if isinstance(self.source, Facts):
-            low, high = self.source.beliefs["personal"]
-            apart, personal = OF_FACTS, high - low
-        return predicted(
-            along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart, personal=personal
-        )
+        apart = OF_FACTS if isinstance(self.source, Facts) else OF_TABLES
+        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart)
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
         """Whether an answer lies between two epsilons that are far apart: one between them is tried next."""
