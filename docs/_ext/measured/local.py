@@ -3,7 +3,7 @@
 import math
 
 from IPython.display import HTML, Markdown
-from pages import Row, draw, load, load_all, shown, table
+from pages import Row, draw, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
 from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
@@ -285,6 +285,23 @@ def local_speed() -> Markdown:
             [row["case"], row["world"], f"{row['n_users']:,}", f"{row['epsilon']:g}", f"{row['cpu']:.2f}"]
             for row in reports("speed")
             if "cpu" in row
+        ],
+    )
+
+
+def local_neighbours() -> Markdown:
+    """By how much regret grows where a constant is moved, and again where it seemed to fall."""
+    found = load("question-neighbours")["rows"]
+    lines: dict[tuple[str, int], dict[float, str]] = {}
+    for row in found:
+        line = lines.setdefault((row["constant"], row["first_seed"]), {})
+        line[row["epsilon"]] = pm(row["more_regret"], row["standard_error"], scale=100, digits=1)
+    first = min(seed for _, seed in lines)
+    return table(
+        ["constant", "regret at epsilon 1, more by %", "at epsilon 4"],
+        [
+            [name if seed == first else f"{name}, again", line.get(1.0, ""), line.get(4.0, "")]
+            for (name, seed), line in lines.items()
         ],
     )
 

@@ -68,8 +68,8 @@ from dpbandits.privacy.reports import Moments
 
 __all__ = ["QuestionConstants", "QuestionLearner"]
 
-# These, and those of what it is built on, were taken over and not tuned anew; `temperature`, `places`,
-# `_CLEAR` and `_WIDEST` were: docs/results-local.md has the list.
+# These, and those of what it is built on, were taken over, and held against neighbours on tuning worlds;
+# `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there: docs/results-local.md has the list.
 _FEATURES, _PLACE_FEATURES = 64, 144
 
 # The posterior's memory grows with the square of the weights of all arms: many arms have fewer features each.
