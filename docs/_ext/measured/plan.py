@@ -3,7 +3,7 @@
 from typing import Any
 
 from IPython.display import HTML, Markdown
-from pages import RESULTS, load, pm, shown, table
+from pages import RESULTS, Row, load, pm, shown, table
 
 from dpbandits.lab.planning import pictures
 
@@ -42,32 +42,34 @@ def plan_answers() -> Markdown:
     return table(["whom people trust", "take", "smallest epsilon", people, "better after"], lines)
 
 
+KINDS = {"facts": "drawn from facts", "tables": "people of a table"}
+
+
+def _tuned(part: str) -> list[tuple[str, Row, Row]]:
+    """Rows of one part of what constants rest on: of which worlds, all that is known of these, the row."""
+    found = _held("plan-constants")
+    kinds = [] if found is None else [(words, found[kind]) for kind, words in KINDS.items()]
+    return [(words, of_kind, row) for words, of_kind in kinds for row in of_kind[part]]
+
+
 def frontier() -> Markdown:
     """Width and coverage on tuning worlds, each world judged by constants of the others."""
-    found = _held("plan-constants")
-    if found is None:
-        return NOT_RUN
-    kinds = {"facts": "drawn from facts", "tables": "people of a table"}
     lines = [
         [
             words,
             f"{row['level']:.0%}",
             f"{row['covered']:.0%}",
             f"{row['median_width']:.2f}",
-            f"{found[kind]['shares']}",
+            f"{of_kind['shares']}",
         ]
-        for kind, words in kinds.items()
-        for row in found[kind]["frontier"]
+        for words, of_kind, row in _tuned("frontier")
     ]
-    return table(["worlds", "asked for", "true shares inside", "median width", "shares"], lines)
+    heads = ["worlds", "asked for", "true shares inside", "median width", "shares"]
+    return table(heads, lines) if lines else NOT_RUN
 
 
 def without_sets() -> Markdown:
     """Coverage of every set of tuning worlds with constants of the others."""
-    found = _held("plan-constants")
-    if found is None:
-        return NOT_RUN
-    kinds = {"facts": "drawn from facts", "tables": "people of a table"}
     lines = [
         [
             words,
@@ -76,11 +78,10 @@ def without_sets() -> Markdown:
             f"{row['covered']:.0%}" if "covered" in row else "too few others",
             f"{row['median_width']:.2f}" if "covered" in row else "–",
         ]
-        for kind, words in kinds.items()
-        for row in found[kind]["sets"]
+        for words, _, row in _tuned("sets")
     ]
     heads = ["worlds", "set, by its first seed", "how many", "true shares inside", "median width"]
-    return table(heads, lines)
+    return table(heads, lines) if lines else NOT_RUN
 
 
 AIMS: tuple[tuple[str, str, float, bool], ...] = (
