@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -225,6 +226,30 @@ def test_two_that_fold_one_block_at_once_release_it_once(
     assert drawn.count(True) == 1
     assert releases(one) == [6]
     assert folding(first).fold(policy) == 0
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_fold_that_fails_shows_nobodys_round(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to a tool, either, that prints what stood in the variables where an error came from."""
+    from dpbandits.central.gp_bandit import GPBandit
+
+    service, _, one, _ = two
+    for number in range(8):
+        one.reward(one.decide(f"v{number}").json()["id"], 0.8125)
+    policy = the_policy(service)
+
+    def fails(*_: object, **__: object) -> None:
+        raise StateError("the state cannot be opened")
+
+    monkeypatch.setattr(GPBandit, "open", fails)
+    with pytest.raises(StateError) as caught:
+        folding(service).fold(policy)
+    shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    with service.store.reading() as reads:
+        people = [row[0] for row in reads.rows("SELECT person FROM slots WHERE policy = ?", policy)]
+    assert "0.8125" not in shown.partition("in fold")[2]  # the rest is this test's
+    assert len(people) == 8
+    assert not any(repr(bytes(person)) in shown for person in people)
 
 
 @pytest.mark.usefixtures("lazy")

@@ -34,8 +34,8 @@ Name = Annotated[
 ]
 IN_PATH = "^[!-~]+$"
 """What a name or an id in a path may hold; a store may be unable to keep other texts."""
-Told = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""What somebody is told, in a line."""
+Line = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""A line that somebody reads."""
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
@@ -364,7 +364,7 @@ class RewardsRequest(_Strict):
 class TokenRequest(_Strict):
     """A token with these scopes."""
 
-    label: Told
+    label: Line
     scopes: Annotated[
         list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
         Field(min_length=1, max_length=7),

@@ -226,6 +226,9 @@ class _Statement(NamedTuple):
     arguments: tuple[object, ...]
     changes: int | None
 
+    def __repr__(self) -> str:
+        return "_Statement()"  # its arguments are people's
+
     @property
     def is_large(self) -> bool:
         """Whether it brings a state, or much else."""

@@ -325,6 +325,9 @@ class _Found(NamedTuple):
     rounds: list[Row]
     at: Row | None
 
+    def __repr__(self) -> str:
+        return "_Found()"  # it is raw data
+
 
 def _found(reads: Reads, policy: str, asked: int) -> _Found | None:
     row = reads.one("SELECT held, content FROM states WHERE policy = ?", policy)
