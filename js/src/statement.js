@@ -9,9 +9,9 @@ export function statement(device, budget) {
     `report with probabilities within a factor of exp(${epsilon}), whatever the server asks. At most ${budget} is spent ` +
     "on this policy, under its address, by this site in this browser's profile: a choice is charged and reported once, " +
     "whatever tabs, reloads and crashes do. Other policies, of this site too, have budgets of their own, and so have " +
-    "other sites and a page that names another account. Clearing the site's storage, another profile or another device " +
-    "forgets what was spent: the budget begins anew, and an open choice may be made and reported again. No script " +
-    "prevents that. " +
+    "other sites and a page that names another account. Clearing the site's storage, another profile or another device, " +
+    "and the site inside another one's page, where browsers keep storage apart, forget what was spent: the budget begins " +
+    "anew, and an open choice may be made and reported again. No script prevents that. " +
     `Reports wait ${deadline / 1000} seconds from the choice, so that when they leave says nothing; a page that sends ` +
     "them early gives this up. That this device takes part is not hidden, nor what its page shows. The page, its " +
     "scripts and the browser's random numbers are trusted."
