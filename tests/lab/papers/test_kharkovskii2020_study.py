@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from inspect import signature
 
 import numpy as np
@@ -124,6 +125,49 @@ def test_rows_as_m_is_drawn_are_the_published_ones_times_the_root_of_r():
     wider = replace(world, kernel=SquaredExponential(lengthscale=6.25 * np.sqrt(3.0)))
     found = study.published(3, form=study.UNDIVIDED)(wider, 3.0, 12, 5)
     np.testing.assert_array_equal(found, study.published(3, form=study.AS_IN_THE_CODE)(world, 3.0, 12, 5))
+
+
+def test_m_over_the_root_of_ten_is_the_published_one_at_ten_and_shorter_below():
+    world = worlds.synthetic_world(4, per_side=12)
+    by_ten, published = (partial(study.published, form=f) for f in (study.BY_TEN, study.AS_IN_THE_CODE))
+    np.testing.assert_array_equal(by_ten(10)(world, 3.0, 12, 5), published(10)(world, 3.0, 12, 5))
+    wider = replace(world, kernel=SquaredExponential(lengthscale=6.25 * np.sqrt(10 / 3)))
+    np.testing.assert_array_equal(by_ten(3)(world, 3.0, 12, 5), published(3)(wider, 3.0, 12, 5))
+
+
+def test_a_slip_of_sign_has_its_optimum_in_a_corner():
+    for name in ("branin31", "branin31-code-raw"):
+        plain, turned = worlds.WORLDS[name](0), worlds.WORLDS[f"{name}-turned"](0)
+        np.testing.assert_allclose(turned.values, -plain.values)
+        best = int(turned.values.argmax())
+        assert (turned.columns["x"][best], turned.columns["y"][best]) == (-5.0, 0.0)
+        assert turned.mean == plain.mean
+    assert worlds.WORLDS["branin31-code-raw-turned-agreeing"](0).mean == -turned.mean
+
+
+def test_branin_s_logarithm_of_ten_more():
+    """The least value of the function on the grid is near .4, so the best is near minus log 10.4."""
+    world = worlds.WORLDS["branin31-code-raw-ten"](0)
+    heights = np.exp(-np.sqrt(worlds.CODE_SIGNAL) * worlds.WORLDS["branin31-code-raw"](0).values)
+    np.testing.assert_allclose(np.sqrt(worlds.CODE_SIGNAL) * world.values, -np.log(10.0 + heights))
+
+
+@pytest.mark.parametrize("world", ["branin31", "branin31-code-raw"])
+def test_at_r_3_neither_table_10_nor_11_inflates_branin(world):
+    found = worlds.WORLDS[world](0)
+    for power in (2.3, 2.5):
+        transform = PublishedTransform(
+            epsilon=np.exp(power), delta=found.delta, dimension=3, acknowledge_broken=True
+        )
+        assert not transform.inflates(found.prepared.points)
+
+
+def test_a_tailed_cell_has_its_median_and_what_it_missed():
+    cell = cells.small_r_cells()[1]
+    ends = [0.0, 0.0, 0.01, 0.1, 0.11, 2.0]
+    records = [{"seed": 7, "regret": [3.0, end], "mean": 0.0, "top": 0.0} for end in ends]
+    (row,) = cell.rows(records)
+    assert (row["median"], row["missed"]) == (pytest.approx(0.055), 2)
 
 
 def test_a_noisy_table_has_its_noise_once():

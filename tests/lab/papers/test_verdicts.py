@@ -232,16 +232,18 @@ def test_what_was_tried_for_small_r_and_what_was_run_often_stand_beside_the_prin
         "setting": "printed",
         "GP-UCB": "about 0",
         "r = 3, e^2.3": "0.53",
+        "r = 5, e^2.7": "0.152",
         "r = 6, e^2.3": "0.184",
+        "r = 8, e^2.3": "0.038",
         "r = 10, e^2.3": "0",
         "r = 20, e^2.3": "0.024",
     }
     assert all(row["GP-UCB"] == NOT_RUN for row in small_r(tmp_path)[1:])
     assert not run_often(tmp_path)
     row = {"method": PUBLISHED_CODE, "epsilon": math.exp(2.3), "dimension": 3, "standard_error": 0.01}
-    row |= {"world": "branin31-code-raw-shifted", "regret": 0.03}
+    row |= {"world": "branin31-code-raw-shifted", "regret": 0.03, "median": 0.001, "missed": 4}
     (tmp_path / "kharkovskii2020-branin31-small-r.json").write_text(json.dumps([row]))
-    assert small_r(tmp_path)[1]["r = 3, e^2.3"] == "0.030 (0.010)"
+    assert small_r(tmp_path)[1]["r = 3, e^2.3"] == "0.030 (0.010); 0.001; 4"
     row |= {"reps": 150, "fifties": [0.01, 0.02, 0.06], "worst": 0.5}
     (tmp_path / "kharkovskii2020-branin31-code-raw-often.json").write_text(json.dumps([row]))
     (line,) = run_often(tmp_path)

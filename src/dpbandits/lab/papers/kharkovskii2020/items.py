@@ -103,7 +103,7 @@ STUDY = Study(
             for name, (about, cells) in _AS_OFTEN_AS_PRINTED.items()
         },
         "branin31-small-r": search_item(
-            about="small r of Table 10 in settings that the public code leaves open",
+            about="small r of Tables 10 to 12 in settings that the public code leaves open",
             cells=small_r_cells(),
             picture=None,
             reps=PAPERS_REPS,

@@ -34,6 +34,7 @@ __all__ = [
     "METHODS",
     "PRINTED_METHODS",
     "PUBLISHED",
+    "PUBLISHED_BY_TEN",
     "PUBLISHED_CODE",
     "PUBLISHED_DEVIATIONS",
     "PUBLISHED_FIFTH",
@@ -72,7 +73,7 @@ class Form:
         acquisition, failure: see `PublishedModeler`.
         inflation: see `PublishedTransform`.
         given: random rows that are asked for before the first of the horizon; as printed the first one is it.
-        undivided: the published rows are X M and not r^(-1/2) X M.
+        divisor: its root divides X M, whatever r is; as printed r does.
     """
 
     exploration_share: float = 1.0
@@ -80,7 +81,7 @@ class Form:
     failure: float = 0.025
     inflation: Literal["squares", "sum"] = "squares"
     given: Literal[0, 1] = 0
-    undivided: bool = False
+    divisor: int | None = None
 
 
 AS_PRINTED = Form()
@@ -88,7 +89,9 @@ LESS_EXPLORING = Form(exploration_share=0.2)
 AS_IN_THE_CODE = Form(acquisition="variance", failure=0.1, inflation="sum", given=1)
 """As the authors' public code has it, which departs from the text in all four."""
 BY_DEVIATIONS = replace(AS_IN_THE_CODE, acquisition="deviation")
-UNDIVIDED = replace(AS_IN_THE_CODE, undivided=True)
+UNDIVIDED = replace(AS_IN_THE_CODE, divisor=1)
+BY_TEN = replace(AS_IN_THE_CODE, divisor=10)
+"""As if the matrix of r = 10 had been scaled for every r."""
 
 
 def _printed_loop(rows: FloatArray, world: SearchWorld, horizon: int, seed: Seed, form: Form) -> FloatArray:
@@ -169,7 +172,7 @@ def published(dimension: int = PUBLISHED_DIMENSION, *, form: Form = AS_PRINTED) 
             inflation=form.inflation,
             acknowledge_broken=True,
         )
-        rows = transform.publish(world.prepared.points) * (math.sqrt(dimension) if form.undivided else 1.0)
+        rows = transform.publish(world.prepared.points) * math.sqrt(dimension / (form.divisor or dimension))
         return _printed_loop(rows, world, horizon, seed, form)
 
     return method
@@ -193,6 +196,7 @@ GP_UCB_CODE = "non-private GP-UCB, as in the authors' code"
 PUBLISHED_DEVIATIONS = "published transformation, that code by deviations (BROKEN, not private)"
 GP_UCB_DEVIATIONS = "non-private GP-UCB, that code by deviations"
 PUBLISHED_UNDIVIDED = "published transformation, that code, M not divided (BROKEN, not private)"
+PUBLISHED_BY_TEN = "published transformation, that code, M over the root of 10 (BROKEN, not private)"
 LIKELY = "L2-Laplace, marginal likelihood"
 HIDDEN = "cells, kernel known, any two positions hidden"
 
@@ -221,6 +225,7 @@ PRINTED_METHODS: dict[str, Method] = {
     PUBLISHED_DEVIATIONS: published(form=BY_DEVIATIONS),
     GP_UCB_DEVIATIONS: _gp_ucb(BY_DEVIATIONS),
     PUBLISHED_UNDIVIDED: published(form=UNDIVIDED),
+    PUBLISHED_BY_TEN: published(form=BY_TEN),
 }
 """Methods of the paper, on any world, and forms of them that it does not print."""
 
@@ -230,6 +235,7 @@ FORMS = {
     PUBLISHED_CODE: AS_IN_THE_CODE,
     PUBLISHED_DEVIATIONS: BY_DEVIATIONS,
     PUBLISHED_UNDIVIDED: UNDIVIDED,
+    PUBLISHED_BY_TEN: BY_TEN,
 }
 """Of the methods that have an r."""
 

@@ -262,15 +262,20 @@ def small_r(results: Path) -> list[Row]:
     """Branin's small r in settings that the public code leaves open.
 
     Returns:
-        Lines of setting, GP-UCB's regret, and the regret at each of `SMALL_R_PLACES`; what is printed first.
+        Lines of setting, GP-UCB's regret, and the regret at each of `SMALL_R_PLACES`: mean, its standard
+        error, median, and how many runs end above `cells.MISSED`; what is printed first.
     """
-    held, form = ResultFolder(results), partial(number_of, form=".3f")
+    held = ResultFolder(results)
+
+    def form(row: Row | None) -> str:
+        rest = "" if row is None else f"; {row['median']:.3f}; {row['missed']}"
+        return number_of(row, form=".3f") + rest
+
     stem = "kharkovskii2020-branin31-small-r"
     names = {(r, power): f"r = {r}, e^{power:g}" for r, power in SMALL_R_PLACES}
     printed = {name: f"{PAPER['branin31', power][r]:g}" for (r, power), name in names.items()}
     lines: list[Row] = [{"setting": "printed", "GP-UCB": "about 0"} | printed]
-    for setting, (ending, method, plain) in SMALL_R.items():
-        world = f"branin31-code-raw{ending}"
+    for setting, (world, method, plain) in SMALL_R.items():
         line = {"setting": setting, "GP-UCB": form(held.row(stem, world=world, method=plain))}
         for (r, power), name in names.items():
             place = {"world": world, "method": method, "dimension": r}

@@ -17,7 +17,9 @@
   are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
 - branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function; with kernels half or
   twice as wide (-half, -double), the synthetic study's noise of variance 1e-5 in the model (-exact), noise of
-  variance .1 in the table (-noisy), or a prior mean of 0 (-high).
+  variance .1 in the table (-noisy), or a prior mean of 0 (-high); or of 10 + the function (-ten).
+- branin31-turned, branin31-code-raw-turned: `branin31` and `branin31-code-raw` after a slip of sign, the
+  logarithm for minus the logarithm; -agreeing: the prior mean has the other sign too.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
   income (3.5 to 6), debt to income (0 to 60), log10 of the total debit limit (2 to 6). Objective: the
   interest rate.
@@ -157,13 +159,16 @@ def noisy_synthetic_world(seed: Seed) -> SearchWorld:
     return replace(world, values=world.values + noise, answer_noise_sd=0.0)
 
 
-def branin31_world(_seed: Seed, *, stretch: float = 1.0, shift: float = 0.0) -> SearchWorld:
+def branin31_world(
+    _seed: Seed, *, stretch: float = 1.0, shift: float = 0.0, turned: bool = False
+) -> SearchWorld:
     """Minus the logarithm of Branin's function on a 31 x 31 grid, standardised; the same for every seed.
 
-    Of `shift` plus the function; where that is not 0, the lengthscales are fitted, see `prepared`.
+    Of `shift` plus the function; where that is not 0, the lengthscales are fitted, see `prepared`. Turned, it
+    is the logarithm itself, whose most likely lengthscales are the same.
     """
     x, y, values = _branin(31)
-    values = -np.log(shift + values)
+    values = np.log(shift + values) * (1.0 if turned else -1.0)
     schema = Schema(x=Range(-5, 10), y=Range(0, 15))
     scale = PublicScaling(schema).half_width / 7.5
     return SearchWorld(
@@ -186,6 +191,7 @@ def branin31_in_the_code(
     noise: float = CODE_NOISE,
     table_noise: float = 0.0,
     mean: float = CODE_MEAN,
+    turned: bool = False,
 ) -> SearchWorld:
     """`branin31` under the hyperparameters of the authors' public code, in units of their signal's deviation.
 
@@ -197,12 +203,13 @@ def branin31_in_the_code(
         noise: variance of an answer in the model.
         table_noise: variance of what is in the table beside the function, drawn once.
         mean: of the prior.
+        turned: the logarithm, not minus the logarithm.
     """
     x, y, heights = _branin(31)
     deviation = math.sqrt(CODE_SIGNAL)
     world = branin31_world(0)
     rows = scaled_before_centring(np.column_stack([x, y])) if raw else world.prepared.points
-    values = -np.log((shift(heights) if shift else 0.0) + heights)
+    values = np.log((shift(heights) if shift else 0.0) + heights) * (1.0 if turned else -1.0)
     if table_noise:
         draws = PublicCoins(0).normal("kharkovskii2020-table-noise", 0, len(values), 1)[:, 0]
         values = values + math.sqrt(table_noise) * draws
@@ -324,6 +331,12 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "branin31-code-raw-exact": partial(_AS_SCALED, noise=ANSWER_NOISE**2),
     "branin31-code-raw-noisy": partial(_AS_SCALED, table_noise=CODE_NOISE),
     "branin31-code-raw-high": partial(_AS_SCALED, mean=0.0),
+    "branin31-code-raw-ten": partial(_AS_SCALED, shift=lambda _: 10.0),
+    "branin31-turned": partial(branin31_world, turned=True),
+    "branin31-code-raw-turned": partial(branin31_in_the_code, raw=True, turned=True),
+    "branin31-code-raw-turned-agreeing": partial(
+        branin31_in_the_code, raw=True, turned=True, mean=-CODE_MEAN
+    ),
     "loans": loans_world,
     "ames": ames_world,
 }
