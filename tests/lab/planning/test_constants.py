@@ -42,8 +42,8 @@ def test_no_world_that_is_reported_was_tuned_on():
 
 
 def test_worlds_that_were_reported_once_and_tune_since_are_named():
-    """With the true shares that were reported: their seeds are the only ones from a million on."""
-    for name, said in zip(("first", "second"), FOUND["reported_once"], strict=True):
+    """Their true shares begin with the runs that were reported: the only seeds from a million on."""
+    for name, said in zip(("first", "second", "third"), FOUND["reported_once"], strict=True):
         worlds, first = worlds_of(f"plan-validation-{name}")
         assert said == {"worlds": sorted(worlds), "first_seed": first}
         assert worlds <= TUNING
@@ -53,5 +53,5 @@ def test_worlds_that_were_not_chosen_from_are_covered():
     """At least the level, in the mean over worlds: each with the factor of all others."""
     for kind in ("facts", "tables"):
         asked = FOUND["asked"]
-        assert asked >= LEVEL + 0.05
+        assert asked >= LEVEL + 0.03
         assert FOUND[kind]["left_out"]["covered"] >= asked

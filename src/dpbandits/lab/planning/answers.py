@@ -11,7 +11,7 @@ along the curve and towards what is typical.
 
 The constants (`OF_FACTS`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on the worlds
 of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the others of
-these worlds choose each one's f and 97% of its own shares are held: more than `LEVEL`, as these worlds are
+these worlds choose each one's f and 94% of its own shares are held: more than `LEVEL`, as these worlds are
 few and strangers' worlds unlike them. What intervals cover elsewhere is measured by `benchmarks/plan.py`.
 """
 
@@ -47,11 +47,11 @@ class Apart(NamedTuple):
     factor: float = 1.0
 
 
-OF_FACTS = Apart(between=0.1, shapes=0.25, edge=0.4, factor=0.72)
-OF_TABLES = Apart(between=0.1, shapes=0.04, edge=0.4, factor=0.91)
+OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
+OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
 """Where worlds are drawn from facts, and where they are people of one table."""
 
-WITHIN = 0.2
+WITHIN = 0.19
 """Typical deviation of the shares of two runs in one world."""
 
 COUNTS = 4.0
