@@ -99,21 +99,26 @@ def open_exact(world: Any, seed: int, *, width: float) -> Peer:
 # -- peers -----------------------------------------------------------------------------------------------
 
 
-def numpy_loop(world: Any, seed: int, *, features: int, width: float) -> Peer:
-    """What an hour gives: linear UCB by a rank-one update, no checks."""
+def numpy_loop(world: Any, seed: int, *, features: int, width: float, keeps: bool = False) -> Peer:
+    """What an hour gives: linear UCB by a rank-one update, no checks.
+
+    One that keeps the row of what it chose computes no features when it is told a reward.
+    """
     phi = features_of(features)
     covariance, pull = PRIOR * np.eye(features) * phi.scale**2, np.zeros(features)
-    rows: list[Any] = [None]
+    kept: Any = None
 
     def best(candidates: Any) -> int:
-        rows[0] = phi(candidates)
-        spread = np.sqrt(np.einsum("ij,ij->i", rows[0] @ covariance, rows[0]))
-        rows.append(int(np.argmax(rows[0] @ (covariance @ pull) + width * spread)))
-        return int(rows.pop())
+        nonlocal kept
+        rows = phi(candidates)
+        spread = np.sqrt(np.einsum("ij,ij->i", rows @ covariance, rows))
+        chosen = int(np.argmax(rows @ (covariance @ pull) + width * spread))
+        kept = rows[chosen]
+        return chosen
 
     def tell(point: Any, reward: float) -> None:
         nonlocal covariance
-        row = phi(point[None])[0]
+        row = kept if keeps else phi(point[None])[0]
         moved = covariance @ row
         covariance = covariance - np.outer(moved, moved) / (NOISE + row @ moved)
         pull[:] += row * (reward - 0.5) / NOISE
@@ -222,12 +227,14 @@ def optuna_over_all(world: Any, seed: int, sampler: str) -> tuple[Callable[[], A
 WIDTHS = (0.1, 0.25, 0.5, 1.0, 2.0)
 LINES: dict[str, tuple[Callable[..., Peer], int, dict[str, Any]]] = {
     "numpy loop, 20 features": (numpy_loop, ROUNDS, {"features": 20}),
+    "numpy loop that keeps its row, 20 features": (numpy_loop, ROUNDS, {"features": 20, "keeps": True}),
     "FeatureGPUCB, 20 features": (open_features, ROUNDS, {"features": 20}),
     "MABWiser LinUCB, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinUCB"}),
     "MABWiser LinTS, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinTS"}),
     "GPBandit, features, (1, 1e-6)": (private, ROUNDS, {"features": 20, "release": "features"}),
     "GPBandit, cells, (1, 0)": (private, ROUNDS, {"features": 16, "release": "cells"}),
     "numpy loop, 60 features": (numpy_loop, ROUNDS, {"features": 60}),
+    "numpy loop that keeps its row, 60 features": (numpy_loop, ROUNDS, {"features": 60, "keeps": True}),
     "FeatureGPUCB, 60 features": (open_features, ROUNDS, {"features": 60}),
     "MABWiser LinUCB, 60 features": (mabwiser, ROUNDS, {"features": 60, "rule": "LinUCB"}),
     "GPBandit, 60 features, (1, 1e-6)": (private, ROUNDS, {"features": 60, "release": "features"}),

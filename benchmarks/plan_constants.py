@@ -183,6 +183,21 @@ def near_all(curves: list[Planned]) -> dict[str, int]:
     return {"planned": int(here.sum()), "missed": int((here & (true < TARGET - 0.1)).sum())}
 
 
+def off(curves: list[Planned]) -> list[dict[str, Any]]:
+    """How far true shares lie off the mean of so many simulated worlds: root of the mean square, and median."""
+    most = min(len(one.curve.simulated) for one in curves)
+    found = []
+    for count in (most // 4, most // 2, most):
+        means = [np.clip(one.curve.simulated[:count], answers.LEAST, answers.MOST) for one in curves]
+        apart = np.concatenate([
+            one.true - mean.mean(axis=(0, 1)) for one, mean in zip(curves, means, strict=True)
+        ])
+        apart = apart[np.isfinite(apart)]
+        square, middle = float(np.sqrt((apart**2).mean())), float(np.median(np.abs(apart)))
+        found.append({"worlds": count, "root_mean_square": square, "median": middle})
+    return found
+
+
 def without_sets(curves: list[Planned]) -> list[dict[str, Any]]:
     """Coverage and median width of every set of worlds, with constants of all other sets."""
     found: list[dict[str, Any]] = []
@@ -246,6 +261,7 @@ def main() -> None:
             "taken": taken(here, apart),
             "left_out": left_out(*misses(here, apart), part),
             "near_all": near_all(here),
+            "off": off(here),
             "sets": without_sets(here),
             "frontier": [{"level": level, **left_out(*misses(here, apart), level)} for level in LEVELS],
         }

@@ -68,6 +68,15 @@ def frontier() -> Markdown:
     return table(heads, lines) if lines else NOT_RUN
 
 
+def off() -> Markdown:
+    """How far true shares lie off what so many simulated worlds say."""
+    lines = [
+        [words, f"{row['worlds']}", f"{row['root_mean_square']:.3f}", f"{row['median']:.3f}"]
+        for words, _, row in _tuned("off")
+    ]
+    return table(["worlds", "simulated", "root mean square", "median"], lines) if lines else NOT_RUN
+
+
 def without_sets() -> Markdown:
     """Coverage of every set of tuning worlds with constants of the others."""
     lines = [
