@@ -4,11 +4,12 @@ Plans on every world of the tuning folder, runs the worlds themselves (both as `
 its records), and looks for the constants of `dpbandits.lab.planning.answers` with which intervals are
 narrowest in the median, of plans with all simulated worlds and with half of them: for given constants every
 world's intervals are made so long that they hold a part of the true shares of all other worlds of its kind,
-and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is taken at last holds that part of all. A world counts
-as one, however many shares of it are judged: they go together. Worlds drawn from facts and resampled tables
-have constants of their own. Seeds of the truth are below 1,000,000, but for the worlds of `REPORTED`. The
-frontier says what other levels cost, in the same way; `sets` says what each set of worlds is covered by where
-all is chosen from the other sets, which is closest to what a stranger's worlds do to it.
+and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is
+taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
+together. Worlds drawn from facts and resampled tables have constants of their own. Seeds of the truth are
+below 1,000,000, but for the worlds of `REPORTED`. The frontier says what other levels cost, in the same way;
+`sets` says what each set of worlds is covered by where all is chosen from the other sets, which is closest to
+what a stranger's worlds do to it.
 """
 
 import argparse
@@ -184,14 +185,14 @@ def near_all(curves: list[Planned]) -> dict[str, int]:
 
 
 def off(curves: list[Planned]) -> list[dict[str, Any]]:
-    """How far true shares lie off the mean of so many simulated worlds: root of the mean square, and median."""
+    """How far true shares lie off the mean of simulated worlds: root of the mean square, and median."""
     most = min(len(one.curve.simulated) for one in curves)
     found = []
     for count in (most // 4, most // 2, most):
         means = [np.clip(one.curve.simulated[:count], answers.LEAST, answers.MOST) for one in curves]
-        apart = np.concatenate([
-            one.true - mean.mean(axis=(0, 1)) for one, mean in zip(curves, means, strict=True)
-        ])
+        apart = np.concatenate(
+            [one.true - mean.mean(axis=(0, 1)) for one, mean in zip(curves, means, strict=True)]
+        )
         apart = apart[np.isfinite(apart)]
         square, middle = float(np.sqrt((apart**2).mean())), float(np.median(np.abs(apart)))
         found.append({"worlds": count, "root_mean_square": square, "median": middle})

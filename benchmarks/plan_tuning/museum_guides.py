@@ -16,7 +16,13 @@ def draw(n, rng):
     country = np.array([0.01, 0.0, -0.02])[origin]
     leaflet = 0.57 + 0.03 * years - 0.01 * company + 0.04 * known + np.array([0.03, 0.0, -0.06])[origin]
     audio = 0.64 + 0.04 * years - 0.06 * company - 0.01 * known + np.array([-0.02, 0.0, 0.07])[origin]
-    tour = 0.63 + 0.07 * np.tanh(1.5 * years) + 0.05 * company - 0.03 * known + np.array([0.03, 0.02, -0.08])[origin]
+    tour = (
+        0.63
+        + 0.07 * np.tanh(1.5 * years)
+        + 0.05 * company
+        - 0.03 * known
+        + np.array([0.03, 0.02, -0.08])[origin]
+    )
     app = 0.61 - 0.1 * years + 0.01 * company + np.array([0.0, 0.0, 0.02])[origin]
     means = np.stack([leaflet, audio, tour, app], axis=1) + country[:, None]
     means = np.clip(means, 0.05, 0.95)

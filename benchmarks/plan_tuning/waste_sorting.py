@@ -11,7 +11,9 @@ def draw(n, rng):
     building = rng.choice(3, size=n, p=[0.34, 0.38, 0.28])
     owner = rng.random(n) < np.array([0.8, 0.4, 0.2])[building]
     children = rng.random(n) < np.array([0.45, 0.3, 0.25])[building]
-    people = np.clip(np.where(children, 2 + rng.geometric(0.5, n), 1 + rng.binomial(2, 0.3, n)), 1, 8).astype(float)
+    people = np.clip(np.where(children, 2 + rng.geometric(0.5, n), 1 + rng.binomial(2, 0.3, n)), 1, 8).astype(
+        float
+    )
     weight = np.minimum(rng.gamma(4.0, 2.0 + people * 0.6), 60.0)
     floor = np.minimum(np.floor(rng.exponential(np.array([0.6, 1.8, 4.5])[building])), 12.0)
     odd = children ^ owner  # owners without children, tenants with children
