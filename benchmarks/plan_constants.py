@@ -32,7 +32,7 @@ EDGES = (0.03, 0.12, 0.4)
 
 ASKED = LEVEL + 0.04
 """Part of a world's own shares that intervals of the others hold, in the mean over worlds. The margin is
-about what the coverage of eight new worlds scatters by: that of one scatters by .1."""
+about what the coverage of eight new worlds scatters by."""
 
 HELD = (0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
 """Parts of the others' shares that intervals hold: the first that holds `ASKED` of a world's own."""
@@ -185,7 +185,7 @@ def near_all(curves: list[Planned]) -> dict[str, int]:
 
 
 def off(curves: list[Planned]) -> list[dict[str, Any]]:
-    """How far true shares lie off the mean of simulated worlds: root of the mean square, and median."""
+    """How far true shares lie off the mean of simulated worlds, every share counting alike."""
     most = min(len(one.curve.simulated) for one in curves)
     found = []
     for count in (most // 4, most // 2, most):
@@ -205,7 +205,10 @@ def without_sets(curves: list[Planned]) -> list[dict[str, Any]]:
     for first in (0, *REPORTED):
         own = [one for one in curves if set_of(one.world) == first]
         others = [one for one in curves if set_of(one.world) != first]
-        said: dict[str, Any] = {"first_seed": first or None, "worlds": len({one.world for one in own})}
+        said: dict[str, Any] = {
+            "first_seed": first or None,
+            "worlds": len({one.world for one in own if np.isfinite(one.true).any()}),
+        }
         try:
             said |= taken(own, chosen(others)[0])
         except SystemExit as error:  # too few worlds are left
