@@ -41,6 +41,11 @@ def test_no_world_that_is_reported_was_tuned_on():
     assert first >= FIRST_REPORT_SEED
 
 
+def test_the_worlds_that_are_reported_can_be_run_again():
+    held_back = {path.stem for path in (ROOT / "benchmarks" / "plan_held_back").glob("*.toml")}
+    assert worlds_of("plan-validation")[0] == held_back
+
+
 def test_worlds_that_were_reported_once_and_tune_since_are_named():
     """Their true shares begin with the runs that were reported: the only seeds from a million on."""
     for name, said in zip(("first", "second", "third"), FOUND["reported_once"], strict=True):

@@ -320,7 +320,9 @@ SMALL_R_PLACES = ((3, 2.3), (5, 2.7), (6, 2.3), (8, 2.3), (10, 2.3), (20, 2.3))
 Nothing else does, and then epsilon changes nothing."""
 
 MISSED = 0.1
-"""Regret above which a run has missed what it was sent for, in `TailedCell`."""
+"""Regret above which `TailedCell` counts a run.
+
+Where the logarithm is not shifted, the other optima lie above it."""
 
 
 @dataclass(frozen=True, kw_only=True)
