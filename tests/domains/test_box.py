@@ -78,6 +78,21 @@ def test_validate_keeps_leading_shape_and_does_not_copy_what_fits():
     assert BOX.validate(np.empty((0, 2))).shape == (0, 2)
 
 
+@pytest.mark.parametrize("box", [Box([0, 0], [1, 1]), Box([0, -2], [1, 1])], ids=["equal", "of each column"])
+def test_bounds_are_exact_and_included(box):
+    corners = np.stack([box.low, box.high])
+    assert box.encloses(corners)
+    assert box.encloses(np.empty((0, 2)))
+    beyond = np.stack([np.nextafter(box.low, -np.inf), np.nextafter(box.high, np.inf)])
+    for wrong in (*beyond.ravel(), np.nan, np.inf, -np.inf):
+        for column in range(2):
+            points = np.stack([corners, corners])
+            points[1, 0, column] = wrong
+            if wrong in (beyond[0, column], beyond[1, column]) or not np.isfinite(wrong):
+                assert not box.encloses(points)
+                assert box.contains(points).tolist() == [[True, True], [False, True]]
+
+
 MALFORMED = [
     [[1.0, np.nan]],
     [[np.inf, 0.0]],

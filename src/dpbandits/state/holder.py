@@ -291,20 +291,28 @@ class Holder:
             StateError: the ledger could not be asked.
             ProtocolError: this thread is having its turn already, and nested turns are refused.
         """
-        self.refuse_fork()
-        if self._nested is not None and self._thread == threading.get_ident():
-            raise ProtocolError(self._nested)
+        self._refuse_call()
         with self._lock:
             if self._thread is None:
-                if self._closed:
-                    raise ProtocolError(f"this {self._what} was closed: open its folder again")
-                self._check_overtaken()
-                self._recover()
+                self._begin_turn()
             before, self._thread = self._thread, threading.get_ident()
             try:
                 yield
             finally:
                 self._thread = before
+
+    def _refuse_call(self) -> None:
+        """What is refused without the lock; see `turn`."""
+        self.refuse_fork()
+        if self._nested is not None and self._thread == threading.get_ident():
+            raise ProtocolError(self._nested)
+
+    def _begin_turn(self) -> None:
+        """What the first of nested turns begins with, under the lock; see `turn`."""
+        if self._closed:
+            raise ProtocolError(f"this {self._what} was closed: open its folder again")
+        self._check_overtaken()
+        self._recover()
 
     def refuse_fork(self) -> None:
         """ForkedState in a forked process: to be asked before any lock, which may be held there for ever."""
@@ -456,8 +464,17 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
     """Method decorator: whatever learns, draws or saves does so one call at a time, in one process."""
 
     def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        with self._holder.turn():
-            return method(self, *arguments, **options)
+        # `Holder.turn`, written out: a context manager of Python's costs as much as all the rest of a turn
+        holder = self._holder
+        holder._refuse_call()
+        with holder._lock:
+            if holder._thread is None:
+                holder._begin_turn()
+            before, holder._thread = holder._thread, threading.get_ident()
+            try:
+                return method(self, *arguments, **options)
+            finally:
+                holder._thread = before
 
     update_wrapper(guarded, method)
     return worded(guarded)
