@@ -142,6 +142,31 @@ def test_feature_regression_is_bayes_however_the_data_arrive(
         np.testing.assert_allclose(model.log_marginal_likelihood, law.logpdf(y), rtol=1e-7, atol=1e-7)
 
 
+def test_what_was_looked_at_is_learned_as_its_features_are_and_stays_as_it_was() -> None:
+    rng = np.random.default_rng(5)
+    looking, plain = (FeatureGP(4, prior_variance=0.7, noise_variance=0.2) for _ in range(2))
+    for _ in range(50):
+        Phi, value = rng.normal(size=(3, 4)), rng.normal()
+        looked = looking.look(Phi)
+        before = looked.copy()
+        for own, known in zip(looking.moments(looked), plain.predict_from_features(Phi), strict=True):
+            np.testing.assert_allclose(own, known, rtol=1e-10)
+        looking.add_looked(looked[1], value)
+        plain.add(Phi[1], value)
+        np.testing.assert_array_equal(looked, before)
+    np.testing.assert_allclose(looking.mean_weights, plain.mean_weights, rtol=1e-10)
+    np.testing.assert_allclose(
+        looking.posterior.covariance, plain.posterior.covariance, rtol=1e-9, atol=1e-12
+    )
+    assert looking.n_observations == 50
+    for bad, value in ((before[1], np.nan), (before[1] * np.inf, 0.1), (before[1, :4], 0.1)):
+        kept = looking.to_arrays()
+        with pytest.raises(InvalidData):
+            looking.add_looked(bad, value)
+        for name, array in looking.to_arrays().items():
+            np.testing.assert_array_equal(array, kept[name])
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("where", ["features", "value"])
 def test_feature_regression_refuses_what_is_not_finite_and_stays_as_it_was(where: str, bad: float) -> None:

@@ -285,25 +285,57 @@ class FeatureGP:
         self.prior_variance = scale(prior_variance, name="prior_variance")
         self.noise_variance = scale(noise_variance, name="noise_variance")
         self.n_observations = 0
-        self._mean = np.zeros(n_features)
-        self._factor = np.asfortranarray(math.sqrt(prior_variance) * np.eye(n_features))
         self.log_marginal_likelihood = 0.0
+        self._set(math.sqrt(prior_variance) * np.eye(n_features), np.zeros(n_features))
+
+    def _set(self, factor: FloatArray, mean: FloatArray) -> None:
+        """Hold S and the mean side by side, (m, m + 1): one product looks at both, one update moves both."""
+        self._law = np.empty((self.n_features, self.n_features + 1))
+        self._law[:, :-1], self._law[:, -1] = factor, mean
+
+    @property
+    def _factor(self) -> FloatArray:
+        return self._law[:, :-1]
+
+    @property
+    def _mean(self) -> FloatArray:
+        return self._law[:, -1]
 
     def add(self, phi: ArrayLike, y: float) -> None:
         """Observe `y` at the feature vector `phi` (m,)."""
         row = np.asarray(phi, dtype=np.float64)
         if row.shape != (self.n_features,):
             raise InvalidData(f"features have shape {row.shape}: expected ({self.n_features},)")
-        if not math.isfinite(float(np.dot(row, row)) + y):  # one number instead of an array of answers
-            _as_observations(row[None], [y], columns=self.n_features)
-        # Potter's form: S <- S - gamma (S v) v^T with v = S^T phi.
-        v = self._factor.T @ row
-        column = self._factor @ v
-        total = float(v @ v) + self.noise_variance
-        error = float(y) - float(row @ self._mean)
-        gamma = 1.0 / (total + math.sqrt(total * self.noise_variance))
-        self._factor = dger(-gamma, column, v, a=self._factor, overwrite_a=True)
-        self._mean += (error / total) * column
+        self._take(row.dot(self._law), float(y))
+
+    def add_looked(self, looked: FloatArray, y: float) -> None:
+        """Observe `y` at a feature vector by what `look` gave for it (m + 1,), if nothing was learned since.
+
+        Raises:
+            InvalidData: another shape, or numbers that are not finite.
+        """
+        if looked.shape != (self.n_features + 1,):
+            raise InvalidData(
+                f"what was looked at has shape {looked.shape}: expected ({self.n_features + 1},)"
+            )
+        self._take(looked.copy(), float(y))
+
+    def _take(self, looked: FloatArray, y: float) -> None:
+        """Potter's form: S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v.
+
+        Both move along S v, by [gamma v, -error / total]. `looked` is [v, phi . mean], and is written over.
+        """
+        error = y - float(looked[-1])
+        looked[-1] = 0.0
+        total = float(looked.dot(looked)) + self.noise_variance
+        if not math.isfinite(total + error):
+            raise InvalidData(
+                "inputs or observations are NaN or infinite, or their squares are: leave them out"
+            )
+        column = self._law.dot(looked)
+        looked /= -(total + math.sqrt(total * self.noise_variance))
+        looked[-1] = error / total
+        self._law = dger(1.0, looked, column, a=self._law.T, overwrite_a=True).T
         self.log_marginal_likelihood -= 0.5 * (error**2 / total + math.log(total) + LOG_TWO_PI)
         self.n_observations += 1
 
@@ -319,9 +351,8 @@ class FeatureGP:
         lower = cholesky(inner, lower=True, overwrite_a=True, check_finite=False)
         errors = values - rows @ self._mean
         factor = solve_triangular(lower, self._factor.T, lower=True, check_finite=False).T
-        self._factor = np.asfortranarray(factor)
-        pulled = self._factor.T @ (rows.T @ errors) / self.noise_variance
-        self._mean += self._factor @ pulled
+        pulled = factor.T @ (rows.T @ errors) / self.noise_variance
+        self._set(factor, self._mean + factor @ pulled)
         quadratic = float(errors @ errors) / self.noise_variance - float(pulled @ pulled)
         log_det = 2.0 * float(np.log(np.diagonal(lower)).sum()) + len(values) * math.log(self.noise_variance)
         self.log_marginal_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
@@ -338,7 +369,7 @@ class FeatureGP:
         own[np.diag_indices(self.n_features)] += (1.0 - share) / self.prior_variance
         lower = cholesky(own, lower=True, overwrite_a=True, check_finite=False)
         root = solve_triangular(lower, np.eye(self.n_features), lower=True, check_finite=False)
-        self._factor, self._mean = np.asfortranarray(root.T), root.T @ (root @ pull)
+        self._set(root.T, root.T @ (root @ pull))
 
     @property
     def mean_weights(self) -> FloatArray:
@@ -350,23 +381,32 @@ class FeatureGP:
         """The Gaussian law of the weights, to draw from or to keep."""
         return WeightPosterior(
             mean=self._mean.copy(),
-            factor=np.ascontiguousarray(self._factor),
+            factor=self._factor.copy(),
             supports=((0, self.n_features),),
         )
 
     def predict_from_features(self, Phi: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
+        return self.moments(self.look(Phi))
+
+    def look(self, Phi: ArrayLike) -> FloatArray:
+        """Phi [S, mean] (..., m + 1) of feature vectors (..., m): for `moments` and `add_looked`."""
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.n_features:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.n_features})")
-        spread = features @ self._factor
-        return features @ self._mean, np.sqrt(np.einsum("...j,...j->...", spread, spread))
+        return np.asarray(features @ self._law)
+
+    @staticmethod
+    def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
+        spread = looked[..., :-1]
+        return looked[..., -1], np.sqrt(np.vecdot(spread, spread))
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""
         return {
             "mean": self._mean.copy(),
-            "factor": np.array(self._factor, order="C"),
+            "factor": self._factor.copy(),
             "totals": np.array([float(self.n_observations), self.log_marginal_likelihood]),
         }
 
@@ -379,8 +419,7 @@ class FeatureGP:
                 f"stored mean {mean.shape}, factor {factor.shape} and totals {totals.shape} do not fit "
                 f"{m} features"
             )
-        self._mean = mean.copy()
-        self._factor = np.array(factor, order="F")
+        self._set(factor, mean)
         self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
 
 

@@ -86,6 +86,20 @@ def test_when_and_how_rewards_come_moves_what_is_learned_by_rounding_only(told, 
     np.testing.assert_allclose(FEATURES(points) @ published.mean, FEATURES(points) @ half, atol=1e-10)
 
 
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [3, 0, 4, 1, 2]])
+def test_what_a_batch_was_chosen_by_is_not_taken_for_what_is_known_when_it_is_told(order):
+    rng, policy, formula = np.random.default_rng(6), bandit(), Formula()
+    for _ in range(12):
+        batch = list(policy.ask_batch(rng.random((5, 9, 2))))
+        for place in order:
+            policy.tell(batch[place].id, paid(batch[place].action))
+            formula.learn(batch[place].action, paid(batch[place].action))
+    points = rng.random((50, 2))
+    half = np.linalg.solve(formula.precision, formula.pull)
+    learned = FEATURES(points) @ policy.publish().posterior.mean
+    np.testing.assert_allclose(learned, FEATURES(points) @ half, atol=1e-10)
+
+
 def test_a_batch_is_chosen_as_one_by_one():
     policy, rng = bandit(), np.random.default_rng(2)
     for _ in range(30):

@@ -8,7 +8,7 @@ horizons and as the reference that features are held against.
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -125,6 +125,24 @@ class _Optimist(Yardstick):
         self._model.load_arrays({name.removeprefix("model_"): arrays[name] for name in own})
 
 
+class _Seen(NamedTuple):
+    """What the last choice saw.
+
+    Attributes:
+        start: its first round.
+        best: (B,) chosen rows.
+        phi: (B, n, m) features.
+        looked: (B, n, m + 1) what the model gave for them.
+        known: rewards that the model had learned by then.
+    """
+
+    start: int
+    best: IntArray
+    phi: FloatArray
+    looked: FloatArray
+    known: int
+
+
 class FeatureGPUCB(_Optimist):
     """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
 
@@ -173,7 +191,7 @@ class FeatureGPUCB(_Optimist):
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self.forget = check_half_life(forget)
-        self._seen = _nothing_seen(self.features.n_features)
+        self._seen: _Seen | None = None
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
@@ -205,13 +223,14 @@ class FeatureGPUCB(_Optimist):
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
         phi = self.features(candidates)
-        best = self._highest(self._model.predict_from_features(phi), available, start)
-        self._seen = start, phi, best
+        looked = self._model.look(phi)
+        best = self._highest(self._model.moments(looked), available, start)
+        self._seen = _Seen(start, best, phi, looked, self._model.n_observations)
         return best
 
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         law, weight = self._model.posterior, 0.0 if start is None else self.ucb_weight
-        self._seen = _nothing_seen(self.features.n_features)
+        self._seen = None
 
         def scores(phi: FloatArray) -> tuple[FloatArray, FloatArray]:
             part = phi @ law.factor
@@ -243,16 +262,19 @@ class FeatureGPUCB(_Optimist):
         super()._learn(rounds, actions, rewards)
 
     def _learn_one(self, index: int, reward: float) -> None:
-        """By the features that the choice saw, where no other came since; else they are computed anew.
+        """By what the choice saw of its row, where no other choice came since; else anew.
 
         Both differ by the rounding of matrix products of another shape.
         """
-        start, phi, best = self._seen
-        place = index - start
-        if self.forget is not None or not 0 <= place < len(phi):
+        seen = self._seen
+        if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.best):
             super()._learn_one(index, reward)
+            return
+        row, centred = (place, seen.best[place]), self.reward_range.centred(reward)
+        if seen.known == self._model.n_observations:
+            self._model.add_looked(seen.looked[row], centred)
         else:
-            self._model.add(phi[place, best[place]], self.reward_range.centred(reward))
+            self._model.add(seen.phi[row], centred)
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._add(self.features(points), self.reward_range.to_centred(rewards))
@@ -274,11 +296,6 @@ class FeatureGPUCB(_Optimist):
             self._model.add(phi[0], float(centred[0]))
         else:
             self._model.add_batch(phi, centred)
-
-
-def _nothing_seen(n_features: int) -> tuple[int, FloatArray, IntArray]:
-    """First round, features (B, n, m) and chosen rows (B,) of the last choice, where there was none."""
-    return 0, np.zeros((0, 0, n_features)), np.zeros(0, dtype=np.int64)
 
 
 class ExactGPUCB(_Optimist):
