@@ -16,7 +16,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
-from dpbandits.policy.decision import Decision, DecisionBatch
+from dpbandits.policy.decision import Answers, Decision, DecisionBatch, one_decision
 from dpbandits.policy.rounds import RoundPolicy, round_taken
 from dpbandits.state.holder import in_turn
 from dpbandits.tables import Schema
@@ -152,23 +152,23 @@ class BasePolicy(RoundPolicy):
         """
         users, menu = None if user is None else [user], self.menu
         if menu is None and brought is None:
-            return self._decide_over_domain(1, users, available, at)[0]
+            return one_decision(self._decide_over_domain(1, users, available, at))
         if menu is None or _is_set(brought, axes=2):
             if available is not None:
                 raise InvalidData("available is for arms: of candidates leave rows out instead")
             rows = self._rows_of(brought, "n")
-            batch = self._decide(rows[None], users, None, at=at)
-            if batch.refused[0]:
+            decision = one_decision(self._decide(rows[None], users, None, at=at))
+            if decision.index < 0:  # refused
                 with round_taken():
                     self.domain.validate(rows)
-            return batch[0]
+            return decision
         point = menu.point(brought)
         mask = None if available is None else menu.offered(available)[None]
-        batch = self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]), at=at)
-        if batch.refused[0]:
+        decision = one_decision(self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]), at=at))
+        if decision.index < 0:  # refused
             with round_taken():
                 menu.refuse(brought, available)
-        return batch[0]
+        return decision
 
     @worded
     def ask_batch(
@@ -205,15 +205,16 @@ class BasePolicy(RoundPolicy):
         if menu is None and brought is None:
             if users is None:
                 raise InvalidData("nothing was brought: name the users, or ask one by one")
-            return self._decide_over_domain(len(users), users, available, at)
+            return DecisionBatch(*self._decide_over_domain(len(users), users, available, at))
         if menu is None or _is_set(brought, axes=3):
             rows = self._rows_of(brought, "B, n")
             if available is not None:
                 available = _checks.as_marks(available, rows.shape[:2], name="available")
-            return self._decide(rows, users, available, at=at)
+            return DecisionBatch(*self._decide(rows, users, available, at=at))
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
-        return self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
+        answers = self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
+        return DecisionBatch(*answers)
 
     def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
         """Candidates (..., d), whatever they say, as an array with these `axes`."""
@@ -231,7 +232,7 @@ class BasePolicy(RoundPolicy):
         unreadable: BoolArray | None = None,
         *,
         at: object = None,
-    ) -> DecisionBatch:
+    ) -> Answers:
         """Decisions for decision sets (B, n, d). The bad ones are answered on a public point, for nobody.
 
         Args:
@@ -248,16 +249,17 @@ class BasePolicy(RoundPolicy):
         if some:
             rows = np.where(refused[:, None, None], self.public_point, rows)
             available = None if available is None else available | refused[:, None]
-        indices, propensities = np.zeros(len(rows), dtype=np.int64), None
         if some < len(rows):
             indices, propensities = self._choose(rows, available, self._book.asked)
-        actions = rows[np.arange(len(rows)), indices]
+        else:
+            indices, propensities = np.zeros(len(rows), dtype=np.int64), None
+        actions = rows[0].take(indices, axis=0) if len(rows) == 1 else rows[np.arange(len(rows)), indices]
         return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
 
     @in_turn
     def _decide_over_domain(
         self, count: int, users: Sequence[object] | None, available: object, at: object
-    ) -> DecisionBatch:
+    ) -> Answers:
         """Decisions of B users who are offered the whole domain: each one's only row is the point chosen."""
         self._check_over_domain()
         if available is not None:

@@ -322,7 +322,7 @@ class RoundBook:
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter rounds; actions (B, d), finite also where `refused` (B,). Call `check_open` first."""
+        """Enter rounds; actions (B, d), finite also where `refused` (B,), if any. Call `check_open` first."""
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
         self.end()
@@ -330,14 +330,14 @@ class RoundBook:
         self._reserve(self.asked + count)
         start = self.asked
         self._status[start : start + count] = RoundStatus.PENDING
-        if refused is not None and np.count_nonzero(refused):
+        if refused is not None:
             self._status[start : start + count][refused] = RoundStatus.REFUSED
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
         if digests:
             self._users.add(digests)
         self.asked += count
-        return tuple(self._decision_id(index) for index in range(start, start + count))
+        return tuple(map(self._decision_id, range(start, start + count)))
 
     def _reserve(self, rounds: int) -> None:
         if rounds > len(self._status):
@@ -373,9 +373,9 @@ class RoundBook:
     def _round_of(self, decision_id: object) -> int:
         if isinstance(decision_id, str) and len(decision_id) < _LONGEST_ID:
             digits = decision_id.removeprefix(f"{self.lineage[:8]}-").partition("-")[0]
-            if digits.isascii() and digits.isdigit() and int(digits) < self.asked:
-                if decision_id == self._decision_id(int(digits)):
-                    return int(digits)
+            index = int(digits) if digits.isascii() and digits.isdigit() else self.asked
+            if index < self.asked and decision_id == self._decision_id(index):
+                return index
         raise UnknownDecision("this decision id was not issued by this policy: pass Decision.id as it came")
 
     def settle(

@@ -7,6 +7,7 @@ the id and nothing else.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,7 +15,12 @@ from dpbandits._seen import Seen
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 
-__all__ = ["Decision", "DecisionBatch", "Receipt"]
+__all__ = ["Answers", "Decision", "DecisionBatch", "Receipt", "one_decision"]
+
+Answers: TypeAlias = tuple[
+    tuple[str, ...], IntArray, FloatArray, FloatArray | None, BoolArray, tuple[Label, ...]
+]
+"""What a `DecisionBatch` is made of, in its order."""
 
 
 class Receipt(Enum):
@@ -83,23 +89,32 @@ class DecisionBatch(Seen):
     @property
     def arms(self) -> tuple[Label | None, ...]:
         """B chosen arms, as `Decision.arm`; None where the set was refused."""
-        return tuple(self._arm(position) for position in range(len(self)))
-
-    def _arm(self, position: int) -> Label | None:
-        if not self.labels or self.refused[position]:
-            return None
-        return self.labels[int(self.actions[position, -1])]
+        chosen = zip(self.actions, self.refused, strict=True)
+        return tuple(_arm(self.labels, action, refused=bool(refused)) for action, refused in chosen)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __getitem__(self, position: int) -> Decision:
-        propensity = None if self.propensities is None else float(self.propensities[position])
-        index, action = int(self.indices[position]), np.array(self.actions[position])
-        return Decision(self.ids[position], index, action, propensity, self._arm(position))
+        answers = self.ids, self.indices, self.actions, self.propensities, self.refused, self.labels
+        return one_decision(answers, position)
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[position] for position in range(len(self)))
 
     def __repr__(self) -> str:
         return f"DecisionBatch({len(self)} decisions)"
+
+
+def one_decision(answers: Answers, position: int = 0) -> Decision:
+    """One of several decisions, by itself: it holds none of the others."""
+    ids, indices, actions, propensities, refused, labels = answers
+    action = np.array(actions[position])
+    propensity = None if propensities is None else float(propensities[position])
+    arm = _arm(labels, action, refused=bool(refused[position]))
+    return Decision(ids[position], int(indices[position]), action, propensity, arm)
+
+
+def _arm(labels: tuple[Label, ...], action: FloatArray, *, refused: bool) -> Label | None:
+    """Label of the arm that stands last in an action (d,)."""
+    return labels[int(action[-1])] if labels and not refused else None

@@ -23,7 +23,7 @@ from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
-from dpbandits.policy.decision import DecisionBatch, Receipt
+from dpbandits.policy.decision import Answers, Receipt
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
@@ -134,14 +134,15 @@ class RoundPolicy(KeptPolicy):
         *,
         kept: FloatArray | None = None,
         labels: tuple[Label, ...] = (),
-    ) -> DecisionBatch:
+    ) -> Answers:
         """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
-        ids = self._book.open(digests, actions if kept is None else kept, refused)
+        some = np.count_nonzero(refused)
+        ids = self._book.open(digests, actions if kept is None else kept, refused if some else None)
         self._deadlines.note(self._book.asked)
-        if np.count_nonzero(refused):
+        if some:
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
             propensities = None if propensities is None else np.where(refused, np.nan, propensities)
-        return DecisionBatch(ids, indices, actions, propensities, refused, labels)
+        return ids, indices, actions, propensities, refused, labels
 
     def _prepare(self) -> None:
         """Release what is due; every release is durable before anything is made of it."""

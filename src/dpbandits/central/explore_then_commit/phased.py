@@ -47,6 +47,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Decision, DecisionBatch, PolicyOptions, RoundPolicy
 from dpbandits.policy.deadlines import Deadlines, check_delay, delay_from_config
+from dpbandits.policy.decision import Answers, one_decision
 from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
@@ -247,14 +248,14 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         else:
             row = self.menu.point(context)[None]
             mask = None if available is None else self.menu.offered(available)[None]
-        batch = self._decide(row, None if user is None else [user], mask, at)
-        if batch.refused[0]:
+        decision = one_decision(self._decide(row, None if user is None else [user], mask, at))
+        if decision.index < 0:  # refused
             with round_taken():
                 if self.menu is not None:
                     self.menu.refuse(context, available)
                 self.contexts.measure.locate(row, name="context")
                 raise InvalidData("available: expected at least one action")
-        return batch[0]
+        return decision
 
     @in_turn
     def ask_batch(
@@ -280,11 +281,11 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         else:
             rows = self.menu.points(contexts)
             mask = None if available is None else self.menu.all_offered(available, len(rows))
-        return self._decide(rows, users, mask, at)
+        return DecisionBatch(*self._decide(rows, users, mask, at))
 
     def _decide(
         self, rows: FloatArray, users: Sequence[object] | None, available: Any, at: object
-    ) -> DecisionBatch:
+    ) -> Answers:
         measure = self.contexts.measure
         cells = measure.find(measure.rows(rows, name="contexts"))
         refused = cells < 0
