@@ -16,6 +16,7 @@ from dpbandits.models.features import (
     Features,
     LittleVariance,
     MercerFeatures,
+    SectionFeatures,
     from_config,
     in_fixed_shapes,
     left_out,
@@ -77,6 +78,54 @@ def test_norms_never_exceed_one(features: Features, domain: domains.Domain) -> N
     assert phi.shape == (2_000, features.n_features)
     assert np.all((phi * phi).sum(axis=1) <= 1.0)
     assert np.all(np.linalg.norm(phi, axis=1) > 0.1)
+
+
+def test_a_row_is_cut_to_the_bound_where_it_is_longer_and_nowhere_else() -> None:
+    """Codes for points: the features of one are its row of the projection."""
+    bound = 1.0 - 2.0**-40
+    lengths = [
+        0.0,
+        0.5,
+        1.0 - 2.0**-34,
+        1.0 - 2.0**-39,
+        bound,
+        1.0 - 2.0**-41,
+        1.0,
+        1.0 + 2.0**-52,
+        1.1,
+        1e30,
+    ]
+    directions = np.random.default_rng(9).normal(size=(len(lengths), 50))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    rows = directions * np.minimum(lengths, 1e29)[:, None]
+    landmarks = np.arange(float(len(lengths)))[:, None]
+    features = SectionFeatures(kernel=Indicator(columns=(0,)), landmarks=landmarks, projection=rows)
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    expected = np.where(norms > bound, bound / np.maximum(norms, 0.1), 1.0)[:, None] * rows
+    np.testing.assert_array_equal(features(landmarks), expected)
+    for number, point in enumerate(landmarks):
+        np.testing.assert_array_equal(features([point])[0], expected[number])
+        pair = landmarks[[0, number]]
+        np.testing.assert_array_equal(features(pair), expected[[0, number]])
+    scores = features.project_each(landmarks[None], np.ones((1, 50)))[0]
+    np.testing.assert_allclose(scores, expected.sum(axis=1), rtol=1e-12, atol=1e-12)
+    assert np.linalg.norm(features(landmarks), axis=1).max() < 1.0
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_points_are_refused_where_one_entry_is_not_finite_and_only_there(bad: float) -> None:
+    codes = Indicator(columns=(0, 1))
+    features = SectionFeatures(kernel=codes, landmarks=np.zeros((1, 2)), projection=np.ones((1, 1)))
+    large = np.full((3, 2, 2), 1e200)
+    assert not features(large).any()  # squares overflow, entries do not
+    for place in range(large.size):
+        points = large.copy()
+        points.flat[place] = bad
+        with pytest.raises(InvalidData, match="NaN or infinite"):
+            features(points)
+        points[points == 1e200] = 0.25
+        with pytest.raises(InvalidData, match="NaN or infinite"):
+            features(points[:, ::-1])
 
 
 @every_case

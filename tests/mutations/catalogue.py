@@ -832,6 +832,18 @@ MUTATIONS = (
         ("models/features/mercer.py", "np.abs(turned).max()) <= TURNED:", "np.abs(turned).max()) >= 0.0:"),
         tests="tests/central/test_another_processor.py",
     ),
+    _bug(
+        "the shortest row speaks for all",
+        "features of a point beside a short one are longer than their sensitivity says",
+        ("models/features/mercer.py", ".max() <= SURELY_SHORT", ".min() <= SURELY_SHORT"),
+        tests="tests/models/test_features.py",
+    ),
+    _bug(
+        "nearly short is short",
+        "features a little longer than one are not cut, and their sensitivity is more than is said",
+        ("models/features/mercer.py", "SURELY_SHORT = 1.0 - 2.0**-35", "SURELY_SHORT = 1.0 + 2.0**-35"),
+        tests="tests/models/test_features.py",
+    ),
     # -- the command line --------------------------------------------------------------------------
     _bug(
         "a retry is another charge",

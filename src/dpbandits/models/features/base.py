@@ -196,7 +196,8 @@ def checked_points(X: ArrayLike, dim: int) -> tuple[FloatArray, tuple[int, ...]]
     array = np.asarray(X, dtype=np.float64)
     if array.ndim == 0 or array.shape[-1] != dim:
         raise InvalidData(f"points have shape {array.shape}: these features take (..., {dim})")
-    if not np.isfinite(array).all():
+    # The sum of squares of finite entries may overflow, that of others is never finite.
+    if not (math.isfinite(np.vdot(array, array)) or np.isfinite(array).all()):
         raise InvalidData("points contain NaN or infinite entries: validate them against the domain first")
     lead = array.shape[:-1]
     return array.reshape(math.prod(lead), dim), lead

@@ -57,6 +57,9 @@ TURNED = 1e-4
 """Difference that rounding may make between maps of one configuration: a hundred times what it makes of
 eigenvalues at the floor above, 1e-16 over 1e-10."""
 
+SURELY_SHORT = 1.0 - 2.0**-35
+"""Squared length whose root is below `NORM_BOUND`, in whatever order up to 2^16 squares are summed."""
+
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
 
@@ -103,12 +106,12 @@ class SectionFeatures(Features):
             InvalidData: wrong number of columns, or entries that are not finite.
         """
         points, lead = self._points(X)
-        phi = np.empty((len(points), self.n_features))
         if len(points) * len(self.landmarks) <= PRODUCT_ELEMENTS:  # the common case: one block
             rows = np.empty((len(points), len(self.landmarks)))
             self._fill(points, rows)
-            np.matmul(rows, self.projection, out=phi)
+            phi: FloatArray = rows.dot(self.projection)
         else:
+            phi = np.empty((len(points), self.n_features))
             for at, block in self._blocks(points, PRODUCT_ELEMENTS):
                 np.matmul(block, self.projection, out=phi[at])
         _enforce_norm(phi)
@@ -276,7 +279,8 @@ class MercerFeatures(SectionFeatures):
         self.supports = ((0, self.n_features),)
         self.eigenvalues: FloatArray = values / weights.sum()
         self._unit = max(1.0, kernel.max_variance)
-        self.projection = vectors / np.sqrt(values * self._unit)
+        # in the order of memory in which products with few points are quickest
+        self.projection = np.ascontiguousarray(vectors / np.sqrt(values * self._unit))
         self._fill = kernel.rows_against(self.landmarks)
         self.scale = self._measured(rng) if scale is None else number(scale, name="scale", maximum=1.0)
         self._short = self.scale == 1.0
@@ -484,6 +488,8 @@ def _leading_eigenpairs(K: FloatArray, root_weights: FloatArray, count: int) -> 
 
 def _enforce_norm(phi: FloatArray) -> None:
     """Scale rows longer than `NORM_BOUND` down to it, in place."""
+    if len(phi) and np.vecdot(phi, phi).max() <= SURELY_SHORT:
+        return
     norms = np.sqrt(np.einsum("ij,ij->i", phi, phi))
     long = norms > NORM_BOUND
     if long.any():

@@ -57,7 +57,11 @@ class _Stationary(Kernel):
                 f"points have {points.shape[1]} columns and the kernel has {len(self.lengthscale)} "
                 "lengthscales: pass one lengthscale per column, or one for all"
             )
-        return np.asarray(points * (factor / np.asarray(self.lengthscale)))
+        return np.asarray(points * self._scale(factor))
+
+    def _scale(self, factor: float) -> FloatArray:
+        """What points are multiplied by, a number or one a column: `factor` over the lengthscale."""
+        return np.asarray(factor / np.asarray(self.lengthscale))
 
     def _gradient(self, Y: FloatArray) -> GradientEvaluator:
         """dk/dx = -s(r) (x - y) over the squared lengthscales, with `_slope`'s s."""
@@ -81,13 +85,14 @@ class _Stationary(Kernel):
     def _slope(self, Y: FloatArray) -> RowEvaluator:
         """s(r) = -k'(r)/r for rows of X against Y, r the scaled distance."""
 
-    def _squared_distances(self, Y: FloatArray, factor: float) -> RowEvaluator:
+    def _squared_distances(self, Y: FloatArray, factor: float, *, negative: bool = False) -> RowEvaluator:
         """Fill `out` with factor^2 r^2 for rows of X against Y: one matrix product, cut at zero.
 
         |x - y|^2 = [x, |x|^2, 1] . [-2 y, 1, |y|^2], with both sides centred on the mean of Y so that
-        the cancellation is relative to the spread of the points and not to where they lie.
+        the cancellation is relative to the spread of the points and not to where they lie. Where it is to be
+        `negative`, so is the right side.
         """
-        scaled = self._scaled(Y, factor)
+        scaled, scale = self._scaled(Y, factor), self._scale(factor)
         m, d = scaled.shape
         centre = scaled.mean(axis=0) if m else np.zeros(d)
         scaled -= centre
@@ -95,15 +100,18 @@ class _Stationary(Kernel):
         right[:d] = -2.0 * scaled.T
         right[d] = 1.0
         right[d + 1] = np.einsum("ij,ij->i", scaled, scaled)
+        if negative:
+            np.negative(right, out=right)
+        cut = np.minimum if negative else np.maximum
 
         def fill(X: FloatArray, out: FloatArray) -> None:
-            left = np.empty((X.shape[0], d + 2))
+            left = np.empty((len(X), d + 2))
             own = left[:, :d]
-            np.subtract(self._scaled(X, factor), centre, out=own)
+            np.subtract(_take(X, self.columns) * scale, centre, out=own)
             np.einsum("ij,ij->i", own, own, out=left[:, d])
             left[:, d + 1] = 1.0
             np.matmul(left, right, out=out)
-            np.maximum(out, 0.0, out=out)
+            cut(out, 0.0, out=out)
 
         return fill
 
@@ -125,11 +133,10 @@ class SquaredExponential(_Stationary):
     """
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
-        half_squares = self._squared_distances(Y, math.sqrt(0.5))
+        less_half_squares = self._squared_distances(Y, math.sqrt(0.5), negative=True)
 
         def fill(X: FloatArray, out: FloatArray) -> None:
-            half_squares(X, out)
-            np.negative(out, out=out)
+            less_half_squares(X, out)
             np.exp(out, out=out)
 
         return fill
