@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args, is_typeddict
 
 from dpbandits.errors import InvalidCall
 
-__all__ = ["caller_level", "worded"]
+__all__ = ["caller_level", "misfit", "worded"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -45,13 +45,20 @@ def worded(call: T) -> T:
         try:
             return call(*given, **named)
         except TypeError as error:
-            said = _said(call, given, named)
-            if said is None:  # the call was bound: the error is of what it did
+            problem = misfit(error, call, given, named)
+            if problem is None:
                 raise
-            problem = InvalidCall(said).with_traceback(error.__traceback__)
             raise problem from None
 
     return spoken  # type: ignore[return-value]
+
+
+def misfit(
+    error: TypeError, call: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]
+) -> InvalidCall | None:
+    """What to raise instead of a call's error; None where the call was bound: the error is of what it did."""
+    said = _said(call, given, named)
+    return None if said is None else InvalidCall(said).with_traceback(error.__traceback__)
 
 
 def caller_level() -> int:

@@ -9,7 +9,7 @@ import numbers
 import operator
 import unicodedata
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -198,6 +198,8 @@ def as_marks(values: object, shape: tuple[int, ...], *, name: str) -> BoolArray:
 
 def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     """`values` as C-contiguous float64 of any shape; integers and floats only."""
+    if _is_ready(values):
+        return values
     raw = _array_of(values, name=name)
     if raw.dtype.kind not in "iuf":
         raise InvalidData(f"{name} has dtype {type_name(raw.dtype)}, expected integers or floats")
@@ -218,6 +220,8 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
         >>> contents([0.5, None, "x"], name="rewards")
         array([0.5, nan, inf])
     """
+    if _is_ready(values):
+        return values
     raw = _array_of(values, name=name)
     if raw.dtype.kind in "iufb":
         return _as_floats(raw)
@@ -288,8 +292,13 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
     return listed
 
 
+def _is_ready(values: object) -> TypeGuard[FloatArray]:
+    """Whether these are C-contiguous float64 already: the common case, with nothing to ask."""
+    return type(values) is np.ndarray and values.dtype == np.float64 and values.flags.c_contiguous
+
+
 def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
-    if type(values) is np.ndarray:  # the common case, with nothing to ask
+    if type(values) is np.ndarray:
         return values
     if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
         raise InvalidData(
@@ -304,8 +313,6 @@ def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
 
 
 def _as_floats(raw: NDArray[np.generic]) -> FloatArray:
-    if raw.dtype == np.float64 and raw.flags.c_contiguous:
-        return raw  # type: ignore[return-value]
     # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
     with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
         return np.asarray(raw, dtype=np.float64, order="C")

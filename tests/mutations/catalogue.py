@@ -458,6 +458,15 @@ MUTATIONS = (
             "            self.domain.validate(rows)\n"
             "        digests = self._admit(len(rows), users, at)\n",
         ),
+        (
+            "policy/base.py",
+            "        digests = self._admit(1, users, at)\n"
+            "        refused = not self.domain.encloses(rows) if unreadable is None else unreadable\n",
+            "        refused = not self.domain.encloses(rows) if unreadable is None else unreadable\n"
+            "        if refused:\n"
+            "            self.domain.validate(rows)\n"
+            "        digests = self._admit(1, users, at)\n",
+        ),
         tests="tests/contracts/test_asking_and_telling.py tests/contracts/test_neighbours.py",
     ),
     _bug(
@@ -1230,8 +1239,9 @@ MUTATIONS = (
         "a reward that came too late for its block counts after all once the folder is opened again",
         (
             "policy/bookkeeping.py",
-            "        self.end()\n        count = len(actions)\n",
-            "        if self.before is not None:\n            self.end()\n        count = len(actions)\n",
+            "        self.end()\n        self._reserve(self.asked + len(actions))\n",
+            "        if self.before is not None:\n            self.end()\n"
+            "        self._reserve(self.asked + len(actions))\n",
         ),
         tests="tests/central/test_releases_beside_answers.py::test_an_opened_folder_ends_blocks_where_they_had_ended",
     ),

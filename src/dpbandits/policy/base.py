@@ -3,6 +3,7 @@
 A subclass says how to choose (`_choose`) and to predict (`_predict`), beside what `RoundPolicy` asks of it.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -157,14 +158,14 @@ class BasePolicy(RoundPolicy):
             if available is not None:
                 raise InvalidData("available is for arms: of candidates leave rows out instead")
             rows = self._rows_of(brought, "n")
-            decision = one_decision(self._decide(rows[None], users, None, at=at))
+            decision = self._decide_one(rows, users, at=at)
             if decision.index < 0:  # refused
                 with round_taken():
                     self.domain.validate(rows)
             return decision
         point = menu.point(brought)
-        mask = None if available is None else menu.offered(available)[None]
-        decision = one_decision(self._decide(menu.sets(point[None]), users, mask, np.isnan(point[:1]), at=at))
+        mask, rows = None if available is None else menu.offered(available), menu.sets(point[None])[0]
+        decision = self._decide_one(rows, users, mask, unreadable=math.isnan(point[0]), at=at)
         if decision.index < 0:  # refused
             with round_taken():
                 menu.refuse(brought, available)
@@ -224,6 +225,34 @@ class BasePolicy(RoundPolicy):
         return rows if rows.shape[-2] else np.full((*rows.shape[:-2], 1, dim), np.nan)  # none: one is missing
 
     @in_turn
+    def _decide_one(
+        self,
+        rows: FloatArray,
+        users: Sequence[object] | None,
+        available: BoolArray | None = None,
+        *,
+        unreadable: bool | None = None,
+        at: object,
+    ) -> Decision:
+        """`_decide` for one decision set (n, d), without arrays of one; `available` (n,), or all."""
+        digests = self._admit(1, users, at)
+        refused = not self.domain.encloses(rows) if unreadable is None else unreadable
+        if available is not None:
+            refused = refused or not available.any()
+        index, action, propensity, arm = -1, self.public_point, None, None
+        if not refused:
+            offered = None if available is None else available[None]
+            indices, propensities = self._choose(rows[None], offered, self._book.asked)
+            index, propensity = int(indices[0]), None if propensities is None else float(propensities[0])
+            action = rows[index].copy()
+            arm = None if self.arms is None else self.arms[int(action[-1])]
+        decision_id = self._book.open_one(digests, action, refused=refused)
+        self._deadlines.note(self._book.asked)
+        if refused:
+            action = np.full_like(action, np.nan)
+        return Decision(decision_id, index, action, propensity, arm)
+
+    @in_turn
     def _decide(
         self,
         rows: FloatArray,
@@ -253,7 +282,7 @@ class BasePolicy(RoundPolicy):
             indices, propensities = self._choose(rows, available, self._book.asked)
         else:
             indices, propensities = np.zeros(len(rows), dtype=np.int64), None
-        actions = rows[0].take(indices, axis=0) if len(rows) == 1 else rows[np.arange(len(rows)), indices]
+        actions = rows[np.arange(len(rows)), indices]
         return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
 
     @in_turn

@@ -323,12 +323,7 @@ class RoundBook:
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
         """Enter rounds; actions (B, d), finite also where `refused` (B,), if any. Call `check_open` first."""
-        if self.before is not None:
-            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
-        self.end()
-        count = len(actions)
-        self._reserve(self.asked + count)
-        start = self.asked
+        count, start = len(actions), self._before_rounds(digests, actions, refused)
         self._status[start : start + count] = RoundStatus.PENDING
         if refused is not None:
             self._status[start : start + count][refused] = RoundStatus.REFUSED
@@ -338,6 +333,24 @@ class RoundBook:
             self._users.add(digests)
         self.asked += count
         return tuple(map(self._decision_id, range(start, start + count)))
+
+    def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
+        """`open` of one round; action (d,)."""
+        index = self._before_rounds(digests, action[None], np.ones(1, dtype=np.bool_) if refused else None)
+        self._status[index] = RoundStatus.REFUSED if refused else RoundStatus.PENDING
+        self._actions[index - self._first_open] = action
+        if digests:
+            self._users.add(digests)
+        self.asked += 1
+        return self._decision_id(index)
+
+    def _before_rounds(self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None) -> int:
+        """Note rounds that are about to be entered, and make place for them; the first one's index."""
+        if self.before is not None:
+            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
+        self.end()
+        self._reserve(self.asked + len(actions))
+        return self.asked
 
     def _reserve(self, rounds: int) -> None:
         if rounds > len(self._status):

@@ -140,8 +140,12 @@ class TableBook(RoundBook):
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
+        """As `open_one`, which it is."""
+        return (self.open_one(digests, actions[0], refused=refused is not None and bool(refused[0])),)
+
+    def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """Enter the round that `check_open` was called for."""
-        slot, bad = self.asked, refused is not None and bool(refused[0])
+        slot = self.asked
         person, counted = (digests[0], _COUNTED) if digests else (None, "")
         who = (self._policy, person, self.rounds_per_user) if digests else ()
         writes = self._store.now_writing
@@ -156,11 +160,11 @@ class TableBook(RoundBook):
             self._policy,
             slot,
             person,
-            actions[0].astype("<f8").tobytes(),
-            int(RoundStatus.REFUSED if bad else RoundStatus.PENDING),
+            action.astype("<f8").tobytes(),
+            int(RoundStatus.REFUSED if refused else RoundStatus.PENDING),
         )  # TryAgain where another worker gave this user a round meanwhile
         self.asked, self.records = slot + 1, self.records + 1
-        return (f"{self._policy[:8]}-{slot}-shared",)
+        return f"{self._policy[:8]}-{slot}-shared"
 
     def ahead(self, user: object) -> list[Ahead]:
         """What the next round of a user will ask the store for."""

@@ -25,13 +25,13 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import update_wrapper
+from functools import wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from dpbandits import _checks
-from dpbandits._calls import worded
+from dpbandits._calls import misfit
 from dpbandits._reading import reading
 from dpbandits._seen import Seen
 from dpbandits.errors import (
@@ -463,6 +463,7 @@ _H = TypeVar("_H", bound=Held)
 def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:
     """Method decorator: whatever learns, draws or saves does so one call at a time, in one process."""
 
+    @wraps(method)
     def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
         # `Holder.turn`, written out: a context manager of Python's costs as much as all the rest of a turn
         holder = self._holder
@@ -473,8 +474,12 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
             before, holder._thread = holder._thread, threading.get_ident()
             try:
                 return method(self, *arguments, **options)
+            except TypeError as error:  # as in `worded`
+                problem = misfit(error, method, (self, *arguments), options)
+                if problem is None:
+                    raise
+                raise problem from None
             finally:
                 holder._thread = before
 
-    update_wrapper(guarded, method)
-    return worded(guarded)
+    return guarded
