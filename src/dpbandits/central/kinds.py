@@ -268,10 +268,11 @@ class Kind(ABC, Generic[D, P]):
         if posterior is None:
             ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
             return uniform_choice(ties, n, available)
-        scores, ties = np.empty((n_sets, n)), np.empty(n_sets)
-        for here, theirs, weights in self._drawn_for(posterior, start, n_sets, coins):
-            ties[here] = theirs
-            scores[here] = self.features.project_each(candidates[here], weights)
+        parts = [
+            (self.features.project_each(candidates[here], weights), ties)
+            for here, ties, weights in self._drawn_for(posterior, start, n_sets, coins)
+        ]
+        scores, ties = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         return best_choice(scores, ties, available), None
 
     def choose_over(

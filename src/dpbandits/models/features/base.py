@@ -37,9 +37,10 @@ __all__ = [
 Supports = tuple[tuple[int, int], ...]
 """Half-open index ranges that split the features; every feature vector is nonzero inside one."""
 
-ROWS_AT_ONCE = 512
+ROWS_AT_ONCE = 128
 """Points whose features are computed at once where every user's must come out the same whoever else is there:
-a multiple of what matrix kernels take at a time."""
+a multiple of what matrix kernels take at a time. Few blocks of a short run are longer, and long ones cost
+little more in several."""
 
 NORM_BOUND = 1.0 - 2.0**-40
 """Longest feature vector let through: below one by more than any summation order can round."""

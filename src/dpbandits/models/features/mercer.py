@@ -138,22 +138,32 @@ class SectionFeatures(Features):
         """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, m)."""
         points, lead = self._points(X)
         matrix = checked_rows_of_weights(weights, lead, self.n_features)
-        out, (n_sets, n) = np.empty(lead), lead
-        n_landmarks = len(self.landmarks)
+        n_sets, n = lead
+        if len(points) * len(self.landmarks) <= BLOCK_ELEMENTS:  # the common case: one block
+            return self._scores(points, matrix, matrix @ self.projection.T, n)
+        out, n_landmarks = np.empty(lead), len(self.landmarks)
         step = max(1, PRODUCT_ELEMENTS // n_landmarks)
         for start in range(0, n_sets, step):
             through = matrix[start : start + step] @ self.projection.T
             inner = max(1, BLOCK_ELEMENTS // (n_landmarks * max(1, n)))
             for low in range(start, min(start + step, n_sets), inner):
                 high = min(low + inner, start + step, n_sets)
-                rows = np.empty((high - low, n, n_landmarks))
-                self._fill(points[low * n : high * n], rows.reshape(-1, n_landmarks))
-                columns = through[low - start : high - start, :, None]
-                if not self._short:  # set by set: a score must not depend on the rest of its batch
-                    rows, columns = np.matmul(rows, self.projection), matrix[low:high, :, None]
-                    _enforce_norm(rows.reshape(-1, self.n_features))
-                np.matmul(rows, columns, out=out[low:high, :, None])
+                columns = through[low - start : high - start]
+                out[low:high] = self._scores(points[low * n : high * n], matrix[low:high], columns, n)
         return out
+
+    def _scores(self, points: FloatArray, matrix: FloatArray, through: FloatArray, n: int) -> FloatArray:
+        """`project_each` of points (b n, d), by weights (b, m) and the projection times them (b, L).
+
+        Set by set: a score must not depend on the rest of its batch.
+        """
+        rows = np.empty((len(matrix), n, len(self.landmarks)))
+        self._fill(points, rows.reshape(-1, len(self.landmarks)))
+        if self._short:
+            return np.asarray(np.matmul(rows, through[:, :, None])[:, :, 0])
+        phi = np.matmul(rows, self.projection)
+        _enforce_norm(phi.reshape(-1, self.n_features))
+        return np.asarray(np.matmul(phi, matrix[:, :, None])[:, :, 0])
 
     def variance(self, X: ArrayLike) -> FloatArray:
         """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
