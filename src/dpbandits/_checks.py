@@ -260,7 +260,7 @@ def person(user: object, *, name: str = "user") -> str:
     """
     if isinstance(user, np.generic):
         user = user.item()
-    if isinstance(user, bool) or not isinstance(user, str | int | bytes):
+    if isinstance(user, bool) or not isinstance(user, (str, int, bytes)):
         came = "a missing value" if _is_missing(user) else f"of type {type(user).__name__}"
         raise InvalidData(f"{name}: an id is {came}, expected str, int or bytes that are not empty")
     # equal ids are one person, whatever subclass they come as (members of a StrEnum, say)
@@ -284,7 +284,7 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
     Raises:
         InvalidData: one id for several, nothing to go through in order, or another number of them.
     """
-    if not isinstance(users, Iterable) or isinstance(users, str | bytes | set | frozenset):
+    if not isinstance(users, Iterable) or isinstance(users, (str, bytes, set, frozenset)):
         raise InvalidData(f"users is {kind_of(users)}, expected a list of ids, one for each {what}")
     listed = list(users)
     if len(listed) != count:

@@ -26,7 +26,7 @@ def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | No
     if len(scores) == 1 and available is None:  # the common case, without arrays for one number
         row = scores[0]
         index = row.argmax()
-        if np.count_nonzero(row == row[index]) == 1:
+        if np.count_nonzero(row == row.item(index)) == 1:
             return np.array([index])
     if available is not None:
         scores = np.where(available, scores, -np.inf)

@@ -57,6 +57,7 @@ class Menu:
             raise InvalidParameter(f'arms is {kind_of(came)}, expected a list: arms=["mail", "call"]')
         self.contexts = contexts
         self.arms = came if isinstance(came, Arms) else Arms(list(came))
+        self._codes = np.arange(self.arms.n_arms, dtype=np.float64)
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     @classmethod
@@ -201,9 +202,10 @@ class Menu:
 
     def sets(self, points: FloatArray) -> FloatArray:
         """(B, K, d + 1) every encoded context (B, d) beside every arm."""
-        rows = np.empty((len(points), self.n_arms, self.contexts.dim + 1))
+        people, dim = points.shape
+        rows = np.empty((people, self.n_arms, dim + 1))
         rows[:, :, :-1] = points[:, None, :]
-        rows[:, :, -1] = np.arange(self.n_arms)
+        rows[:, :, -1] = self._codes
         return rows
 
     # -- arms -------------------------------------------------------------------------------------
