@@ -178,6 +178,8 @@ def test_feature_regression_refuses_what_is_not_finite_and_stays_as_it_was(where
         model.add(phi, value)
     with pytest.raises(InvalidData, match="expected"):
         model.add([0.1, 0.2], 0.3)
+    with pytest.raises(InvalidData, match="or their squares are"):
+        model.add([0.1, 0.2, 0.2], 1e200)
     for name, array in model.to_arrays().items():
         np.testing.assert_array_equal(array, before[name])
 

@@ -290,8 +290,9 @@ class FeatureGP:
 
     def _set(self, factor: FloatArray, mean: FloatArray) -> None:
         """Hold S and the mean side by side, (m, m + 1): one product looks at both, one update moves both."""
-        self._law = np.empty((self.n_features, self.n_features + 1))
-        self._law[:, :-1], self._law[:, -1] = factor, mean
+        law = np.empty((self.n_features, self.n_features + 1))
+        law[:, :-1], law[:, -1] = factor, mean
+        self._law = law
 
     @property
     def _factor(self) -> FloatArray:
@@ -323,21 +324,23 @@ class FeatureGP:
     def _take(self, looked: FloatArray, y: float) -> None:
         """Potter's form: S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v.
 
-        Both move along S v, by [gamma v, -error / total]. `looked` is [v, phi . mean], and is written over.
+        Both move along S v, by [-gamma v, error / total]. `looked` is [v, phi . mean], and is written over.
         """
         error = y - float(looked[-1])
         looked[-1] = 0.0
         total = float(looked.dot(looked)) + self.noise_variance
-        if not math.isfinite(total + error):
+        squared = error * error
+        if not math.isfinite(total + squared):
             raise InvalidData(
                 "inputs or observations are NaN or infinite, or their squares are: leave them out"
             )
         column = self._law.dot(looked)
         looked /= -(total + math.sqrt(total * self.noise_variance))
         looked[-1] = error / total
-        self._law = dger(1.0, looked, column, a=self._law.T, overwrite_a=True).T
-        self.log_marginal_likelihood -= 0.5 * (error**2 / total + math.log(total) + LOG_TWO_PI)
+        # The number first: whatever interrupts this, no law that has moved is taken for the one looked at.
+        self.log_marginal_likelihood -= 0.5 * (squared / total + math.log(total) + LOG_TWO_PI)
         self.n_observations += 1
+        self._law = dger(1.0, looked, column, a=self._law.T, overwrite_a=True).T
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
         """Observe values (b,) at feature vectors (b, m): one factorisation of size m."""
@@ -352,11 +355,12 @@ class FeatureGP:
         errors = values - rows @ self._mean
         factor = solve_triangular(lower, self._factor.T, lower=True, check_finite=False).T
         pulled = factor.T @ (rows.T @ errors) / self.noise_variance
-        self._set(factor, self._mean + factor @ pulled)
         quadratic = float(errors @ errors) / self.noise_variance - float(pulled @ pulled)
         log_det = 2.0 * float(np.log(np.diagonal(lower)).sum()) + len(values) * math.log(self.noise_variance)
+        mean = self._mean + factor @ pulled
         self.log_marginal_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
-        self.n_observations += len(values)
+        self.n_observations += len(values)  # before the law, as in `_take`
+        self._set(factor, mean)
 
     def fade(self, kept: float) -> None:
         """Let all that was observed count for the share `kept`, in [0, 1]: the law nears the prior."""
@@ -387,7 +391,8 @@ class FeatureGP:
 
     def predict_from_features(self, Phi: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and standard deviation (...) of the function at feature vectors (..., m)."""
-        return self.moments(self.look(Phi))
+        mean, sd = self.moments(self.look(Phi))
+        return mean.copy(), sd  # not a view, which would keep all that was looked at
 
     def look(self, Phi: ArrayLike) -> FloatArray:
         """Phi [S, mean] (..., m + 1) of feature vectors (..., m): for `moments` and `add_looked`."""
@@ -398,9 +403,11 @@ class FeatureGP:
 
     @staticmethod
     def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
+        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
         spread = looked[..., :-1]
-        return looked[..., -1], np.sqrt(np.vecdot(spread, spread))
+        # Not vecdot: it adds in an order that hangs on where an arm's block of features begins, so that arms
+        # of which nothing is known would not tie.
+        return looked[..., -1], np.sqrt(np.einsum("...j,...j->...", spread, spread))
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""

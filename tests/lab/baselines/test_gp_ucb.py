@@ -5,7 +5,9 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.lab.baselines import FeatureGPUCB
+from dpbandits.models import gaussian_process
 from dpbandits.models.features import MercerFeatures
+from dpbandits.models.gaussian_process import FeatureGP
 from dpbandits.models.kernels import SquaredExponential
 
 KERNEL = SquaredExponential(lengthscale=0.4)
@@ -115,6 +117,45 @@ def test_equal_rows_are_told_apart_by_public_coins_alone():
     assert np.bincount(drawn, minlength=4).min() > 10
     again = [bandit(seed=seed).ask(np.full((4, 2), 0.5)).index for seed in range(200)]
     assert drawn == again
+
+
+@pytest.mark.parametrize("n_arms", range(2, 11))
+def test_arms_of_which_nothing_is_known_tie_and_go_by_the_coin(n_arms):
+    """At the default number of features. An arm is never drawn with probability <= 10 * 0.9^200 < 1e-8."""
+    people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["n", "s", "w"]))
+    arms = [f"arm {number}" for number in range(n_arms)]
+    policy = FeatureGPUCB(contexts=people, arms=arms, reward_range=(0, 1), seed=3, user_ids=False)
+    ages = np.random.default_rng(7).uniform(18, 90, 200)
+    brought = [{"age": age, "region": "nsw"[number % 3]} for number, age in enumerate(ages)]
+    features = policy.features(policy.menu.sets(policy.menu.points(brought)))
+    prior = FeatureGP(features.shape[-1], prior_variance=policy.features.scale**2, noise_variance=NOISE)
+    mean, sd = prior.predict_from_features(features)
+    assert not mean.any()
+    np.testing.assert_array_equal(sd, np.repeat(sd[:, :1], n_arms, axis=1))
+    assert {policy.ask(person).arm for person in brought} == set(arms)
+
+
+def test_a_tell_that_is_interrupted_leaves_no_look_that_passes_for_fresh(monkeypatch):
+    rng, stopped, whole = np.random.default_rng(8), bandit(), bandit()
+    sets = rng.random((2, 9, 2))
+    moved = gaussian_process.dger
+
+    def moved_and_stopped(*arguments, **options):
+        moved(*arguments, **options)
+        raise KeyboardInterrupt
+
+    for policy in (stopped, whole):
+        first, second = policy.ask_batch(sets)
+        with monkeypatch.context() as patch:
+            if policy is stopped:
+                patch.setattr(gaussian_process, "dger", moved_and_stopped)
+                with pytest.raises(KeyboardInterrupt):
+                    policy.tell(first.id, 0.9)
+            else:
+                policy.tell(first.id, 0.9)
+        policy.tell(second.id, 0.2)
+    at = rng.random((20, 2))
+    np.testing.assert_allclose(stopped.predict(at), whole.predict(at), rtol=1e-12)
 
 
 def test_forgetting_still_fades_what_came_before():

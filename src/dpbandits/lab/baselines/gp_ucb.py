@@ -43,7 +43,11 @@ _COINS_AT_ONCE = 128
 """Rounds whose coins are drawn in one call, as private policies do."""
 
 _FEATURES_HELD = 1 << 20
-"""Numbers in the features of candidates that are held at a time (8 MiB)."""
+"""Numbers in the features of candidates that are looked at in one call (8 MiB).
+
+What the model gives for them is as large. Both are kept of the last call, also while the next one is made: up
+to 32 MiB.
+"""
 
 
 class _Optimist(Yardstick):
