@@ -20,14 +20,17 @@ from contracts.driving import ask, drive
 from dpbandits.central import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.errors import (
     AlreadyTold,
+    ContributionExceeded,
     CorruptState,
     ForkedState,
     IncompatibleState,
+    InvalidData,
     ProtocolError,
     StateError,
 )
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
+from dpbandits.policy import Receipt
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey, journal, read_state
 from dpbandits.state.live import WITNESSED_EVERY
@@ -486,6 +489,37 @@ def test_an_interruption_between_log_and_book_is_made_good(tmp_path, monkeypatch
     policy.close()
     with type(policy).open(tmp_path / "p") as again:
         assert internals.raw_rounds(again) == rounds
+
+
+@every_policy
+def test_a_round_that_was_refused_alone_is_refused_after_a_crash(case, tmp_path):
+    """As one that was refused in a batch of one: nothing can be told for it, and it is its user's."""
+    bad, left = np.full((5, 2), np.nan), []
+    for alone in (True, False):
+        policy = type(case.make()).open(tmp_path / f"{alone}", new=case.make())
+        first, user = ask(policy, 0), "user-1" if policy.user_ids else None
+        if alone:
+            with pytest.raises(InvalidData, match="the round is taken"):
+                policy.ask(bad, user)
+        else:
+            assert policy.ask_batch(bad[None], None if user is None else [user]).refused.all()
+        lineage, number, nonce = first.id.split("-")
+        refused = f"{lineage}-{int(number) + 1}-{nonce}"
+        shutil.copytree(tmp_path / f"{alone}", tmp_path / f"{alone}, after a crash")  # it was never closed
+        with type(policy).open(tmp_path / f"{alone}, after a crash") as again:
+            assert again.diagnostics()["rounds_asked"] == 2
+            assert again.pending == policy.pending
+            assert refused not in again.pending
+            with pytest.raises(InvalidData, match="the decision was refused"):
+                again.tell(refused, 0.5)
+            assert again.tell(first.id, 0.5) in (Receipt.COUNTED, Receipt.LATE)
+            if case.counts_users:
+                with pytest.raises(ContributionExceeded):
+                    ask(again, 1)
+            kept, taken = internals.raw_rounds(again)
+            left.append((kept, sorted(rounds for _, rounds in taken)))
+        policy.close()
+    assert left[0] == left[1]
 
 
 def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):

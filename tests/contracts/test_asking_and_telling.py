@@ -16,6 +16,7 @@ from contracts.cases import (
     reward_of,
 )
 from contracts.driving import ask, drive, step
+from dpbandits.domains import Box
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -276,6 +277,41 @@ def test_a_bad_set_in_a_batch_is_marked_and_the_others_are_answered_as_without_i
     receipts = policy.tell_batch(batch.ids, np.full(6, 0.5))
     assert [one is Receipt.REFUSED for one in receipts] == batch.refused.tolist()
     assert [one is Receipt.COUNTED for one in receipts] == (~batch.refused).tolist()
+
+
+class Overwritten(Box):
+    """While it looks at rows, somebody else writes into the array that they came in."""
+
+    came = None
+
+    def encloses(self, points):
+        found = super().encloses(points)
+        if self.came is not None:
+            self.came[:] = np.nan
+        return found
+
+
+@every_policy
+@pytest.mark.parametrize("alone", [True, False])
+def test_what_was_looked_at_is_what_is_chosen_from(case, alone):
+    domain = Overwritten([0, 0], [1, 1])
+    policy = case.make(domain=domain)
+    drive(policy, 0, 3)
+    rows = decision_set(3)
+    domain.came = came = rows.copy() if alone else rows[None].copy()
+    user = "user-3" if policy.user_ids else None
+    if alone:
+        decision = policy.ask(came, user)
+        assert not np.shares_memory(decision.action, came)
+    else:
+        batch = policy.ask_batch(came, None if user is None else [user])
+        assert not np.shares_memory(batch.actions, came)
+        decision = batch[0]
+    assert np.isnan(came).all()
+    assert np.array_equal(decision.action, rows[decision.index])
+    assert policy.tell(decision.id, 0.5) is Receipt.COUNTED
+    domain.came = None
+    drive(policy, 4, HORIZON)  # releases, and learns from this round too
 
 
 class Frame:

@@ -447,6 +447,32 @@ MUTATIONS = (
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),
     _bug(
+        "one that was refused, forgotten",
+        "after a crash a round that could not be answered takes a reward, and counts",
+        (
+            "policy/bookkeeping.py",
+            "action[None], np.ones(1, dtype=np.bool_) if refused else None)",
+            "action[None], None)",
+        ),
+        tests="tests/central/test_live_folder.py::test_a_round_that_was_refused_alone_is_refused_after_a_crash",
+    ),
+    _bug(
+        "one that was refused, in the store",
+        "where several processes answer, a round that could not be answered takes a reward",
+        (
+            "service/shared.py",
+            "int(RoundStatus.REFUSED if refused else RoundStatus.PENDING)",
+            "int(RoundStatus.PENDING)",
+        ),
+        tests="tests/service/test_workers.py::test_a_round_that_was_refused_has_no_reward_in_the_store",
+    ),
+    _bug(
+        "rows of the caller's",
+        "what is written into a caller's array after it was looked at enters the book: rounds of others fail",
+        ("policy/base.py", "        return rows.copy()\n", "        return rows\n"),
+        tests="tests/contracts/test_asking_and_telling.py::test_what_was_looked_at_is_what_is_chosen_from",
+    ),
+    _bug(
         "a bad set takes no round",
         "what one user brings decides whether all who follow move up",
         (
@@ -485,8 +511,8 @@ MUTATIONS = (
         (
             "tables/menu.py",
             "        with suppress(Exception):  # what a caller's object raises tells of what it holds\n"
-            "            return self.contexts.encode(table, ignore_extra=True)\n",
-            "        return self.contexts.encode(table, ignore_extra=True)\n",
+            "            points = self.contexts.encode(table, ignore_extra=True)\n",
+            "        points = self.contexts.encode(table, ignore_extra=True)\n        if True:\n",
         ),
         tests="tests/contracts/test_contexts_and_arms.py",
     ),

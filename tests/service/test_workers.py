@@ -20,6 +20,7 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.policy import kept
+from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.service import core
 from dpbandits.service.core import Service
@@ -127,6 +128,22 @@ def test_what_one_worker_was_told_another_knows(two: Two) -> None:
     assert other.post("/v1/policies", SHORT).status_code == 201  # the same request begins nothing
     spent = other.get("/v1/populations/customers").json()["parts"][0]["spent"]
     assert one.get("/v1/populations/customers").json()["parts"][0]["spent"] == spent
+
+
+@pytest.mark.usefixtures("lazy")
+def test_a_round_that_was_refused_has_no_reward_in_the_store(two: Two) -> None:
+    first, _, one, other = two
+    refused = one.decide("bad", context={"age": 44})
+    assert refused.status_code == 422
+    good = one.decide("good").json()
+    for answer in (refused.json(), good):
+        assert other.reward(answer["id"], 1).status_code == 200
+    with first.store.reading() as reads:
+        rows = reads.rows("SELECT status, reward FROM slots ORDER BY slot")
+    assert [tuple(row) for row in rows] == [(RoundStatus.REFUSED, None), (RoundStatus.TOLD, 1.0)]
+    for number in range(6):
+        assert one.decide(f"v{number}").status_code == 200
+    assert folding(first).fold(the_policy(first)) == 1
 
 
 def test_guesses_are_counted_over_all_workers(two: Two) -> None:

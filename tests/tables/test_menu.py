@@ -57,6 +57,21 @@ def test_everybody_in_a_table_is_read_as_alone(people):
     np.testing.assert_array_equal(MENU.points(columns), alone)
 
 
+class Overwritten(Range):
+    """While it looks at a column, somebody else writes into the array that it came in."""
+
+    def encode(self, values, *, name):
+        points = super().encode(values, name=name)
+        points[1] = np.nan
+        return points
+
+
+def test_what_is_overwritten_while_it_is_read_cannot_be_read():
+    menu = Menu(contexts=Schema(age=Range(18, 90), tilt=Overwritten(0, 1)), arms=["mail", "call"])
+    points = menu.points({"age": np.array([18.0, 54.0, 90.0]), "tilt": np.array([0.0, 0.5, 1.0])})
+    np.testing.assert_array_equal(points, [[0.0, 0.0], [np.nan, np.nan], [1.0, 1.0]])
+
+
 @given(person)
 def test_what_cannot_be_read_is_said_without_a_value(one):
     one = one | {"age": 4711.25}

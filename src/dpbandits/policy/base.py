@@ -218,11 +218,17 @@ class BasePolicy(RoundPolicy):
         return DecisionBatch(*answers)
 
     def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
-        """Candidates (..., d), whatever they say, as an array with these `axes`."""
+        """Candidates (..., d), whatever they say, as an array with these `axes`.
+
+        A copy: what was looked at must be what is used, whatever a caller writes into theirs meanwhile. A NaN
+        that came in between would stay in the book, and fail the rounds of others.
+        """
         rows, dim = _checks.contents(candidates, name="candidates"), self.domain.dim
         if rows.ndim != axes.count(",") + 2 or rows.shape[-1] != dim or len(rows) == 0 < rows.ndim - 2:
             raise InvalidData(f"candidates: expected an array of shape ({axes}, {dim}), got {rows.shape}")
-        return rows if rows.shape[-2] else np.full((*rows.shape[:-2], 1, dim), np.nan)  # none: one is missing
+        if not rows.shape[-2]:  # none: one is missing
+            return np.full((*rows.shape[:-2], 1, dim), np.nan)
+        return rows.copy()
 
     @in_turn
     def _decide_one(

@@ -322,7 +322,13 @@ class RoundBook:
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """Enter rounds; actions (B, d), finite also where `refused` (B,), if any. Call `check_open` first."""
+        """Enter rounds. Call `check_open` first.
+
+        Args:
+            digests: from `check_open`.
+            actions: (B, d), finite also of rounds that are refused.
+            refused: (B,), None where none is.
+        """
         count, start = len(actions), self._before_rounds(digests, actions, refused)
         self._status[start : start + count] = RoundStatus.PENDING
         if refused is not None:
@@ -330,8 +336,8 @@ class RoundBook:
         offset = start - self._first_open
         self._actions[offset : offset + count] = actions
         if digests:
-            self._users.add(digests)
-        self.asked += count
+            self._users.add(digests)  # first: no interrupt leaves a round that its user was not counted for,
+        self.asked += count  # though one in between counts twice where the log of rounds is played back
         return tuple(map(self._decision_id, range(start, start + count)))
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
@@ -340,7 +346,7 @@ class RoundBook:
         self._status[index] = RoundStatus.REFUSED if refused else RoundStatus.PENDING
         self._actions[index - self._first_open] = action
         if digests:
-            self._users.add(digests)
+            self._users.add(digests)  # first, as in `open`
         self.asked += 1
         return self._decision_id(index)
 

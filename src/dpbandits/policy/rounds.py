@@ -135,7 +135,11 @@ class RoundPolicy(KeptPolicy):
         kept: FloatArray | None = None,
         labels: tuple[Label, ...] = (),
     ) -> Answers:
-        """Enter B rounds and give their decisions; the book keeps `kept` (B, dim), by default the actions."""
+        """Enter B rounds; what a `DecisionBatch` of them is made of.
+
+        The book keeps `kept` (B, dim), by default the actions (B, d). Of those that are `refused` (B,) the
+        indices become -1, and actions and propensities NaN.
+        """
         some = np.count_nonzero(refused)
         ids = self._book.open(digests, actions if kept is None else kept, refused if some else None)
         self._deadlines.note(self._book.asked)

@@ -140,7 +140,7 @@ class TableBook(RoundBook):
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """As `open_one`, which it is."""
+        """`open_one` of the only row: rounds come one by one here."""
         return (self.open_one(digests, actions[0], refused=refused is not None and bool(refused[0])),)
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:

@@ -284,6 +284,7 @@ class Holder:
         """One thread at a time, and only in the process that built or loaded the object.
 
         The process is asked first: in a forked child a thread that is not there may hold the lock.
+        `in_turn` has all of it once more, written out: what changes here changes there.
 
         Raises:
             ForkedState: this process was forked from the one that holds the object; or another copy of the

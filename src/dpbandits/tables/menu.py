@@ -129,7 +129,10 @@ class Menu:
         if count == 0:
             raise InvalidData("contexts: expected at least one person")
         with suppress(Exception):  # what a caller's object raises tells of what it holds
-            return self.contexts.encode(table, ignore_extra=True)
+            points = self.contexts.encode(table, ignore_extra=True)
+            if not np.isfinite(points).all():  # a caller wrote into the table while it was read
+                points[~np.isfinite(points).all(axis=1)] = np.nan
+            return points
         try:
             self.contexts.encode(_slice(table, 0, 0), ignore_extra=True)  # what is wrong without any row
         except (InvalidData, MissingExtra):
