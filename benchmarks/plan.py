@@ -16,7 +16,7 @@ runs say them to a tenth, which an interval has to hold too; more runs are the f
 1. `NAME.toml` and `NAME.py`, a made-up world. The TOML file holds what its maker would tell a stranger, in
    the format of `dpbandits.lab.planning.facts`: [columns.*], and [plan] with `arms`, `users` (people to come,
    5,000 to 20,000 keep this fast), `base_rate`, `effect`, and, where known, `personal`, `smoothness`,
-   `relevant`, `low` and `high`. A number stands for a tenth more or less, two numbers for all between: say
+   `relevant`, `rates`, `low` and `high`. A number stands for a tenth more or less, two numbers for all between: say
    what is believed, and let the truth lie within. The Python file has one function::
 
        def draw(n, rng):
@@ -41,7 +41,7 @@ runs say them to a tenth, which an interval has to hold too; more runs are the f
 import argparse
 import importlib.util
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -140,8 +140,8 @@ class Held:
             horizon=people,
         )
 
-    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int) -> Any:
-        """The plan, from what is public alone."""
+    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int, *, with_rates: bool = True) -> Any:
+        """The plan, from what is public alone; without what is said of every arm's rate where that is asked."""
         how: dict[str, Any] = {
             "target": TARGET,
             "epsilon": MOST_EPSILON,
@@ -152,7 +152,8 @@ class Held:
         }
         if self.is_table:
             return plan(users=self.users, table=self.half(public=True), public=True, **how)
-        return plan(users=self.users, facts=self.facts[0], **how)
+        facts = self.facts[0] if with_rates else replace(self.facts[0], rates=None)
+        return plan(users=self.users, facts=facts, **how)
 
 
 def trial(held: Held, policy: str, epsilon: float | None, people: int) -> Trial:

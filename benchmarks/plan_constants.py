@@ -6,7 +6,8 @@ narrowest in the median, of plans with all simulated worlds and with half of the
 world's intervals are made so long that they hold a part of the true shares of all other worlds of its kind,
 and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is
 taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
-together. Worlds drawn from facts and resampled tables have constants of their own. Seeds of the truth are
+together. Worlds drawn from facts and resampled tables have constants of their own, and with `--rates` so have
+facts that say every arm's rate. Seeds of the truth are
 below 1,000,000, but for the worlds of `REPORTED`. The frontier says what other levels cost, in the same way;
 `sets` says what each set of worlds is covered by where all is chosen from the other sets, which is closest to
 what a stranger's worlds do to it.
@@ -231,21 +232,22 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=12, help="of the truth")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--worlds", type=int, default=4, help="simulated for a plan, at most")
+    parser.add_argument("--rates", action="store_true", help="plan with every arm's rate, where it is said")
     parser.add_argument("--records", type=Path, help="of `benchmarks/plan.py`; by default beside --out")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     records = options.records or options.out.with_suffix(".jsonl")
     curves: list[Planned] = []
-    for path in sorted(options.folder.glob("*.toml")):
-        held = Held(path, MOST_PEOPLE)
-        first = set_of(path.stem) or options.first_seed
+    folder = [Held(path, MOST_PEOPLE) for path in sorted(options.folder.glob("*.toml"))]
+    folder = [held for held in folder if not (options.rates and held.is_table)]
+    for held in folder:
+        first = set_of(held.path.stem) or options.first_seed
         seeds = range(first, first + options.reps)
-        found = held.planned(0.0, options.worlds, records, 1)
+        found = held.planned(0.0, options.worlds, records, 1, with_rates=options.rates)
         curves += planned(held, found, truth(held, found, seeds, records, 1)[0])
-    kinds = {
-        "facts": [one for one in curves if one.drawn],
-        "tables": [one for one in curves if not one.drawn],
-    }
+    drawn = [one for one in curves if one.drawn]
+    tables = [one for one in curves if not one.drawn]
+    kinds = {"rates": drawn} if options.rates else {"facts": drawn, "tables": tables}
     result: dict[str, Any] = {
         "settings": {"first_seed": options.first_seed, "reps": options.reps, "worlds": options.worlds},
         "target": TARGET,
@@ -254,7 +256,7 @@ def main() -> None:
         "reported_once": [
             {"worlds": sorted(worlds), "first_seed": first} for first, worlds in REPORTED.items()
         ],
-        "tuned_on": sorted(path.stem for path in options.folder.glob("*.toml")),
+        "tuned_on": [held.path.stem for held in folder],
     }
     for kind, here in kinds.items():
         apart, part = chosen(here)
@@ -271,7 +273,7 @@ def main() -> None:
         }
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1))
-    print("in use:", answers.OF_FACTS, answers.OF_TABLES, answers.WITHIN)
+    print("in use:", answers.OF_FACTS, answers.OF_RATES, answers.OF_TABLES, answers.WITHIN)
 
 
 if __name__ == "__main__":

@@ -22,8 +22,9 @@ def append_line(path: Path, record: Any) -> None:
     """Add a record, through to disk; its folder is made, and a line that was cut off is ended first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(record, allow_nan=False)
-    torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-    with path.open("a") as file:
-        file.write(("\n" if torn else "") + line + "\n")
+    with path.open("a+b") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        torn = file.read(1) not in (b"", b"\n")
+        file.write((("\n" if torn else "") + line + "\n").encode())
         file.flush()
         os.fsync(file.fileno())

@@ -57,6 +57,9 @@ def test_it_answers_from_facts_and_opens_no_table(people):
         (["--arms", "a,b", "--users", "60", "--effect", "much"], "effect"),
         (["--arms", "a,b", "--users", "60", "--base-rate", "0.1:x"], "number"),
         (["--arms", "a,b", "--users", "60", "--target", "1.5"], "target"),
+        (["--arms", "a,b", "--users", "60", "--rates", "0.1,0.2"], "ARM=NUMBER"),
+        (["--arms", "a,b", "--users", "60", "--effect", "0.1", "--rates", "a=0.4:0.45"], "lacks b"),
+        (["--arms", "a,b", "--users", "60", "--effect", "0.1", "--rates", "a=0.2:0.25,b=0.6:0.65"], "rates"),
     ],
 )
 def test_what_is_missing_is_named(people, arguments, said):

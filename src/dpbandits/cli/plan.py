@@ -41,6 +41,10 @@ def plan(
     personal: Annotated[
         _Numbers, Option(help="The part of the effect that no single arm gets: a number, or LOW:HIGH.")
     ] = None,
+    rates: Annotated[
+        _Numbers,
+        Option(help="Mean reward of every arm, were it given to everyone, as mail=LOW:HIGH,call=NUMBER."),
+    ] = None,
     smoothness: Annotated[
         str | None, Option(help="smooth, medium or rough; or a share of a range, or LOW:HIGH.")
     ] = None,
@@ -83,7 +87,13 @@ def plan(
         "watch": None if as_json else _show,
         **({} if trust is None else {"trusts": trust}),
     }
-    beliefs = {"base_rate": base_rate, "effect": effect, "personal": personal, "smoothness": smoothness}
+    beliefs = {
+        "base_rate": base_rate,
+        "effect": effect,
+        "personal": personal,
+        "rates": rates,
+        "smoothness": smoothness,
+    }
     if public:
         from dpbandits.lab.worlds import table_from_toml
 
@@ -96,7 +106,8 @@ def plan(
         )
     else:
         said: dict[str, Any] = {
-            name: None if text is None else _belief(text) for name, text in beliefs.items()
+            name: None if text is None else (_rates if name == "rates" else _belief)(text)
+            for name, text in beliefs.items()
         }
         said["arms"] = None if arms is None else names_in(arms)
         facts, rest = planning.Facts.from_toml(people, **said)
@@ -118,6 +129,14 @@ def _belief(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+def _rates(text: str) -> dict[str, Any]:
+    """What is believed of every arm, by its label."""
+    said = [one.partition("=") for one in names_in(text)]
+    if any(not sign for _, sign, _ in said):
+        raise InvalidParameter("rates: expected ARM=NUMBER or ARM=LOW:HIGH for every arm, by commas")
+    return {label: _belief(value) for label, _, value in said}
 
 
 def _show(found: "PrivacyPlan") -> None:

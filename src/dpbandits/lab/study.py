@@ -42,6 +42,7 @@ __all__ = [
     "Cell",
     "Choice",
     "Item",
+    "KeptRecords",
     "Record",
     "Row",
     "Runs",
@@ -420,11 +421,36 @@ def _merged(path: Path, rows: Sequence[Row], item: Item) -> list[Row]:
     return sorted(found.values(), key=place)
 
 
+class KeptRecords:
+    """Records of a file of JSON lines by their keys, read once, and added to.
+
+    Args:
+        path: of the file; None keeps them for as long as this lives.
+        resume: False leaves out what the file holds.
+
+    Attributes:
+        by_key: all records.
+    """
+
+    def __init__(self, path: Path | None, *, resume: bool = True) -> None:
+        self._path = path
+        self.by_key: dict[str, Record] = {}
+        for kept in read_lines(path) if resume else ():
+            with suppress(KeyError, TypeError):
+                self.by_key[kept["key"]] = kept
+
+    def add(self, record: Record) -> None:
+        """Keep a record, on disk where there is a file."""
+        self.by_key[record["key"]] = record
+        if self._path is not None:
+            append_line(self._path, record)
+
+
 def run_cells(
     cells: Sequence[Cell],
     *,
     seeds: Sequence[Seed],
-    path: Path | None = None,
+    path: "Path | KeptRecords | None" = None,
     jobs: int = 1,
     resume: bool = True,
     progress: Progress | None = None,
@@ -434,9 +460,10 @@ def run_cells(
     Args:
         cells: of different names or settings.
         seeds: different.
-        path: JSON lines, appended to; None keeps nothing.
+        path: JSON lines, appended to; None keeps nothing. Many calls share one `KeptRecords`: the
+            file is read once.
         jobs: see `in_processes`.
-        resume: see `Study.run`.
+        resume: see `Study.run`; of a path.
         progress: see `Progress`.
 
     Raises:
@@ -446,18 +473,14 @@ def run_cells(
     tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
     if len(tasks) != len(cells) * len(seeds):
         raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
-    known = {}
-    for kept in read_lines(path) if resume else ():
-        with suppress(KeyError, TypeError):
-            known[kept["key"]] = kept
-    found = {key: known[key] for key in tasks if key in known}
+    kept = path if isinstance(path, KeptRecords) else KeptRecords(path, resume=resume)
+    found = {key: kept.by_key[key] for key in tasks if key in kept.by_key}
     missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]
     told = progress or (lambda _done, _total: None)
     told(len(found), len(tasks))
     for record in in_processes(missing, jobs=jobs, ordered=False):
         found[record["key"]] = record
-        if path is not None:
-            append_line(path, record)
+        kept.add(record)
         told(len(found), len(tasks))
     records = [found[key] for key in tasks]
     n = len(seeds)

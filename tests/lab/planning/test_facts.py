@@ -46,6 +46,66 @@ def test_a_world_has_what_is_believed(seed):
     assert 0.3 - 0.12 < personal < 0.7 + 0.12
 
 
+RATES = {"mail": (0.24, 0.26), "call": (0.33, 0.35), "nothing": 0.3}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_arms_pay_what_is_believed_of_each(seed):
+    known = facts(rates=RATES, base_rate=None)
+    world = known.world(seed, 20_000)
+    level, effect, personal = sizes(world)
+    mail, call, nothing = world.expected.mean(axis=0)
+    assert 0.24 - 0.02 < mail < 0.26 + 0.02
+    assert 0.33 - 0.02 < call < 0.35 + 0.02
+    assert 0.27 - 0.02 < nothing < 0.33 + 0.02
+    assert 0.09 * 0.85 < effect < 0.11 * 1.15
+    assert personal == pytest.approx(1.0 - (call - level) / effect, abs=1e-9)
+
+
+def test_what_is_said_beside_rates_holds_too():
+    known = facts(rates=RATES, base_rate=(0.29, 0.30), personal=(0.6, 0.62))
+    found = np.array([sizes(known.world(seed, 20_000)) for seed in range(6)])
+    assert 0.29 - 0.02 < found[:, 0].min() < found[:, 0].max() < 0.30 + 0.02
+    assert 0.5 < found[:, 2].min() < found[:, 2].max() < 0.72
+
+
+def test_rates_are_in_the_unit_of_rewards():
+    known = facts(
+        reward_range=(-10, 30),
+        base_rate=None,
+        effect=4,
+        rates={"mail": (3.8, 4.2), "call": (5.8, 6.2), "nothing": (4.8, 5.2)},
+    )
+    found = known.world(1, 20_000).expected.mean(axis=0)
+    assert np.abs(found - [4, 6, 5]).max() < 0.8
+
+
+def test_worlds_without_rates_are_drawn_as_before_there_were_any():
+    """Records of plans that were made before stay what they are."""
+    world = facts(personal=(0.4, 1.0)).world(5, 3)
+    assert np.array_equal(world.expected, facts().world(5, 3).expected)
+    assert "rates" not in facts().to_config()
+    assert facts(rates=RATES).to_config() != facts().to_config()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rates": [0.2, 0.3, 0.3]},
+        {"rates": {"mail": 0.2, "call": 0.3}},
+        {"rates": {**RATES, "visit": 0.3}},
+        {"rates": {**RATES, "call": 1.2}},
+        {"rates": {**RATES, "call": (0.6, 0.7)}},  # it alone pays more above the mean than the effect
+        {"rates": RATES, "base_rate": 0.5},
+        {"rates": RATES, "personal": (0.9, 1.0)},
+        {"rates": RATES, "effect": 0},
+    ],
+)
+def test_rates_that_contradict_are_refused_at_once(wrong):
+    with pytest.raises(InvalidParameter, match="rates"):
+        facts(**wrong)
+
+
 def test_rewards_have_their_means_and_the_range_that_was_said():
     for changes in ({}, {"scatter": 2.0}):
         known = {"reward_range": (-10, 30), "base_rate": 5.0, "effect": 4.0}
@@ -120,6 +180,8 @@ def test_a_file_of_facts_opens_no_table(tmp_path):
     assert (found.arms, rest) == (("mail", "call"), {"users": 4000})
     assert found.beliefs["effect"] == (0.05, 0.1)
     assert Facts.from_toml(path, arms=["a", "b", "c"])[0].arms == ("a", "b", "c")
+    path.write_text(FILE + "[plan.rates]\nmail = [0.25, 0.3]\ncall = 0.3\n")
+    assert Facts.from_toml(path)[0].believed_rates[0] == (0.25, 0.3)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,13 @@ def test_200_people_at_epsilon_a_tenth_are_not_enough():
     assert str(found).count("at epsilon 0.1 decisions ") == 2
 
 
+def test_two_worlds_in_which_nothing_was_learned_are_not_the_last():
+    """Chance alone may hide what there is to learn from so few."""
+    found = small(users=60, effect=0.02, epsilon=0.1, promise=0.1, worlds=4)
+    assert found.answers["central"].along_epsilon is None
+    assert found.worlds == 4
+
+
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
     seen = []
     cache = tmp_path / "cells.jsonl"

@@ -22,6 +22,10 @@ what else a description of a table says may stand there too and is left alone: n
     high = 1
     scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
                                             # reward is one end of the range or the other
+    [plan.rates]                            # optional, the most useful: mean reward of every arm, were it
+    mail = [0.11, 0.12]                     # given to everyone
+    call = [0.12, 0.14]
+    nothing = 0.08
 
 A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
 of `personal` all are alike.
@@ -75,6 +79,9 @@ _LENGTH_OF_CATEGORIES = 0.3
 _JUMPS = 1.0 / 3.0
 """Part of the worlds in which functions have two values and jump from one to the other."""
 
+_USUAL_PERSONAL = (0.4, 1.0)
+"""Where nothing is said of it."""
+
 _LARGEST_SHARED = 0.5
 """Of what all arms have in common, beside what tells them apart; both in log odds."""
 
@@ -90,6 +97,9 @@ one. Ranges are public bounds: of sums, counts and times most people's lie near 
 
 _TOGETHER = 0.8
 """Largest correlation of a column with what all columns have in common."""
+
+_DRAWS = 2000
+"""Of rates, until some agree with what else is believed."""
 
 _LEAST_SCATTER = 0.3
 """Of the largest, where a reward is an amount of which nobody says how much it scatters."""
@@ -159,10 +169,13 @@ class Facts:
             its width.
         effect: mean reward of the arm that is best for each person, less that of a random arm; 0 says that
             there is nothing to learn.
-        personal: the part of the effect that the best single arm does not get.
+        personal: the part of the effect that the best single arm does not get; by default .4 to 1, where
+            rates do not say it.
         smoothness: how far along a column, as a share of its range, rewards stay alike; or a word of
             `SMOOTHNESS`.
         relevant: how many columns matter; by default one to three.
+        rates: mean reward of every arm, by label, were it given to everyone. Base rate and personal part
+            follow from them; where those are said too, worlds have all of it.
         scatter: standard deviation of a reward around its mean; None: of a range from 0 to 1 a reward is one
             end or the other, which is the most that it can scatter, of other ranges an amount that scatters
             by that or less.
@@ -176,11 +189,13 @@ class Facts:
     effect: Any
     reward_range: RewardRange | tuple[float, float] = (0.0, 1.0)
     base_rate: Any = None
-    personal: Any = (0.4, 1.0)
+    personal: Any = None
     smoothness: Any = (0.3, 3.0)
     relevant: Any = None
     scatter: float | None = None
+    rates: Mapping[Label, Any] | None = None
     beliefs: Mapping[str, Between] = field(init=False, repr=False)
+    believed_rates: tuple[Between, ...] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _checks.an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
@@ -191,7 +206,13 @@ class Facts:
         width, columns = bounds.width, len(self.contexts.names)
         middle, fifth = bounds.middle, 0.2 * width
         room = _LEAST_ROOM * width
-        base = (middle - fifth, middle + fifth) if self.base_rate is None else self.base_rate
+        rates = None if self.rates is None else _rates(self.rates, labels, bounds)
+        whole: Any = (bounds.low + room, bounds.high - room), (0.0, 1.0)
+        usual = whole if rates else ((middle - fifth, middle + fifth), _USUAL_PERSONAL)
+        base, personal = (
+            unsaid if said is None else said
+            for said, unsaid in zip((self.base_rate, self.personal), usual, strict=True)
+        )
         smoothness = self.smoothness
         if isinstance(smoothness, str):
             smoothness = SMOOTHNESS[_checks.one_of(smoothness, tuple(SMOOTHNESS), name="smoothness")]
@@ -201,14 +222,17 @@ class Facts:
         beliefs = {
             "base_rate": Between.of(base, name="base_rate", low=bounds.low + room, high=bounds.high - room),
             "effect": Between.of(self.effect, name="effect", low=0.0, high=width),
-            "personal": Between.of(self.personal, name="personal", low=0.0, high=1.0),
+            "personal": Between.of(personal, name="personal", low=0.0, high=1.0),
             "smoothness": Between.of(smoothness, name="smoothness", low=0.01, high=10.0),
             "relevant": Between.of(relevant, name="relevant", low=1, high=columns),
         }
         if self.scatter is not None:
             _checks.number(self.scatter, name="scatter", exclusive=False)
-        for name, value in {"reward_range": bounds, "arms": tuple(self.arms), "beliefs": beliefs}.items():
+        made = {"reward_range": bounds, "arms": tuple(self.arms), "beliefs": beliefs, "believed_rates": rates}
+        for name, value in made.items():
             object.__setattr__(self, name, value)
+        if rates is not None:  # contradictions are told at once
+            _Sizes.anywhere(self, np.random.default_rng(0))
 
     @classmethod
     def from_toml(cls, path: str | Path, **given: Any) -> tuple[Self, dict[str, Any]]:
@@ -257,6 +281,7 @@ class Facts:
             "scatter": self.scatter,
             "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
+            **({} if self.believed_rates is None else {"rates": [list(one) for one in self.believed_rates]}),
         }
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
@@ -394,6 +419,18 @@ def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
     return seed % 4 in chosen
 
 
+def _rates(said: object, arms: Arms, bounds: RewardRange) -> tuple[Between, ...]:
+    """What is believed of every arm's mean reward, in the order of arms."""
+    if not isinstance(said, Mapping):
+        raise InvalidParameter("rates: expected a mean reward of every arm, by label")
+    found = {str(label): value for label, value in said.items()}
+    labels = [str(label) for label in arms.labels]
+    check_keys(found, "rates", required=set(labels), optional=set())
+    room = _LEAST_ROOM * bounds.width
+    low, high = bounds.low + room, bounds.high - room
+    return tuple(Between.of(found[label], name=f"rates of {label}", low=low, high=high) for label in labels)
+
+
 class _Sizes(NamedTuple):
     """What is drawn between believed bounds.
 
@@ -404,10 +441,13 @@ class _Sizes(NamedTuple):
     base_rate: float
     effect: float
     personal: float
+    rates: tuple[float, ...] | None = None
 
     @classmethod
     def drawn(cls, facts: Facts, seed: Seed, rng: np.random.Generator) -> Self:
-        """By quarters, so that few worlds show all that is believed."""
+        """By quarters, so that few worlds show all that is believed; of rates where they allow it."""
+        if facts.believed_rates is not None:
+            return cls._of_rates(facts, rng, quarter=_EFFECT_IN[seed % 4])
         jitter = rng.random(3)
         parts = (_PERSONAL_IN[seed % 4] + jitter[1]) / 4.0, (_EFFECT_IN[seed % 4] + jitter[2]) / 4.0
         return cls._at(facts, float(jitter[0]), parts[1], parts[0])
@@ -415,7 +455,29 @@ class _Sizes(NamedTuple):
     @classmethod
     def anywhere(cls, facts: Facts, rng: np.random.Generator) -> Self:
         """Without quarters."""
+        if facts.believed_rates is not None:
+            return cls._of_rates(facts, rng)
         return cls._at(facts, *rng.random(3).tolist())
+
+    @classmethod
+    def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
+        """Rates and an effect that have a base rate and a personal part as believed."""
+        beliefs, believed = facts.beliefs, facts.believed_rates or ()
+        for attempt in range(_DRAWS):
+            part = rng.random()
+            if quarter is not None and attempt < _DRAWS // 2:
+                part = (quarter + part) / 4.0
+            effect = beliefs["effect"].at(part)
+            rates = tuple(one.at(at) for one, at in zip(believed, rng.random(len(believed)), strict=True))
+            base = float(np.mean(rates))
+            personal = 1.0 - (max(rates) - base) / effect if effect > 0.0 else -1.0
+            found = {"base_rate": base, "personal": personal}
+            if all(beliefs[name].low <= value <= beliefs[name].high for name, value in found.items()):
+                return cls(base, effect, personal, rates)
+        raise InvalidParameter(
+            "rates: base rate, effect and personal part cannot be as said with them: the best single arm "
+            "pays at most the effect more than the mean of all arms; leave out what you know least"
+        )
 
     @classmethod
     def _at(cls, facts: Facts, base_rate: float, effect: float, personal: float) -> Self:
@@ -539,6 +601,18 @@ class _Shape:
 
         if effect == 0.0:
             return lambda contexts: np.full((len(contexts), len(self.constants)), base)
+        if sizes.rates is not None:
+            rates = (np.array(sizes.rates) - bounds.low) / bounds.width
+
+            def excess(size: float) -> float:
+                odds = log_odds(size, 0.0, functions)
+                return float(expit(odds + _shifts(odds, rates)).max(axis=1).mean() - rates.mean() - effect)
+
+            size = _root(excess, 0.0, _LARGEST_SIZE)
+            if abs(excess(size)) > _MISSED * effect:
+                return None
+            shifts = _shifts(log_odds(size, 0.0, functions), rates)
+            return lambda contexts: np.asarray(expit(log_odds(size, 0.0, parts(contexts) - centre) + shifts))
 
         def too_personal(tilt: float) -> float:
             return gains(size_for(tilt), tilt)[1] - personal * effect
@@ -568,3 +642,18 @@ def _shift(sizes: FloatArray, base: float) -> float:
     """What makes the mean of expit(sizes + shift) the base rate."""
     reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
     return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))
+
+
+def _shifts(sizes: FloatArray, rates: FloatArray) -> FloatArray:
+    """(K,) what makes the mean of expit(sizes (n, K) + shift) every arm's rate, by bisection."""
+    reach = np.abs(sizes).max() + np.abs(logit(rates)).max() + 1.0
+    low, high = np.full(len(rates), -reach), np.full(len(rates), reach)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        above = expit(sizes + middle).mean(axis=0) > rates
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))
+
+
+_HALVINGS = 18
+"""To a ten thousandth of log odds."""

@@ -26,7 +26,9 @@ from dpbandits.lab.comparing.rivals import NON_PRIVATE, RIVALS
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.planning.answers import (
     OF_FACTS,
+    OF_RATES,
     OF_TABLES,
+    Apart,
     Curve,
     best_of,
     predicted,
@@ -34,7 +36,7 @@ from dpbandits.lab.planning.answers import (
 )
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
-from dpbandits.lab.study import Record, run_cells
+from dpbandits.lab.study import KeptRecords, Record, run_cells
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 
@@ -219,6 +221,13 @@ def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
     return _resampled(worlds.source, seed, people)
 
 
+def _apart(source: Facts | TableBandit) -> Apart:
+    """What is typical of worlds of this source."""
+    if not isinstance(source, Facts):
+        return OF_TABLES
+    return OF_FACTS if source.believed_rates is None else OF_RATES
+
+
 def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
     """People of a table: each once where there are enough, else drawn again."""
     rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
@@ -256,7 +265,7 @@ class _Planner:
     ) -> None:
         self.users, self.source, self.target, self.certainty = users, source, target, certainty
         self.epsilon, self.promise, self.delta, self.trusts = epsilon, promise, delta, trusts
-        self.jobs, self.cache = jobs, cache
+        self.jobs, self._kept = jobs, KeptRecords(cache)
         known = source.to_config() if isinstance(source, Facts) else source
         self.make_world = _Worlds(source, address_of(known))
         self.sizes = sorted({users // part for part in PARTS if users // part >= _LEAST_PEOPLE} | {users})
@@ -331,7 +340,7 @@ class _Planner:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
             cells = [self._trial(place) for place in missing]
             for place, one in zip(
-                missing, run_cells(cells, seeds=[seed], path=self.cache, jobs=self.jobs), strict=True
+                missing, run_cells(cells, seeds=[seed], path=self._kept, jobs=self.jobs), strict=True
             ):
                 self._records.setdefault(place, {})[seed] = one.records[0]
 
@@ -388,8 +397,9 @@ class _Planner:
                 shares.append(shares_of(self._values(place, "reward", seeds, runs), whole, floor))
         if not kept:
             return None
-        apart = OF_FACTS if isinstance(self.source, Facts) else OF_TABLES
-        return predicted(along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart)
+        return predicted(
+            along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=_apart(self.source)
+        )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
         """Whether an answer lies between two epsilons that are far apart: one between them is tried next."""
@@ -408,9 +418,10 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Whether every mean is known well enough."""
-        errors = [max(one.error) for pair in curves.values() for one in pair if one is not None]
-        return max(errors, default=0.0) <= PRECISION
+        """Whether every mean is known well enough; not where few worlds showed nothing that could be learned."""
+        return all(
+            one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
+        )
 
     def _found(
         self,
