@@ -16,8 +16,8 @@ runs say them to a tenth, which an interval has to hold too; more runs are the f
 1. `NAME.toml` and `NAME.py`, a made-up world. The TOML file holds what its maker would tell a stranger, in
    the format of `dpbandits.lab.planning.facts`: [columns.*], and [plan] with `arms`, `users` (people to come,
    5,000 to 20,000 keep this fast), `base_rate`, `effect`, and, where known, `personal`, `smoothness`,
-   `relevant`, `rates`, `low` and `high`. A number stands for a tenth more or less, two numbers for all between: say
-   what is believed, and let the truth lie within. The Python file has one function::
+   `relevant`, `rates`, `low` and `high`. A number stands for a tenth more or less, two numbers for all
+   between: say what is believed, and let the truth lie within. The Python file has one function::
 
        def draw(n, rng):
            '''People and what they would be paid.
@@ -141,7 +141,7 @@ class Held:
         )
 
     def planned(self, seconds: float, worlds: int, cache: Path, jobs: int, *, with_rates: bool = True) -> Any:
-        """The plan, from what is public alone; without what is said of every arm's rate where that is asked."""
+        """The plan, from what is public alone; with what is said of every arm's rate or without."""
         how: dict[str, Any] = {
             "target": TARGET,
             "epsilon": MOST_EPSILON,

@@ -9,10 +9,11 @@ d is how far worlds of other shapes lie off where half is kept, and r how much r
 less near none and near all. Few worlds say little of b and v, so b/r and v/r are drawn towards their means
 along the curve and towards what is typical.
 
-The constants (`OF_FACTS`, `OF_RATES`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on the worlds
-of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the others of
-these worlds choose each one's f and 94% of its own shares are held: more than `LEVEL`, as these worlds are
-few and strangers' worlds unlike them. What intervals cover elsewhere is measured by `benchmarks/plan.py`.
+The constants (`OF_FACTS`, `OF_RATES`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on
+the worlds of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the
+others of these worlds choose each one's f and 94% of its own shares are held: more than `LEVEL`, as these
+worlds are few and strangers' worlds unlike them. What intervals cover elsewhere is measured by
+`benchmarks/plan.py`.
 """
 
 from collections.abc import Sequence

@@ -418,7 +418,7 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Whether every mean is known well enough; not where few worlds showed nothing that could be learned."""
+        """Whether every mean is known well enough; not where the worlds so far showed nothing to learn."""
         return all(
             one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
         )
