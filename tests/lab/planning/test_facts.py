@@ -88,25 +88,6 @@ def test_worlds_without_rates_are_drawn_as_before_there_were_any():
     assert facts(rates=RATES).to_config() != facts().to_config()
 
 
-def test_where_rates_are_said_half_of_the_worlds_go_one_way_along_a_column():
-    """As most decisions do: waves turn many times in a range where lengths are short."""
-    rates = {"mail": (0.28, 0.32), "call": (0.28, 0.32), "nothing": (0.28, 0.32)}
-    known = facts(contexts=dpb.Schema(age=dpb.Range(18, 90)), rates=rates, base_rate=None, smoothness=0.1)
-
-    def turns(seed):
-        """How often the reward of an arm changes its direction along the column, at most."""
-        world = known.world(seed, 4_000)
-        along = world.expected[np.argsort(world.contexts[:, 0])]
-        odds = np.log(along / (1.0 - along))
-        own = odds - odds.mean(axis=1, keepdims=True)  # less what all arms have in common
-        moves = np.diff(own[np.linspace(0, 3_999, 60).astype(int)], axis=0)
-        return max(np.count_nonzero(np.diff(np.sign(one[np.abs(one) > 1e-6]))) for one in moves.T)
-
-    found = [turns(seed) for seed in range(8)]
-    assert sum(one <= 3 for one in found) == 4  # three steps, each at its place
-    assert sum(one > 3 for one in found) == 4
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

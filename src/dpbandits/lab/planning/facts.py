@@ -64,9 +64,6 @@ AROUND = 0.1
 _WAVES = 48
 """Random waves of a function: their sum is close to a Gaussian process."""
 
-_LINES = 2
-"""Along which functions of several columns go one way."""
-
 _TRIES = 40
 """Functions that are drawn until some fit the numbers."""
 
@@ -112,9 +109,6 @@ _LEAST_ROOM = 0.02
 
 _DRAWN = 3
 """How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
-
-_RATES_DRAWN = 1
-"""The same of worlds with every arm's rate."""
 
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
 """What `DescribedTable` reads beside the columns."""
@@ -287,13 +281,8 @@ class Facts:
             "scatter": self.scatter,
             "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
-            **self._rates_in_config(),
+            **({} if self.believed_rates is None else {"rates": [list(one) for one in self.believed_rates]}),
         }
-
-    def _rates_in_config(self) -> dict[str, Any]:
-        if self.believed_rates is None:
-            return {}
-        return {"rates": [list(one) for one in self.believed_rates], "rates_drawn": _RATES_DRAWN}
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
         """One world in which the facts hold, drawn by the seed, and so many of its people.
@@ -311,12 +300,7 @@ class Facts:
         part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
         def attempt(number: int) -> Any:
-            shape = _Shape.drawn(
-                self,
-                law,
-                additive=_of_four(seed, _ADDITIVE),
-                steady=self.believed_rates is not None and _steady(seed),
-            )
+            shape = _Shape.drawn(self, law, additive=_of_four(seed, _ADDITIVE))
             # others where no functions can have the first ones
             return shape.fitted(pilot, self, sizes if number < _TRIES else _Sizes.anywhere(self, law))
 
@@ -431,11 +415,6 @@ _ADDITIVE, _BY_RANK = frozenset({0, 1}), frozenset({0, 3})
 of ranks among people instead of places in the range: two each, in all four ways."""
 
 
-def _steady(seed: Seed) -> bool:
-    """Whether a world has functions that go one way: every second one, of the next four the others."""
-    return (seed + seed // 4) % 2 == 0
-
-
 def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
     return seed % 4 in chosen
 
@@ -518,8 +497,6 @@ class _Shape:
         places: (C, d) where a category stands, by code; NaN where the coordinate is a number.
         waves: (K + 1, M, d) frequencies, 0 where a column does not matter; phases (K + 1, M). The last
             function is the one of all.
-        slopes: (K + 1, M) of functions that go one way: the waves are steps of those heights, one along a
-            column, or along a line through several. None: waves they are.
         constants: (K,) of mean 0 and deviation 1.
         jumps: (K + 1,) of which part of the people a function that jumps has the higher value; None: none
             jumps.
@@ -530,14 +507,13 @@ class _Shape:
     places: FloatArray
     waves: FloatArray
     phases: FloatArray
-    slopes: FloatArray | None
     constants: FloatArray
     jumps: FloatArray | None
     sizes: FloatArray
     shared: float
 
     @classmethod
-    def drawn(cls, facts: Facts, rng: np.random.Generator, *, additive: bool, steady: bool = False) -> Self:
+    def drawn(cls, facts: Facts, rng: np.random.Generator, *, additive: bool) -> Self:
         schema, arms = facts.contexts, len(facts.arms)
         each = arms + 1
         widths = np.array([column.width for column in schema.columns.values()])
@@ -550,12 +526,9 @@ class _Shape:
         # its own in every column
         lengths = np.exp(rng.uniform(low_length, high_length, size=len(widths)))[of_column]
         lengths[list(codes)] = _LENGTH_OF_CATEGORIES
-        many = (count if additive else _LINES) if steady else _WAVES
-        waves = rng.standard_normal((each, many, len(of_column))) / lengths
+        waves = rng.standard_normal((each, _WAVES, len(of_column))) / lengths
         if additive:  # a wave sees one column
-            sees = chosen[rng.integers(count, size=(each, many))]
-            if steady:  # each column one step
-                waves, sees = np.sign(waves) / lengths, np.tile(chosen, (each, 1))
+            sees = chosen[rng.integers(count, size=(each, _WAVES))]
             waves = np.where(of_column == sees[:, :, None], waves, 0.0)
         else:
             waves = np.where(np.isin(of_column, chosen), waves, 0.0)
@@ -565,16 +538,12 @@ class _Shape:
             places[:categories, column] = rng.random(categories)
         constants = rng.standard_normal(arms)
         constants = (constants - constants.mean()) / max(constants.std(), 1e-9)
-        phases, slopes = rng.uniform(0.0, 2.0 * np.pi, (each, many)), None
-        if steady:  # somewhere in the range
-            phases = -np.einsum("kmd,kmd->km", waves, rng.random(waves.shape))
-            slopes = rng.standard_normal((each, many))
+        phases = rng.uniform(0.0, 2.0 * np.pi, (each, _WAVES))
         jumps = rng.uniform(0.2, 0.8, size=each) if rng.random() < _JUMPS else None
         return cls(
             places=places,
             waves=waves,
             phases=phases,
-            slopes=slopes,
             constants=constants,
             jumps=jumps,
             sizes=rng.uniform(_LEAST_OF_AN_ARM, _MOST_OF_AN_ARM, size=arms),
@@ -586,13 +555,10 @@ class _Shape:
         at = contexts.copy()
         for column in np.flatnonzero(~np.isnan(self.places[0])):
             at[:, column] = self.places[contexts[:, column].astype(np.int64), column]
-        along = [
-            at @ frequencies.T + phase for frequencies, phase in zip(self.waves, self.phases, strict=True)
+        values = [
+            np.cos(at @ frequencies.T + phase).sum(axis=1)
+            for frequencies, phase in zip(self.waves, self.phases, strict=True)
         ]
-        if self.slopes is not None:
-            steps = [np.tanh(one) @ heights for one, heights in zip(along, self.slopes, strict=True)]
-            return np.asarray(np.stack(steps, axis=1))
-        values = [np.cos(one).sum(axis=1) for one in along]
         return np.asarray(np.sqrt(2.0 / _WAVES) * np.stack(values, axis=1))
 
     def _with_jumps(self, pilot: FloatArray) -> Callable[[FloatArray], FloatArray]:
