@@ -7,7 +7,8 @@ world's intervals are made so long that they hold a part of the true shares of a
 and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is
 taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
 together. Worlds drawn from facts and resampled tables have constants of their own, and with `--rates` so have
-facts that say every arm's rate. Seeds of the truth are
+facts that say every arm's rate. With `--most-error` true shares that are known worse are left out: intervals
+are to hold the truth, not what few runs make of it. Seeds of the truth are
 below 1,000,000, but for the worlds of `REPORTED`. The frontier says what other levels cost, in the same way;
 `sets` says what each set of worlds is covered by where all is chosen from the other sets, which is closest to
 what a stranger's worlds do to it.
@@ -92,9 +93,13 @@ def set_of(world: str) -> int:
     return next((first for first, worlds in REPORTED.items() if world in worlds), 0)
 
 
-def planned(held: Held, found: Any, rows: list[Any]) -> list[Planned]:
-    """The curves of a plan beside the true shares of `benchmarks/plan.py`."""
-    true = {(row["trust"], row["epsilon"], int(row["people"])): row["true"] for row in rows}
+def planned(held: Held, found: Any, rows: list[Any], most_error: float = np.inf) -> list[Planned]:
+    """The curves of a plan beside the true shares of `benchmarks/plan.py` that are known well enough."""
+    true = {
+        (row["trust"], row["epsilon"], int(row["people"])): row["true"]
+        for row in rows
+        if row["true_error"] <= most_error
+    }
     curves = []
     for trust, answer in found.answers.items():
         for curve in (answer.along_epsilon, answer.along_people):
@@ -233,6 +238,9 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--worlds", type=int, default=4, help="simulated for a plan, at most")
     parser.add_argument("--rates", action="store_true", help="plan with every arm's rate, where it is said")
+    parser.add_argument(
+        "--most-error", type=float, default=np.inf, help="standard error of a true share that is judged"
+    )
     parser.add_argument("--records", type=Path, help="of `benchmarks/plan.py`; by default beside --out")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
@@ -244,12 +252,16 @@ def main() -> None:
         first = set_of(held.path.stem) or options.first_seed
         seeds = range(first, first + options.reps)
         found = held.planned(0.0, options.worlds, records, 1, with_rates=options.rates)
-        curves += planned(held, found, truth(held, found, seeds, records, 1)[0])
+        rows = truth(held, found, seeds, records, 1)[0]
+        curves += planned(held, found, rows, options.most_error)
     drawn = [one for one in curves if one.drawn]
     tables = [one for one in curves if not one.drawn]
     kinds = {"rates": drawn} if options.rates else {"facts": drawn, "tables": tables}
     result: dict[str, Any] = {
-        "settings": {"first_seed": options.first_seed, "reps": options.reps, "worlds": options.worlds},
+        "settings": {
+            **{name: getattr(options, name) for name in ("first_seed", "reps", "worlds")},
+            **({"most_error": options.most_error} if np.isfinite(options.most_error) else {}),
+        },
         "target": TARGET,
         "asked": round(ASKED, 2),
         "within": round(scatter(curves), 2),

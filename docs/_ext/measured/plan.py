@@ -42,14 +42,18 @@ def plan_answers() -> Markdown:
     return table(["whom people trust", "take", "smallest epsilon", people, "better after"], lines)
 
 
-KINDS = {"facts": "drawn from facts", "tables": "people of a table"}
+KINDS = {
+    "rates": ("plan-constants-rates", "facts with rates"),
+    "facts": ("plan-constants", "facts without rates"),
+    "tables": ("plan-constants", "people of a table"),
+}
+"""Kind of worlds -> the file that it stands in, and words for it."""
 
 
 def _tuned(part: str) -> list[tuple[str, Row, Row]]:
     """Rows of one part of what constants rest on: of which worlds, all that is known of these, the row."""
-    found = _held("plan-constants")
-    kinds = [] if found is None else [(words, found[kind]) for kind, words in KINDS.items()]
-    return [(words, of_kind, row) for words, of_kind in kinds for row in of_kind[part]]
+    held = [(words, (_held(file) or {}).get(kind)) for kind, (file, words) in KINDS.items()]
+    return [(words, of_kind, row) for words, of_kind in held if of_kind for row in of_kind[part]]
 
 
 def frontier() -> Markdown:

@@ -49,7 +49,7 @@ class Apart(NamedTuple):
 
 
 OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
-OF_RATES = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
+OF_RATES = Apart(between=0.02, shapes=0.07, edge=0.4, factor=1.01)
 OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
 """Where worlds are drawn from facts without and with every arm's rate, and where they are people of one
 table."""
