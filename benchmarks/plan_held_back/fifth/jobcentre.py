@@ -36,6 +36,5 @@ def draw(n, rng):
 
     means = 1 / (1 + np.exp(-np.stack([counsel, course, subsidy, agency], axis=1)))
     rewards = (rng.random((n, 1)) < means).astype(float)
-    frame = {"age": age, "months": months, "school": school, "wage": wage,
-             "health": health, "office": office}
+    frame = {"age": age, "months": months, "school": school, "wage": wage, "health": health, "office": office}
     return frame, means, rewards

@@ -18,9 +18,9 @@ def draw(n, rng):
     need = need + np.where(clay < 15, 18.0, 0.0)
     need = np.clip(need, 40, 260)
     # margin at the plateau, without the price of the nitrogen
-    top = 640 + 210 * np.exp(-((clay - 30) / 16.0) ** 2) - 7.0 * slope
+    top = 640 + 210 * np.exp(-(((clay - 30) / 16.0) ** 2)) - 7.0 * slope
     lack = np.maximum(need[:, None] - DOSES, 0.0)
-    means = top[:, None] - (1.2 * lack + 0.0105 * lack ** 2) - 1.35 * DOSES
+    means = top[:, None] - (1.2 * lack + 0.0105 * lack**2) - 1.35 * DOSES
     # weather and pests of the year
     low, high = -400.0, 1400.0
     means = np.clip(means, -50, 1000)

@@ -3,15 +3,17 @@ import numpy as np
 TOPICS = np.array(["login", "mail", "laptop", "printer", "software", "network", "other"])
 # chance that the team settles a ticket of this topic: rows topics, columns arms
 #          accounts workplace network apps  print  generalists
-SOLVE = np.array([
-    [0.78, 0.34, 0.30, 0.27, 0.12, 0.60],
-    [0.55, 0.33, 0.31, 0.52, 0.12, 0.55],
-    [0.15, 0.69, 0.27, 0.20, 0.18, 0.46],
-    [0.12, 0.45, 0.30, 0.16, 0.80, 0.42],
-    [0.25, 0.40, 0.14, 0.66, 0.10, 0.44],
-    [0.25, 0.36, 0.71, 0.16, 0.14, 0.38],
-    [0.27, 0.36, 0.28, 0.36, 0.18, 0.43],
-])
+SOLVE = np.array(
+    [
+        [0.78, 0.34, 0.30, 0.27, 0.12, 0.60],
+        [0.55, 0.33, 0.31, 0.52, 0.12, 0.55],
+        [0.15, 0.69, 0.27, 0.20, 0.18, 0.46],
+        [0.12, 0.45, 0.30, 0.16, 0.80, 0.42],
+        [0.25, 0.40, 0.14, 0.66, 0.10, 0.44],
+        [0.25, 0.36, 0.71, 0.16, 0.14, 0.38],
+        [0.27, 0.36, 0.28, 0.36, 0.18, 0.43],
+    ]
+)
 
 
 def draw(n, rng):
@@ -33,6 +35,10 @@ def draw(n, rng):
     means = np.clip(means, 0.03, 0.97)
 
     rewards = (rng.random((n, 6)) < means).astype(float)
-    frame = {"topic": TOPICS[topic], "words": words,
-             "place": np.where(remote, "home", "office"), "hour": hour}
+    frame = {
+        "topic": TOPICS[topic],
+        "words": words,
+        "place": np.where(remote, "home", "office"),
+        "hour": hour,
+    }
     return frame, means, rewards
