@@ -247,7 +247,8 @@ def main() -> None:
     records = options.records or options.out.with_suffix(".jsonl")
     curves: list[Planned] = []
     folder = [Held(path, MOST_PEOPLE) for path in sorted(options.folder.glob("*.toml"))]
-    folder = [held for held in folder if not (options.rates and held.is_table)]
+    if options.rates:
+        folder = [held for held in folder if not held.is_table and held.facts[0].believed_rates is not None]
     for held in folder:
         first = set_of(held.path.stem) or options.first_seed
         seeds = range(first, first + options.reps)

@@ -58,6 +58,7 @@ def test_it_answers_from_facts_and_opens_no_table(people):
         (["--arms", "a,b", "--users", "60", "--base-rate", "0.1:x"], "number"),
         (["--arms", "a,b", "--users", "60", "--target", "1.5"], "target"),
         (["--arms", "a,b", "--users", "60", "--rates", "0.1,0.2"], "ARM=NUMBER"),
+        (["--arms", "a,b", "--users", "60", "--rates", "a=0.1, b=0.2, a=0.3"], "twice"),
         (["--arms", "a,b", "--users", "60", "--effect", "0.1", "--rates", "a=0.4:0.45"], "lacks b"),
         (["--arms", "a,b", "--users", "60", "--effect", "0.1", "--rates", "a=0.2:0.25,b=0.6:0.65"], "rates"),
     ],

@@ -133,10 +133,13 @@ def _belief(text: str) -> Any:
 
 def _rates(text: str) -> dict[str, Any]:
     """What is believed of every arm, by its label."""
-    said = [one.partition("=") for one in names_in(text)]
+    said = [[part.strip() for part in one.rpartition("=")] for one in names_in(text)]
     if any(not sign for _, sign, _ in said):
         raise InvalidParameter("rates: expected ARM=NUMBER or ARM=LOW:HIGH for every arm, by commas")
-    return {label: _belief(value) for label, _, value in said}
+    found = {label: _belief(value) for label, _, value in said}
+    if len(found) < len(said):
+        raise InvalidParameter("rates: an arm is named twice")
+    return found
 
 
 def _show(found: "PrivacyPlan") -> None:

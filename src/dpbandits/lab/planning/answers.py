@@ -12,7 +12,8 @@ along the curve and towards what is typical.
 The constants (`OF_FACTS`, `OF_RATES`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on
 the worlds of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the
 others of these worlds choose each one's f and 94% of its own shares are held: more than `LEVEL`, as these
-worlds are few and strangers' worlds unlike them. What intervals cover elsewhere is measured by
+worlds are few and strangers' worlds unlike them. Of facts with rates those true shares are judged that are
+known to .05. What intervals cover elsewhere is measured by
 `benchmarks/plan.py`.
 """
 

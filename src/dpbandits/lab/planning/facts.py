@@ -98,6 +98,9 @@ one. Ranges are public bounds: of sums, counts and times most people's lie near 
 _TOGETHER = 0.8
 """Largest correlation of a column with what all columns have in common."""
 
+_ROUNDING = 1e-9
+"""That a mean of rates may be off."""
+
 _DRAWS = 2000
 """Of rates, until some agree with what else is believed."""
 
@@ -308,8 +311,8 @@ class Facts:
         link = next((found for found in tries if found is not None), None)
         if link is None:
             raise InvalidParameter(
-                "effect: with that base rate and range of rewards arms cannot differ so much: lower effect, "
-                "or personal"
+                "effect: with that base rate, or those rates, and range of rewards arms cannot differ so "
+                "much: lower effect, or personal"
             )
         contexts = crowd_law.people(_checks.integer(people, name="people"), drawn)
         means = link(seen(contexts))
@@ -419,12 +422,19 @@ def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
     return seed % 4 in chosen
 
 
+def _text(label: object) -> str:
+    """A label as TOML writes it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
 def _rates(said: object, arms: Arms, bounds: RewardRange) -> tuple[Between, ...]:
     """What is believed of every arm's mean reward, in the order of arms."""
     if not isinstance(said, Mapping):
         raise InvalidParameter("rates: expected a mean reward of every arm, by label")
-    found = {str(label): value for label, value in said.items()}
-    labels = [str(label) for label in arms.labels]
+    found = {_text(label): value for label, value in said.items()}
+    labels = [_text(label) for label in arms.labels]
+    if len(set(labels)) < len(labels) or len(found) < len(said):
+        raise InvalidParameter("rates: two arms have labels that are written alike")
     check_keys(found, "rates", required=set(labels), optional=set())
     room = _LEAST_ROOM * bounds.width
     low, high = bounds.low + room, bounds.high - room
@@ -463,6 +473,11 @@ class _Sizes(NamedTuple):
     def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
         """Rates and an effect that have a base rate and a personal part as believed."""
         beliefs, believed = facts.beliefs, facts.believed_rates or ()
+        if beliefs["effect"].high == 0.0:  # all arms pay alike
+            low, high = max(one.low for one in believed), min(one.high for one in believed)
+            if low > high:
+                raise InvalidParameter("rates: with effect 0 all arms pay alike, and these cannot")
+            return cls(0.5 * (low + high), 0.0, 0.0, (0.5 * (low + high),) * len(believed))
         for attempt in range(_DRAWS):
             part = rng.random()
             if quarter is not None and attempt < _DRAWS // 2:
@@ -470,13 +485,17 @@ class _Sizes(NamedTuple):
             effect = beliefs["effect"].at(part)
             rates = tuple(one.at(at) for one, at in zip(believed, rng.random(len(believed)), strict=True))
             base = float(np.mean(rates))
-            personal = 1.0 - (max(rates) - base) / effect if effect > 0.0 else -1.0
+            personal = 1.0 - (max(rates) - base) / effect
             found = {"base_rate": base, "personal": personal}
-            if all(beliefs[name].low <= value <= beliefs[name].high for name, value in found.items()):
+            if all(
+                beliefs[name].low - _ROUNDING <= value <= beliefs[name].high + _ROUNDING
+                for name, value in found.items()
+            ):
                 return cls(base, effect, personal, rates)
         raise InvalidParameter(
-            "rates: base rate, effect and personal part cannot be as said with them: the best single arm "
-            "pays at most the effect more than the mean of all arms; leave out what you know least"
+            "rates: next to none within them agree with base rate, effect and personal part as said: the "
+            "best single arm pays at most the effect more than the mean of all arms; leave out what you know "
+            "least"
         )
 
     @classmethod
@@ -656,4 +675,4 @@ def _shifts(sizes: FloatArray, rates: FloatArray) -> FloatArray:
 
 
 _HALVINGS = 18
-"""To a ten thousandth of log odds."""
+"""To less than a hundred thousandth of how far they may lie apart."""
