@@ -11,7 +11,11 @@ __all__ = ["append_line", "read_lines"]
 
 def read_lines(path: Path | None) -> Iterator[Any]:
     """Records in the order of writing; a line that was cut off is left out, and no file has none."""
-    for line in path.read_text().splitlines() if path is not None and path.exists() else ():
+    for line in (
+        path.read_text(encoding="utf-8", errors="replace").splitlines()
+        if path is not None and path.exists()
+        else ()
+    ):
         try:
             yield json.loads(line)
         except json.JSONDecodeError:

@@ -14,7 +14,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab import papers
 from dpbandits.lab.evaluation.runner import on_cluster
 from dpbandits.lab.papers.dubey2021.cells import OPEN, PAPER_COLUMNS, RANDOM, PolicyCell
-from dpbandits.lab.study import Cell, Choice, Item, Study, run_cells
+from dpbandits.lab.study import Cell, Choice, Item, KeptRecords, Study, run_cells
 
 RAN = []
 
@@ -75,6 +75,29 @@ def test_a_torn_line_is_run_again(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_line_that_is_no_text_is_run_again(tmp_path):
+    path = tmp_path / "records.jsonl"
+    run([1, 2], path=path)
+    first, second = path.read_bytes().splitlines()
+    path.write_bytes(first + b"\n" + second[:-9] + b"\xff\xfe\n")
+    RAN.clear()
+    assert [record["value"] for record in run([1, 2], path=path)] == [1, 4]
+    assert RAN == [2]
+
+
+def test_many_calls_share_records_that_are_read_once(tmp_path):
+    path = tmp_path / "records.jsonl"
+    kept = KeptRecords(path)
+    run([1, 2], path=kept)
+    RAN.clear()
+    assert [record["value"] for record in run([2, 3], path=kept)] == [4, 9]
+    assert RAN == [3]
+    assert KeptRecords(path).by_key == kept.by_key
+    assert KeptRecords(path, resume=False).by_key == {}
+    with pytest.raises(InvalidParameter, match="resume"):
+        run_cells([Square()], seeds=[1], path=kept, resume=False)
+
+
 def test_a_killed_study_goes_on_where_it_was(tmp_path, monkeypatch):
     """SIGKILL in the middle of a repetition: what was recorded counts, and nothing else is left behind."""
     path = tmp_path / "study.jsonl"

@@ -467,12 +467,14 @@ def run_cells(
         progress: see `Progress`.
 
     Raises:
-        InvalidParameter: a repetition stands twice, or jobs is 0.
+        InvalidParameter: a repetition stands twice, jobs is 0, or records that were read are not to be used.
         MissingExtra: jobs is not 1 and joblib is not installed.
     """
     tasks = {key: (cell, seed) for cell in cells for key, seed in _keys(cell, seeds)}
     if len(tasks) != len(cells) * len(seeds):
         raise InvalidParameter("a repetition stands twice: its result would be counted as independent")
+    if isinstance(path, KeptRecords) and not resume:
+        raise InvalidParameter("resume is of a path: make KeptRecords(path, resume=False)")
     kept = path if isinstance(path, KeptRecords) else KeptRecords(path, resume=resume)
     found = {key: kept.by_key[key] for key in tasks if key in kept.by_key}
     missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]

@@ -103,6 +103,13 @@ def test_rates_that_are_exact_agree_with_what_is_said_of_their_mean():
     assert facts(rates=exact, base_rate=(0.2, 0.2), effect=0.2).world(0, 50).horizon == 50
 
 
+def test_an_arm_may_pay_next_to_nothing():
+    known = facts(
+        rates={"mail": (0.06, 0.08), "call": (0.05, 0.07), "nothing": 0.002}, base_rate=None, effect=0.06
+    )
+    assert known.world(0, 20_000).expected[:, 2].mean() < 0.01
+
+
 def test_labels_that_are_no_texts_are_as_toml_writes_them(tmp_path):
     path = tmp_path / "people.toml"
     path.write_text(

@@ -110,6 +110,9 @@ _LEAST_SCATTER = 0.3
 _LEAST_ROOM = 0.02
 """Of a base rate, from the ends of the range, in widths."""
 
+_LEAST_ROOM_OF_AN_ARM = 0.001
+"""The same of a single arm, which may pay next to nothing."""
+
 _DRAWN = 3
 """How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
 
@@ -208,8 +211,8 @@ class Facts:
             raise InvalidParameter("arms: expected two or more, to choose among")
         width, columns = bounds.width, len(self.contexts.names)
         middle, fifth = bounds.middle, 0.2 * width
-        room = _LEAST_ROOM * width
         rates = None if self.rates is None else _rates(self.rates, labels, bounds)
+        room = (_LEAST_ROOM_OF_AN_ARM if rates else _LEAST_ROOM) * width
         whole: Any = (bounds.low + room, bounds.high - room), (0.0, 1.0)
         usual = whole if rates else ((middle - fifth, middle + fifth), _USUAL_PERSONAL)
         base, personal = (
@@ -436,7 +439,7 @@ def _rates(said: object, arms: Arms, bounds: RewardRange) -> tuple[Between, ...]
     if len(set(labels)) < len(labels) or len(found) < len(said):
         raise InvalidParameter("rates: two arms have labels that are written alike")
     check_keys(found, "rates", required=set(labels), optional=set())
-    room = _LEAST_ROOM * bounds.width
+    room = _LEAST_ROOM_OF_AN_ARM * bounds.width
     low, high = bounds.low + room, bounds.high - room
     return tuple(Between.of(found[label], name=f"rates of {label}", low=low, high=high) for label in labels)
 
