@@ -69,9 +69,8 @@ def live(directory):
 
 def forking(directory):
     with opened(directory):
-        child = os.fork()
-        if child:
-            sys.stdout.write(f"{child}\n")
+        if not os.fork():  # the child says it: then it has done what is done after a fork
+            sys.stdout.write(f"{os.getpid()}\n")
             sys.stdout.flush()
         time.sleep(60.0)
         os._exit(0)
