@@ -123,3 +123,24 @@ def test_what_is_said_of_text_does_not_depend_on_how_long_it_is():
                 read({"age": np.array([value]), **{name: [1] for name in PEOPLE.names[1:]}})
             said.add(str(refused.value))
     assert len(said) == 1
+
+
+class Turning(float):
+    """A number that is read as another one every second time."""
+
+    reads = 0
+
+    def __float__(self):
+        Turning.reads += 1
+        return float("nan") if Turning.reads % 2 else 30.0
+
+
+def test_a_context_that_reads_differently_is_refused_in_words_of_its_own():
+    menu = Menu(contexts=Schema(age=Range(18, 90)), arms=["a", "b"])
+    with pytest.raises(InvalidData, match="changed while it was read"):
+        menu.refuse({"age": 30.0}, None)
+    with pytest.raises(InvalidData, match="available"):
+        menu.refuse({"age": 30.0}, [])
+    for _ in range(4):
+        point = menu.point({"age": Turning(30.0)})
+        assert np.isnan(point).all() or np.isfinite(point).all()

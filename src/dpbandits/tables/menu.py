@@ -195,6 +195,8 @@ class Menu:
                 f"of a table, or {len(self.contexts.names)} values in the schema's order"
             )
         self.encode(context if _is_frame(context) else [context])
+        if available is None:
+            raise InvalidData("the context changed while it was read: pass one that nothing else writes into")
         if self._ambiguous(available):
             raise InvalidData(
                 "available: booleans, one an arm, could be marks or labels, as an arm is labelled 0, 1, True "

@@ -9,7 +9,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import Facts, plan
-from dpbandits.lab.planning.answers import Apart, best_of, predicted, shares_of
+from dpbandits.lab.planning.answers import OF_FACTS, OF_RATES, Apart, best_of, predicted, shares_of
 from dpbandits.lab.worlds import hard
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90))
@@ -51,6 +51,24 @@ def test_two_worlds_in_which_nothing_was_learned_are_not_the_last():
     found = small(users=60, effect=0.02, epsilon=0.1, promise=0.1, worlds=4)
     assert found.answers["central"].along_epsilon is None
     assert found.worlds == 4
+
+
+@pytest.mark.parametrize(
+    ("rates", "apart"),
+    [
+        (None, OF_FACTS),
+        ({"mail": (0.70, 0.75), "call": (0.25, 0.30)}, OF_RATES),
+        ({"mail": (0.60, 0.85), "call": (0.15, 0.40)}, OF_FACTS),  # wider than .3 of the effect to each side
+    ],
+)
+def test_only_rates_that_are_said_closely_make_other_bands(rates, apart):
+    curve = small(users=300, rates=rates).answers["central"].along_epsilon
+    own, other = (
+        predicted(curve.along, curve.places, curve.simulated, certainty=0.9, apart=one)
+        for one in (apart, OF_RATES if apart is OF_FACTS else OF_FACTS)
+    )
+    assert (curve.low, curve.high) == (own.low, own.high)
+    assert (curve.low, curve.high) != (other.low, other.high)
 
 
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
