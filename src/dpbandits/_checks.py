@@ -166,7 +166,7 @@ def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
     Raises:
         InvalidData: not numeric, ragged, masked, a data frame, or the last axis is not `dim`.
     """
-    array = as_numbers(points, name=name)
+    array = points if _is_ready(points) else as_numbers(points, name=name)
     if array.ndim == 0 or array.shape[-1] != dim:
         hint = f"; reshape it to ({array.shape[0]}, 1)" if dim == 1 and array.ndim == 1 else ""
         raise InvalidData(

@@ -214,26 +214,31 @@ def test_the_scale_of_features_changes_no_prior():
     assert np.ptp(told[0][2]) > 0.01
 
 
-def weights_of(edges, monkeypatch):
-    """(T, m) Thompson weights that people are scored under, asked in batches between these edges."""
+def weights_of(edges, monkeypatch, *, alone=False):
+    """(T, L) Thompson weights that people are scored under, asked in batches between these edges or alone."""
     policy, seen = built(GPBandit, ARGUMENTS | {"noise": dpb.SimulatedNoise(3)}), []
-    score = policy.features.project_each
+    score = policy.features.scores_of_known
 
     def spy(candidates, weights):
         seen.append(weights.copy())
         return score(candidates, weights)
 
-    monkeypatch.setattr(policy.features, "project_each", spy)
+    monkeypatch.setattr(policy.features, "scores_of_known", spy)
     rng = np.random.default_rng(0)
     sets, rewards = rng.random((64, 3, 2)), rng.random(64)
     for start, stop in pairwise(edges):
-        decisions = policy.ask_batch(sets[start:stop], users=list(range(start, stop)))
-        policy.tell_batch(decisions.ids, rewards[start:stop])
+        if alone:
+            ids = [policy.ask(sets[user], user=user).id for user in range(start, stop)]
+        else:
+            ids = policy.ask_batch(sets[start:stop], users=list(range(start, stop))).ids
+        policy.tell_batch(ids, rewards[start:stop])
     return np.concatenate(seen)
 
 
 def test_thompson_weights_do_not_depend_on_how_rounds_are_batched(monkeypatch):
     one_by_one = weights_of(range(65), monkeypatch)
-    assert one_by_one.shape == (56, 6)  # the first block is answered uniformly
+    landmarks = len(built(GPBandit, ARGUMENTS).features.landmarks)
+    assert one_by_one.shape == (56, landmarks)  # the first block is answered uniformly
+    assert np.array_equal(weights_of(range(65), monkeypatch, alone=True), one_by_one)
     for edges in ([0, 8, 20, 40, 64], [0, 8, 9, 20, 27, 40, 45, 63, 64]):
         assert np.array_equal(weights_of(edges, monkeypatch), one_by_one)

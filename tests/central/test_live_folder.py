@@ -180,6 +180,10 @@ def test_a_folder_has_one_user_and_a_closed_policy_none(case, tmp_path):
     for call in (lambda: ask(opened, 1), lambda: opened.tell(decision.id, 0.5)):
         with pytest.raises(ProtocolError, match="closed"):
             call()
+    untouched = case.make()
+    type(untouched).open(tmp_path / "untouched", new=untouched).close()
+    with pytest.raises(ProtocolError, match="closed"):
+        ask(untouched, 0)
     with pytest.raises(IncompatibleState, match="open the folder"):
         type(policy).load(tmp_path / "p" / "policy.state")
     with pytest.raises(IncompatibleState, match="another configuration"):

@@ -419,3 +419,39 @@ def test_in_fixed_shapes_a_point_is_the_same_alone_in_any_company_and_in_any_ord
     for part in (slice(0, 1), slice(7, 8), slice(1, 300), slice(40, 99)):
         np.testing.assert_array_equal(in_fixed_shapes(features, points[part]), whole[part])
     assert in_fixed_shapes(features, points[:0]).shape == (0, features.n_features)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_points_that_are_known_have_the_same_features_and_scores_to_rounding(name):
+    features, domain = CASES[name]
+    rng = np.random.default_rng(5)
+    sets = domain.sample(12, rng).reshape(3, 4, -1)
+    phi = features(sets)
+    assert np.allclose(features.of_known(sets), phi, rtol=0.0, atol=1e-9)
+    assert np.allclose(features.of_known(sets[0]), phi[0], rtol=0.0, atol=1e-9)
+    weights = rng.standard_normal((3, features.n_features))
+    scores = np.einsum("bnm,bm->bn", phi, weights)
+    ready = features.to_score(weights)
+    together = features.scores_of_known(sets, ready)
+    assert np.allclose(together, scores, rtol=0.0, atol=1e-7)
+    for one in range(3):
+        alone = features.scores_of_known(sets[one : one + 1], ready[one : one + 1])
+        assert np.allclose(alone[0], together[one], rtol=0.0, atol=1e-9)
+
+
+def test_vectors_that_have_to_be_cut_are_cut_for_scores_too():
+    features = mercer(kernel=SquaredExponential(lengthscale=0.3), scale=0.6)
+    X, weights = SQUARE.sample(8, np.random.default_rng(2)), np.ones((1, features.n_features))
+    assert np.linalg.norm(features(X), axis=1).max() > 1.0 - 1e-9
+    assert np.array_equal(features.of_known(X), features(X))
+    scores = features.scores_of_known(X[None], features.to_score(weights))
+    assert np.array_equal(scores, features.project_each(X[None], weights))
+
+
+def test_scores_of_many_sets_are_those_of_few(monkeypatch):
+    features, rng = mercer(), np.random.default_rng(4)
+    sets, weights = SQUARE.sample(60, rng).reshape(12, 5, 2), rng.standard_normal((12, 30))
+    ready = features.to_score(weights)
+    whole = features.scores_of_known(sets, ready)
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 3 * 5 * len(features.landmarks))
+    assert np.allclose(features.scores_of_known(sets, ready), whole, rtol=0.0, atol=1e-10)

@@ -174,3 +174,25 @@ def test_wrong_shapes_are_refused_without_showing_the_points() -> None:
         with pytest.raises(InvalidData) as error:
             case()
         assert "123456" not in str(error.value)
+
+
+@pytest.mark.parametrize("kernel", ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("offset", [0.0, 1_000.0])
+def test_loose_rows_differ_from_the_kernel_by_rounding(kernel, offset):
+    X, Y = points(40, 3, offset=offset), points(30, 3, seed=1, offset=offset)
+    out = np.full((40, 30), np.nan)
+    kernel.rows_against(Y, loose=True)(X, out)
+    assert np.allclose(out, kernel(X, Y), rtol=1e-9, atol=1e-12)
+    same = np.empty((30, 30))
+    kernel.rows_against(Y, loose=True)(Y, same)
+    assert np.diagonal(same).max() <= kernel.max_variance * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize(("columns", "lengthscale"), [(7, 0.5), (2, 1e-9)])
+def test_loose_rows_of_many_columns_or_of_tiny_lengths_are_the_kernel(columns, lengthscale):
+    kernel, X = SquaredExponential(lengthscale=lengthscale), points(20, columns)
+    out = np.empty((20, 20))
+    kernel.rows_against(X, loose=True)(X, out)
+    exact = np.empty((20, 20))
+    kernel.rows_against(X)(X, exact)
+    assert np.array_equal(out, exact)

@@ -451,8 +451,8 @@ MUTATIONS = (
         "after a crash a round that could not be answered takes a reward, and counts",
         (
             "policy/bookkeeping.py",
-            "action[None], np.ones(1, dtype=np.bool_) if refused else None)",
-            "action[None], None)",
+            "            which = np.ones(1, dtype=np.bool_) if refused else None\n",
+            "            which = None\n",
         ),
         tests="tests/central/test_live_folder.py::test_a_round_that_was_refused_alone_is_refused_after_a_crash",
     ),
@@ -471,6 +471,41 @@ MUTATIONS = (
         "what is written into a caller's array after it was looked at enters the book: rounds of others fail",
         ("policy/base.py", "        return rows.copy()\n", "        return rows\n"),
         tests="tests/contracts/test_asking_and_telling.py::test_what_was_looked_at_is_what_is_chosen_from",
+    ),
+    _bug(
+        "half a box is looked at",
+        "rows beyond a public bound, or that are no numbers, enter the book: releases of others fail",
+        ("domains/box.py", " and array.item(array.argmax()) <= high)", ")"),
+        tests="tests/domains/test_box.py",
+    ),
+    _bug(
+        "a turn in what was closed",
+        "a policy that another process may have taken up goes on answering",
+        ("state/holder.py", "before is None and (holder._closed or holder", "before is None and (holder"),
+        tests="tests/central/test_live_folder.py",
+    ),
+    _bug(
+        "a turn after another copy's",
+        "two copies of one policy go on, and each releases",
+        ("state/holder.py", " or holder._ledger is not None or holder._noted", " or holder._noted"),
+        tests="tests/contracts/test_saving.py",
+    ),
+    _bug(
+        "a turn that finishes nothing",
+        "what was noted and interrupted is forgotten: a round that was answered is given to somebody else",
+        ("state/holder.py", " or holder._noted is not None):", "):"),
+        tests="tests/central/test_live_folder.py",
+    ),
+    _bug(
+        "an id that was told is told again",
+        "a second reward for the last round counts",
+        (
+            "policy/bookkeeping.py",
+            "            index = self._round_of(decision_id)\n        if not _OPEN",
+            "            index = self._round_of(decision_id)\n            issued = None\n"
+            "        if issued is None and not _OPEN",
+        ),
+        tests="tests/policy/test_bookkeeping.py",
     ),
     _bug(
         "a bad set takes no round",
@@ -1265,9 +1300,8 @@ MUTATIONS = (
         "a reward that came too late for its block counts after all once the folder is opened again",
         (
             "policy/bookkeeping.py",
-            "        self.end()\n        self._reserve(self.asked + len(actions))\n",
-            "        if self.before is not None:\n            self.end()\n"
-            "        self._reserve(self.asked + len(actions))\n",
+            "        if self.ended is not None:\n            self.end()\n",
+            "        if self.ended is not None and self.before is not None:\n            self.end()\n",
         ),
         tests="tests/central/test_releases_beside_answers.py::test_an_opened_folder_ends_blocks_where_they_had_ended",
     ),

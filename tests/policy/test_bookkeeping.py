@@ -274,3 +274,25 @@ def test_people_are_the_same_in_an_array_a_list_and_by_their_values(ids):
             Owners.of(Coded(np.arange(len(nobody)), np.array(nobody, dtype=object)), count=len(nobody))
     with pytest.raises(InvalidData, match="expected 4"):
         Owners.of(coded, count=4)
+
+
+def test_the_last_id_is_known_at_once_and_as_long_as_it_is_valid():
+    rounds = book(user_ids=False)
+    first = rounds.open_one([], np.zeros(2), refused=False)
+    assert rounds.round_of(first) == 0
+    rounds.settle_one(0, 0.5, usable=True, missing=False)
+    with pytest.raises(AlreadyTold):
+        rounds.round_of(first)
+    second = rounds.open_one([], np.zeros(2), refused=False)
+    for other in (second[:-1], second + "0", second.upper() + " ", second.encode()):
+        with pytest.raises(UnknownDecision):
+            rounds.round_of(other)
+    taken_up = book(user_ids=False)
+    taken_up.restore(rounds.state_arrays())
+    third = taken_up.open_one([], np.zeros(2), refused=False)
+    assert [taken_up.round_of(one) for one in (second, third)] == [1, 2]
+    rounds.restore(taken_up.state_arrays())  # an id that was issued here, of a round that is another one now
+    assert rounds.round_of(second) == 1
+    fourth = taken_up.open_one([], np.zeros(2), refused=False)
+    with pytest.raises(UnknownDecision):
+        rounds.round_of(fourth)

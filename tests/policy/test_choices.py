@@ -1,6 +1,6 @@
 import numpy as np
 
-from dpbandits.policy import best_choice, uniform_choice
+from dpbandits.policy import best_choice, best_row, uniform_choice
 
 
 def test_uniform_choice_covers_exactly_the_available_rows():
@@ -32,3 +32,27 @@ def test_a_tie_in_one_set_leaves_the_others_as_they_are():
     assert together.tolist() == [
         int(best_choice(scores[i : i + 1], coins[i : i + 1], None)[0]) for i in range(4)
     ]
+
+
+def test_one_row_is_chosen_as_by_best_choice_and_its_coin_is_drawn_for_a_tie_alone():
+    nan = np.nan
+    for scores, coin in (
+        ([1.0, 3.0, 2.0], None),
+        ([-np.inf, 3.0, np.inf], None),
+        ([3.0, 1.0, 3.0], 0.2),
+        ([3.0, 1.0, 3.0], 0.8),
+        ([0.0, -0.0], 0.8),
+        ([1.0, nan, 2.0], 0.4),
+        ([nan, nan], 0.9),
+        ([7.0], None),
+    ):
+        drawn = []
+
+        def toss(coin=coin, drawn=drawn) -> float:
+            drawn.append(coin)
+            return coin
+
+        row = np.array(scores)
+        expected = best_choice(row[None], np.array([0.5 if coin is None else coin]), None)
+        assert best_row(row, toss) == expected[0]
+        assert drawn == ([] if coin is None else [coin])

@@ -491,6 +491,13 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     ) -> tuple[IntArray, FloatArray | None]:
         return self._kind.choose(self._posterior, candidates, available, start, self._coins)
 
+    def _choose_one(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[int, float | None]:
+        if self._posterior is None or available is not None or not self._kind.draws_every_round:
+            return super()._choose_one(candidates, available, start)
+        return self._kind.choose_one(self._posterior, candidates, start, self._coins), None
+
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         if start is None:
             return self._maximiser.of_weights((self._posterior or self._kind.prior).mean[None])

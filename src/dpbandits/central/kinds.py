@@ -33,7 +33,7 @@ from dpbandits.models.features.people import features_for
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import PublicCoins, best_choice, uniform_choice
+from dpbandits.policy import PublicCoins, best_choice, best_row, uniform_choice
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
@@ -126,12 +126,21 @@ class Setup:
 
 
 class _Draws(NamedTuple):
-    """Public draws of the rounds `number` * `_AT_ONCE` ..: ties (n,) and Thompson weights (n, m)."""
+    """Public draws of the rounds `number` * `_AT_ONCE` ..
+
+    Attributes:
+        number, posterior, features: by which they were drawn.
+        ties: (n,) coins.
+        weights: (n, m) Thompson weights.
+        to_score: the same as `Features.scores_of_known` takes them.
+    """
 
     number: int
     posterior: WeightPosterior
+    features: Features
     ties: FloatArray
     weights: FloatArray
+    to_score: FloatArray
 
 
 P = TypeVar("P", bound=Past)
@@ -148,11 +157,14 @@ class Kind(ABC, Generic[D, P]):
         features: of points, in whose weights it learns.
         noise: where the noise comes from.
         prior_variance, thompson_scale: defaults of `GPTuning`'s.
+        draws_every_round: whether `choose` takes another draw of the weights for every round, so that
+            `choose_one` does as it.
     """
 
     name: ClassVar[KindName]
     prior_variance: ClassVar[float] = 0.2
     thompson_scale: ClassVar[float] = 0.25
+    draws_every_round: ClassVar[bool] = True
     tuning: GPTuning
     blocks: tuple[int, ...]
     features: Features
@@ -269,11 +281,20 @@ class Kind(ABC, Generic[D, P]):
             ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
             return uniform_choice(ties, n, available)
         parts = [
-            (self.features.project_each(candidates[here], weights), ties)
-            for here, ties, weights in self._drawn_for(posterior, start, n_sets, coins)
+            (self.features.scores_of_known(candidates[here], drawn.to_score[theirs]), drawn.ties[theirs])
+            for here, theirs, drawn in self._drawn_for(posterior, start, n_sets, coins)
         ]
         scores, ties = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
         return best_choice(scores, ties, available), None
+
+    def choose_one(
+        self, posterior: WeightPosterior, candidates: FloatArray, start: int, coins: PublicCoins
+    ) -> int:
+        """`choose` for one decision set (n, d), all of it available, once there was a release."""
+        drawn, place = self._drawn(posterior, start // _AT_ONCE, coins), start % _AT_ONCE
+        weights = drawn.to_score[place : place + 1]
+        scores = self.features.scores_of_known(candidates[None], weights)[0]
+        return best_row(scores, lambda: drawn.ties.item(place))
 
     def choose_over(
         self,
@@ -290,33 +311,35 @@ class Kind(ABC, Generic[D, P]):
         if posterior is None:
             return whole.drawn(coins.uniform("ties", start, start + count, 1)[:, 0])
         drawn = self._drawn_for(posterior, start, count, coins)
-        return np.concatenate([whole.of_weights(weights) for _, _, weights in drawn])
+        return np.concatenate([whole.of_weights(one.weights[theirs]) for _, theirs, one in drawn])
 
     def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
         """Thompson weights (count, m) of rounds start..: public, like the coins and the posterior."""
-        return np.concatenate([weights for *_, weights in self._drawn_for(posterior, start, count, coins)])
+        drawn = self._drawn_for(posterior, start, count, coins)
+        return np.concatenate([one.weights[theirs] for _, theirs, one in drawn])
 
     def _drawn_for(
         self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
-    ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
-        """Where rounds stand among `count` from `start` on, their ties (k,) and Thompson weights (k, m)."""
+    ) -> Iterator[tuple[slice, slice, _Draws]]:
+        """Where rounds stand among `count` from `start` on, and where in which draws theirs are."""
         done = 0
         while done < count:
             first = start + done
             k = min(_AT_ONCE - first % _AT_ONCE, count - done)
             drawn = self._drawn(posterior, first // _AT_ONCE, coins)
-            theirs = slice(first % _AT_ONCE, first % _AT_ONCE + k)
-            yield slice(done, done + k), drawn.ties[theirs], drawn.weights[theirs]
+            yield slice(done, done + k), slice(first % _AT_ONCE, first % _AT_ONCE + k), drawn
             done += k
 
     def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
         """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
-        drawn = self._draws
-        if drawn is None or drawn.number != number or drawn.posterior is not posterior:
+        drawn, features = self._draws, self.features
+        same = drawn is not None and drawn.posterior is posterior and drawn.features is features
+        if drawn is None or drawn.number != number or not same:
             start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE
             ties = coins.uniform("ties", start, stop, 1)[:, 0]
-            normals = coins.normal("thompson", start, stop, self.features.n_features)
-            drawn = self._draws = _Draws(number, posterior, ties, self.weights(posterior, normals))
+            weights = self.weights(posterior, coins.normal("thompson", start, stop, features.n_features))
+            drawn = _Draws(number, posterior, features, ties, weights, features.to_score(weights))
+            self._draws = drawn
         return drawn
 
     @abstractmethod

@@ -62,7 +62,7 @@ class Box(Valued, Domain):
     @property
     def dim(self) -> int:
         """Number of columns."""
-        return int(self.low.size)
+        return self.low.size
 
     @cached_property
     def _bounds(self) -> tuple[FloatArray, FloatArray] | tuple[float, float]:
@@ -80,6 +80,9 @@ class Box(Valued, Domain):
         return np.asarray(self._inside(array).all(axis=-1))
 
     def _holds_all(self, array: FloatArray) -> bool:
+        low, high = self._bounds
+        if isinstance(low, float) and array.size:  # a NaN is taken for the smallest and for the largest entry
+            return bool(low <= array.item(array.argmin()) and array.item(array.argmax()) <= high)
         inside = self._inside(array)
         return bool(np.count_nonzero(inside) == inside.size)
 

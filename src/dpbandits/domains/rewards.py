@@ -107,7 +107,9 @@ class RewardRange(Configured):
 
     def holds(self, reward: float, *, clip: bool) -> tuple[float, bool]:
         """`within`, for one reward."""
-        counts = math.isfinite(reward) if clip else self.low <= reward <= self.high
+        if self.low <= reward <= self.high:
+            return reward, True
+        counts = clip and math.isfinite(reward)
         return (min(max(reward, self.low), self.high), True) if counts else (self.low, False)
 
     def to_centred(self, rewards: ArrayLike) -> FloatArray:
@@ -117,7 +119,8 @@ class RewardRange(Configured):
 
     def centred(self, reward: float) -> float:
         """`to_centred`, for one reward that the range is known to hold."""
-        return min(max((reward - self.middle) / self.width, -0.5), 0.5)
+        width = self.high - self.low  # `width` and `middle`, without two calls more
+        return min(max((reward - (self.low + 0.5 * width)) / width, -0.5), 0.5)
 
     def from_centred(self, centred: ArrayLike) -> FloatArray:
         """The inverse of `to_centred`. Any number is accepted: estimates may leave the range."""

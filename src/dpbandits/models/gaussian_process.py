@@ -324,9 +324,10 @@ class FeatureGP:
     def _take(self, looked: FloatArray, y: float) -> None:
         """Potter's form: S <- S - gamma (S v) v^T with v = S^T phi, and mean <- mean + (error / total) S v.
 
-        Both move along S v, by [-gamma v, error / total]. `looked` is [v, phi . mean], and is written over.
+        Both move along S v, by -gamma [v, -error / (gamma total)]. `looked` is [v, phi . mean], and is
+        written over.
         """
-        error = y - float(looked[-1])
+        error = y - looked.item(-1)
         looked[-1] = 0.0
         total = float(looked.dot(looked)) + self.noise_variance
         squared = error * error
@@ -335,12 +336,12 @@ class FeatureGP:
                 "inputs or observations are NaN or infinite, or their squares are: leave them out"
             )
         column = self._law.dot(looked)
-        looked /= -(total + math.sqrt(total * self.noise_variance))
-        looked[-1] = error / total
+        shrunk = total + math.sqrt(total * self.noise_variance)
+        looked[-1] = -error * shrunk / total
         # The number first: whatever interrupts this, no law that has moved is taken for the one looked at.
         self.log_marginal_likelihood -= 0.5 * (squared / total + math.log(total) + LOG_TWO_PI)
         self.n_observations += 1
-        self._law = dger(1.0, looked, column, a=self._law.T, overwrite_a=True).T
+        self._law = dger(-1.0 / shrunk, looked, column, a=self._law.T, overwrite_a=True).T
 
     def add_batch(self, Phi: ArrayLike, y: ArrayLike) -> None:
         """Observe values (b,) at feature vectors (b, m): one factorisation of size m."""
@@ -399,15 +400,21 @@ class FeatureGP:
         features = np.asarray(Phi, dtype=np.float64)
         if features.ndim == 0 or features.shape[-1] != self.n_features:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.n_features})")
-        return np.asarray(features @ self._law)
+        return np.asarray(features.dot(self._law) if features.ndim == 2 else features @ self._law)
 
     @staticmethod
-    def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
+    def moments(looked: FloatArray, *, in_blocks: bool = True) -> tuple[FloatArray, FloatArray]:
+        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1).
+
+        Args:
+            looked: (..., m + 1).
+            in_blocks: whether arms have blocks of features of their own.
+        """
         spread = looked[..., :-1]
-        # Not vecdot: it adds in an order that hangs on where an arm's block of features begins, so that arms
-        # of which nothing is known would not tie.
-        return looked[..., -1], np.sqrt(np.einsum("...j,...j->...", spread, spread))
+        # With blocks not vecdot, which is quicker: it adds in an order that hangs on where a block begins, so
+        # that arms of which nothing is known would not tie.
+        squares = np.einsum("...j,...j->...", spread, spread) if in_blocks else np.vecdot(spread, spread)
+        return looked[..., -1], np.sqrt(squares)
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""

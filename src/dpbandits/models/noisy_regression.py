@@ -42,7 +42,7 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features import Features, Supports, left_out
-from dpbandits.models.triangular import PANEL, solve_lower
+from dpbandits.models.triangular import PANEL, factor_lower, solve_lower
 
 __all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
 
@@ -269,7 +269,7 @@ def posterior_from_block_statistics(
         )
         information[np.diag_indices(high - low)] += 1.0 / prior_variance
         if high - low > PANEL:
-            inverse = solve_lower(_lower_factor(information), np.eye(high - low))
+            inverse = solve_lower(factor_lower(information), np.eye(high - low))
             return inverse.T @ (inverse @ pull), inverse.T
         lower = cholesky(information, lower=True, overwrite_a=True, check_finite=False)
         factor = solve_triangular(lower, np.eye(high - low), lower=True, trans="T", check_finite=False)
@@ -327,18 +327,13 @@ def _block_information(
     pulled = np.einsum("ir,ri->r", roots, (P @ vectors)[owner])
     both = np.vstack([roots, pulled]).T
     if len(roots) > PANEL:
-        solved = solve_lower(_lower_factor(system), both)
+        solved = solve_lower(factor_lower(system), both)
     else:
         # The transpose of a symmetric matrix is itself, in the order of memory that LAPACK works in.
         lower = cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
         solved = solve_triangular(lower, both, lower=True, overwrite_b=True, check_finite=False)
     J, right = solved[:, :-1], solved[:, -1]
     return (total - J.T @ J) / reward_variance, J.T @ right
-
-
-def _lower_factor(matrix: FloatArray) -> FloatArray:
-    """Cholesky factor; other threads run meanwhile, as they do not while SciPy's is computed."""
-    return np.asarray(np.linalg.cholesky(matrix), dtype=np.float64)
 
 
 def _starts(together: Sequence[int], n_blocks: int) -> IntArray:

@@ -1,19 +1,47 @@
-"""Lower triangular systems, panel by panel.
+"""Lower triangular systems and factors, panel by panel.
 
-SciPy copies a triangle that is part of a larger array, and lets no other thread run while LAPACK solves it.
-Here the products between panels, nearly all of the work, are NumPy's: they read the array where it lies, and
-other threads run meanwhile.
+SciPy copies a triangle that is part of a larger array, and lets no other thread run while LAPACK works;
+NumPy's Cholesky factor is turned over in memory twice. Here the products between panels, nearly all of the
+work, are NumPy's: they read the array where it lies, and other threads run meanwhile.
 """
 
 import numpy as np
-from scipy.linalg.lapack import dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from dpbandits._typing import FloatArray
 
-__all__ = ["PANEL", "solve_lower"]
+__all__ = ["PANEL", "factor_lower", "solve_lower"]
 
 PANEL = 128
-"""Rows that LAPACK solves at a time."""
+"""Rows that LAPACK works on at a time."""
+
+
+def factor_lower(matrix: FloatArray) -> FloatArray:
+    """L (t, t) with L L^T = A for a symmetric positive definite A (t, t), C-contiguous, which is overwritten.
+
+    Above its diagonal stands what stood there.
+
+    Raises:
+        LinAlgError: A is not positive definite.
+
+    Example:
+        >>> np.tril(factor_lower(np.array([[4.0, 2.0], [2.0, 2.0]])))
+        array([[2., 0.],
+               [1., 1.]])
+    """
+    for low in range(0, len(matrix), PANEL):
+        high = min(low + PANEL, len(matrix))
+        below = matrix[low:, low:high]
+        if low:
+            below -= matrix[low:, :low] @ matrix[low:high, :low].T
+        # To LAPACK the transpose of a C-ordered lower triangle is an upper one.
+        factor, failed = dpotrf(matrix[low:high, low:high].T, lower=0, clean=0)
+        if failed:
+            raise np.linalg.LinAlgError("the matrix is not positive definite")
+        matrix[low:high, low:high] = factor.T
+        if high < len(matrix):
+            matrix[high:, low:high] = dtrtrs(factor, matrix[high:, low:high].T, lower=0, trans=1)[0].T
+    return matrix
 
 
 def solve_lower(lower: FloatArray, right: FloatArray) -> FloatArray:

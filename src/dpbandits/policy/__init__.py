@@ -5,13 +5,13 @@
   ledger charge, durable releases, a folder to live in); `BasePolicy`: and chooses among candidate rows.
 - `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
 - `PublicCoins`: public randomness keyed by (seed, purpose, round).
-- `best_choice`, `uniform_choice`: scores and coins to chosen rows.
+- `best_choice`, `best_row`, `uniform_choice`: scores and coins to chosen rows.
 - `decide_by`: a policy that was exported as JSON; `growthbook`: such a one as weights per leaf condition.
 """
 
 from dpbandits._lazy import lazy
 from dpbandits.policy.base import BasePolicy
-from dpbandits.policy.choices import best_choice, uniform_choice
+from dpbandits.policy.choices import best_choice, best_row, uniform_choice
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decide import decide_by
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
@@ -31,6 +31,7 @@ __all__ = [
     "Receipt",
     "RoundPolicy",
     "best_choice",
+    "best_row",
     "decide_by",
     "growthbook",
     "uniform_choice",

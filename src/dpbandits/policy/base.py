@@ -107,6 +107,14 @@ class BasePolicy(RoundPolicy):
     ) -> tuple[IntArray, FloatArray | None]:
         """Indices (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start.."""
 
+    def _choose_one(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[int, float | None]:
+        """`_choose` for one decision set (n, d), for those that can do it without arrays of one."""
+        offered = None if available is None else available[None]
+        indices, propensities = self._choose(candidates[None], offered, start)
+        return int(indices[0]), None if propensities is None else float(propensities[0])
+
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         """Points (count, d) chosen out of the whole domain for rounds start..; without rounds the one point
         (1, d) of highest predicted reward.
@@ -157,15 +165,15 @@ class BasePolicy(RoundPolicy):
         if menu is None or _is_set(brought, axes=2):
             if available is not None:
                 raise InvalidData("available is for arms: of candidates leave rows out instead")
-            rows = self._rows_of(brought, "n")
-            decision = self._decide_one(rows, users, at=at)
+            rows = self._rows_of(brought, ("n",))
+            decision = self._decide_one(rows, users, None, None, at)
             if decision.index < 0:  # refused
                 with round_taken():
                     self.domain.validate(rows)
             return decision
         point = menu.point(brought)
         mask, rows = None if available is None else menu.offered(available), menu.sets(point[None])[0]
-        decision = self._decide_one(rows, users, mask, unreadable=math.isnan(point[0]), at=at)
+        decision = self._decide_one(rows, users, mask, math.isnan(point[0]), at)
         if decision.index < 0:  # refused
             with round_taken():
                 menu.refuse(brought, available)
@@ -208,7 +216,7 @@ class BasePolicy(RoundPolicy):
                 raise InvalidData("nothing was brought: name the users, or ask one by one")
             return DecisionBatch(*self._decide_over_domain(len(users), users, available, at))
         if menu is None or _is_set(brought, axes=3):
-            rows = self._rows_of(brought, "B, n")
+            rows = self._rows_of(brought, ("B", "n"))
             if available is not None:
                 available = _checks.as_marks(available, rows.shape[:2], name="available")
             return DecisionBatch(*self._decide(rows, users, available, at=at))
@@ -217,17 +225,19 @@ class BasePolicy(RoundPolicy):
         answers = self._decide(menu.sets(points), users, mask, np.isnan(points[:, 0]), at=at)
         return DecisionBatch(*answers)
 
-    def _rows_of(self, candidates: FloatArray, axes: str) -> FloatArray:
+    def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
         """Candidates (..., d), whatever they say, as an array with these `axes`.
 
         A copy: what was looked at must be what is used, whatever a caller writes into theirs meanwhile. A NaN
         that came in between would stay in the book, and fail the rounds of others.
         """
-        rows, dim = _checks.contents(candidates, name="candidates"), self.domain.dim
-        if rows.ndim != axes.count(",") + 2 or rows.shape[-1] != dim or len(rows) == 0 < rows.ndim - 2:
-            raise InvalidData(f"candidates: expected an array of shape ({axes}, {dim}), got {rows.shape}")
-        if not rows.shape[-2]:  # none: one is missing
-            return np.full((*rows.shape[:-2], 1, dim), np.nan)
+        rows, dim = _checks.contents(candidates, name="candidates"), self.public_point.size
+        shape = rows.shape
+        if len(shape) != len(axes) + 1 or shape[-1] != dim or shape[0] == 0 < len(shape) - 2:
+            expected = f"({', '.join(axes)}, {dim})"
+            raise InvalidData(f"candidates: expected an array of shape {expected}, got {shape}")
+        if not shape[-2]:  # none: one is missing
+            return np.full((*shape[:-2], 1, dim), np.nan)
         return rows.copy()
 
     @in_turn
@@ -235,9 +245,8 @@ class BasePolicy(RoundPolicy):
         self,
         rows: FloatArray,
         users: Sequence[object] | None,
-        available: BoolArray | None = None,
-        *,
-        unreadable: bool | None = None,
+        available: BoolArray | None,
+        unreadable: bool | None,  # noqa: FBT001
         at: object,
     ) -> Decision:
         """`_decide` for one decision set (n, d), without arrays of one; `available` (n,), or all."""
@@ -247,13 +256,12 @@ class BasePolicy(RoundPolicy):
             refused = refused or not available.any()
         index, action, propensity, arm = -1, self.public_point, None, None
         if not refused:
-            offered = None if available is None else available[None]
-            indices, propensities = self._choose(rows[None], offered, self._book.asked)
-            index, propensity = int(indices[0]), None if propensities is None else float(propensities[0])
+            index, propensity = self._choose_one(rows, available, self._book.asked)
             action = rows[index].copy()
-            arm = None if self.arms is None else self.arms[int(action[-1])]
+            arm = None if self.menu is None else self.menu.arms.labels[int(action[-1])]
         decision_id = self._book.open_one(digests, action, refused=refused)
-        self._deadlines.note(self._book.asked)
+        if self._deadlines.timed:
+            self._deadlines.note(self._book.asked)
         if refused:
             action = np.full_like(action, np.nan)
         return Decision(decision_id, index, action, propensity, arm)

@@ -201,7 +201,7 @@ def refuse_told() -> NoReturn:
 
 def status_after(status: int, *, usable: bool, missing: bool) -> int | None:
     """The `RoundStatus` of a round once its reward was told; None where it was settled before."""
-    return int(_SETTLED[2 * missing + usable, status]) if _IS_OPEN[status] else None
+    return _BECOMES[2 * missing + usable][status] if _OPEN[status] else None
 
 
 def _settled() -> IntArray:
@@ -215,6 +215,12 @@ def _settled() -> IntArray:
 
 
 _SETTLED = _settled()
+
+_OPEN: tuple[bool, ...] = tuple(_IS_OPEN.tolist())
+_BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
+"""The same two tables for one round, which NumPy reads slowly."""
+
+_PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 
 _BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken", "layout": "book_ids"}
 
@@ -262,6 +268,7 @@ class RoundBook:
         self._status = np.zeros(0, dtype=np.uint8)
         self._actions = np.zeros((0, dim))
         self._rewards = np.zeros(0)
+        self._issued: tuple[str | None, int] = None, 0  # the last id of `open_one`, and its round
 
     def __repr__(self) -> str:
         return f"RoundBook(lineage={self.lineage!r}, asked={self.asked})"
@@ -329,7 +336,10 @@ class RoundBook:
             actions: (B, d), finite also of rounds that are refused.
             refused: (B,), None where none is.
         """
-        count, start = len(actions), self._before_rounds(digests, actions, refused)
+        if self.before is not None:
+            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
+        count = len(actions)
+        start = self._place_for(count)
         self._status[start : start + count] = RoundStatus.PENDING
         if refused is not None:
             self._status[start : start + count][refused] = RoundStatus.REFUSED
@@ -342,28 +352,30 @@ class RoundBook:
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """`open` of one round; action (d,)."""
-        index = self._before_rounds(digests, action[None], np.ones(1, dtype=np.bool_) if refused else None)
-        self._status[index] = RoundStatus.REFUSED if refused else RoundStatus.PENDING
+        if self.before is not None:
+            which = np.ones(1, dtype=np.bool_) if refused else None
+            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, action[None], which))
+        index = self._place_for(1)
+        self._status[index] = _REFUSED if refused else _PENDING
         self._actions[index - self._first_open] = action
         if digests:
             self._users.add(digests)  # first, as in `open`
-        self.asked += 1
-        return self._decision_id(index)
+        self.asked = index + 1
+        decision_id = self._decision_id(index)
+        self._issued = decision_id, index
+        return decision_id
 
-    def _before_rounds(self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None) -> int:
-        """Note rounds that are about to be entered, and make place for them; the first one's index."""
-        if self.before is not None:
-            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
-        self.end()
-        self._reserve(self.asked + len(actions))
-        return self.asked
-
-    def _reserve(self, rounds: int) -> None:
+    def _place_for(self, count: int) -> int:
+        """Make place for rounds that are about to be entered; the first one's index."""
+        if self.ended is not None:
+            self.end()
+        rounds = self.asked + count
         if rounds > len(self._status):
             self._status = _grown(self._status, rounds)
         if rounds - self._first_open > len(self._actions):
             self._actions = _grown(self._actions, rounds - self._first_open)
             self._rewards = _grown(self._rewards, rounds - self._first_open)
+        return self.asked
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -384,8 +396,10 @@ class RoundBook:
 
     def round_of(self, decision_id: str) -> int:
         """Round index of one decision that may be settled now; AlreadyTold for any other."""
-        index = self._round_of(decision_id)
-        if not _IS_OPEN[self._status[index]]:
+        issued, index = self._issued
+        if type(decision_id) is not str or decision_id != issued:
+            index = self._round_of(decision_id)
+        if not _OPEN[self._status.item(index)]:
             refuse_told()
         return index
 
@@ -424,8 +438,8 @@ class RoundBook:
         if self.before is not None:
             one = np.array([index]), np.array([reward]), np.array([usable]), np.array([missing])
             self.before(round_log.TELL, round_log.pack_tell(*one))
-        became = int(_SETTLED[2 * missing + usable, self._status[index]])
-        if became == RoundStatus.TOLD:
+        became = _BECOMES[2 * missing + usable][self._status.item(index)]
+        if became == _TOLD:
             self._rewards[index - self._first_open] = reward
         self._status[index] = became
         return became
@@ -469,7 +483,7 @@ class RoundBook:
 
     def begin_epoch(self) -> None:
         """Rounds from here on get ids of this process; those that were played back keep theirs."""
-        self._epoch_starts[-1] = self.asked
+        self._epoch_starts[-1], self._issued = self.asked, (None, 0)
 
     # -- rounds as they are released --------------------------------------------------------------
 
@@ -557,6 +571,7 @@ class RoundBook:
             raise CorruptState("the saved rounds contradict each other")
         self.asked, self._first_open, self._ended = asked, first_open, first_open
         self._status, self._actions, self._rewards, self._users = status, actions, rewards, users
+        self._issued = None, 0
         self._epoch_starts = [*starts, asked]
         self._epoch_nonces = [*nonces, secrets.token_hex(4)]
 

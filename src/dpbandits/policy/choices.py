@@ -1,10 +1,12 @@
 """Which available row is chosen: uniformly by public coins, or by scores whose ties coins break."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["best_choice", "uniform_choice"]
+__all__ = ["best_choice", "best_row", "uniform_choice"]
 
 
 def uniform_choice(
@@ -21,12 +23,24 @@ def uniform_choice(
     return indices, 1.0 / counts
 
 
+def best_row(scores: FloatArray, coin: Callable[[], float]) -> int:
+    """`best_choice` of one set, all of it available: scores (n,), and its coin, which is drawn for a tie."""
+    index = _only_best(scores)
+    return int(best_choice(scores[None], np.array([coin()]), None)[0]) if index is None else index
+
+
+def _only_best(scores: FloatArray) -> int | None:
+    """The row of the highest score (n,); None where several have it, or it is no number."""
+    index = int(scores.argmax())
+    best, last = scores.item(index), len(scores) - 1 - int(scores[::-1].argmax())
+    return index if last == index and best == best else None
+
+
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
     """Row with the highest score (B, n) in each set; ties go by the public coins (B,)."""
     if len(scores) == 1 and available is None:  # the common case, without arrays for one number
-        row = scores[0]
-        index = row.argmax()
-        if np.count_nonzero(row == row.item(index)) == 1:
+        index = _only_best(scores[0])
+        if index is not None:
             return np.array([index])
     if available is not None:
         scores = np.where(available, scores, -np.inf)

@@ -41,6 +41,14 @@ _RECEIPTS: dict[int, Receipt] = {
 }
 """What a round that was told may have become; else the reward was refused, or the round was."""
 
+_RECEIPT_OF = tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in range(max(RoundStatus) + 1))
+"""The same by a status's number."""
+
+_PLAIN = (float, np.float64, bool)
+"""Types of rewards that are floats, or become one without loss."""
+
+_TOLD = int(RoundStatus.TOLD)
+
 _EXACT = 1 << 53
 """Integers up to here are floats."""
 
@@ -67,7 +75,12 @@ class RoundPolicy(KeptPolicy):
     ) -> None:
         super().__init__(reward_range=reward_range, horizon=horizon, privacy=privacy, **options)
         self._coins = PublicCoins(self.seed)
-        self._learns = type(self)._learn is not RoundPolicy._learn
+        own = type(self)
+        self._learns = own._learn is not RoundPolicy._learn
+        self._ever_due = any(
+            getattr(own, name) is not getattr(RoundPolicy, name)
+            for name in ("_prepare", "_is_due", "_rounds_out")
+        )
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
         self._deadlines = Deadlines((), 0)
@@ -119,9 +132,11 @@ class RoundPolicy(KeptPolicy):
     def _admit(self, count: int, users: Sequence[object] | None, at: object = None) -> list[bytes]:
         """Digests of the users of `count` new rounds; the promise is paid, and what is due is released."""
         digests = self._book.check_open(count, users)
-        self._deadlines.advance(at)
+        if at is not None or self._deadlines.timed:
+            self._deadlines.advance(at)
         self._charge()
-        self._prepare()
+        if self._ever_due:
+            self._prepare()
         return digests
 
     def _opened(
@@ -184,14 +199,14 @@ class RoundPolicy(KeptPolicy):
             UnknownDecision, AlreadyTold: the id is not this policy's, or was told before.
         """
         kind = type(reward)  # and none that merely inherits from it: reading those may fail
-        if at is None and (kind in (float, np.float64, bool) or (kind is int and abs(reward) <= _EXACT)):
+        if at is None and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
             # The common case, without an array for one number.
             index = self._book.round_of(decision_id)
             value, usable = self.reward_range.holds(float(reward), clip=self.clip)
             became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
-            if became == RoundStatus.TOLD and self._learns:
+            if became == _TOLD and self._learns:
                 self._learn_one(index, value)
-            receipt = _RECEIPTS.get(became, Receipt.REFUSED)
+            receipt = _RECEIPT_OF[became]
         else:
             self._book.round_of(decision_id)
             receipt = self.tell_batch([decision_id], [reward], at=at)[0]
@@ -234,7 +249,7 @@ class RoundPolicy(KeptPolicy):
         if fresh.any():
             became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
         became[late & (became == RoundStatus.ABANDONED)] = RoundStatus.LATE
-        return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
+        return tuple(_RECEIPT_OF[status] for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
         """Settle rounds and learn from those that count; their `RoundStatus`."""

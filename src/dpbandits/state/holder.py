@@ -28,6 +28,7 @@ from dataclasses import replace
 from functools import wraps
 from os import PathLike
 from pathlib import Path
+from threading import get_ident
 from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
 
 from dpbandits import _checks
@@ -466,13 +467,16 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
 
     @wraps(method)
     def guarded(self: _H, /, *arguments: _P.args, **options: _P.kwargs) -> _R:
-        # `Holder.turn`, written out: a context manager of Python's costs as much as all the rest of a turn
+        # `Holder.turn`, written out: a context manager of Python's costs as much as all the rest of a turn,
+        # and so do calls that find nothing to refuse and nothing to begin with
         holder = self._holder
-        holder._refuse_call()
+        if os.getpid() != holder._process or holder._nested is not None:
+            holder._refuse_call()
         with holder._lock:
-            if holder._thread is None:
+            before = holder._thread
+            if before is None and (holder._closed or holder._ledger is not None or holder._noted is not None):
                 holder._begin_turn()
-            before, holder._thread = holder._thread, threading.get_ident()
+            holder._thread = get_ident()
             try:
                 return method(self, *arguments, **options)
             except TypeError as error:  # as in `worded`

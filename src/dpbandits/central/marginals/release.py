@@ -147,6 +147,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     """
 
     name = "marginals"
+    draws_every_round = False
 
     def __init__(self, setup: Setup) -> None:
         domain = setup.domain

@@ -6,7 +6,7 @@ horizons and as the reference that features are held against.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
@@ -24,7 +24,7 @@ from dpbandits.models.features.people import arm_kernel, features_for
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
-from dpbandits.policy import BasePolicy, best_choice
+from dpbandits.policy import BasePolicy, best_choice, best_row
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 
@@ -134,16 +134,16 @@ class _Seen(NamedTuple):
 
     Attributes:
         start: its first round.
-        best: (B,) chosen rows.
-        phi: (B, n, m) features.
-        looked: (B, n, m + 1) what the model gave for them.
+        best: B chosen rows.
+        phi: B arrays (n, m) of features.
+        looked: B arrays (n, m + 1) of what the model gave for them.
         known: rewards that the model had learned by then.
     """
 
     start: int
-    best: IntArray
-    phi: FloatArray
-    looked: FloatArray
+    best: Sequence[int] | IntArray
+    phi: Sequence[FloatArray] | FloatArray
+    looked: Sequence[FloatArray] | FloatArray
     known: int
 
 
@@ -196,6 +196,7 @@ class FeatureGPUCB(_Optimist):
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self.forget = check_half_life(forget)
         self._seen: _Seen | None = None
+        self._in_blocks = len(self.features.supports) > 1
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
@@ -226,11 +227,28 @@ class FeatureGPUCB(_Optimist):
         return self._model.predict_from_features(self.features(points))
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
-        phi = self.features(candidates)
+        phi = self.features.of_known(candidates)
         looked = self._model.look(phi)
-        best = self._highest(self._model.moments(looked), available, start)
+        best = self._highest(self._model.moments(looked, in_blocks=self._in_blocks), available, start)
         self._seen = _Seen(start, best, phi, looked, self._model.n_observations)
         return best
+
+    def _choose_one(
+        self, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> tuple[int, float | None]:
+        if available is not None:
+            return super()._choose_one(candidates, available, start)
+        phi = self.features.of_known(candidates)
+        looked = self._model.look(phi)
+        mean, scores = self._model.moments(looked, in_blocks=self._in_blocks)
+        np.multiply(scores, self.ucb_weight, out=scores)
+        np.add(scores, mean, out=scores)
+        first, drawn = self._ties
+        if not first <= start < first + len(drawn):  # drawn whether they tie or not, like those of a batch
+            self._ties_of(start, start + 1)
+        best = best_row(scores, lambda: self._ties_of(start, start + 1).item())
+        self._seen = _Seen(start, (best,), (phi,), (looked,), self._model.n_observations)
+        return best, None
 
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         law, weight = self._model.posterior, 0.0 if start is None else self.ucb_weight
@@ -274,11 +292,11 @@ class FeatureGPUCB(_Optimist):
         if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.best):
             super()._learn_one(index, reward)
             return
-        row, centred = (place, seen.best[place]), self.reward_range.centred(reward)
+        row, centred = seen.best[place], self.reward_range.centred(reward)
         if seen.known == self._model.n_observations:
-            self._model.add_looked(seen.looked[row], centred)
+            self._model.add_looked(seen.looked[place][row], centred)
         else:
-            self._model.add(seen.phi[row], centred)
+            self._model.add(seen.phi[place][row], centred)
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         self._add(self.features(points), self.reward_range.to_centred(rewards))

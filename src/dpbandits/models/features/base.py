@@ -74,6 +74,22 @@ class Features(Configured, ABC):
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
 
+    def of_known(self, points: FloatArray) -> FloatArray:
+        """Feature vectors (..., m) of C-contiguous points (..., d) that are known to lie in the domain.
+
+        For scores, and not for what is released: they are not looked at again, and a vector that exceeds
+        length one by rounding only may stay as it is, as in `project`.
+        """
+        return self(points)
+
+    def to_score(self, weights: FloatArray) -> FloatArray:
+        """Rows of weights (k, m) as `scores_of_known` takes them, (k, ...): made once for many decisions."""
+        return weights
+
+    def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
+        """`project_each` of points (B, n, d) as in `of_known`, by B rows of what `to_score` gave."""
+        return self.project_each(points, weights)
+
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k)."""
         return np.asarray(self(X) @ checked_weights(weights, self.n_features))

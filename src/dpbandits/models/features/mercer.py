@@ -27,7 +27,7 @@ from dpbandits.models.features.base import (
     checked_weights,
     warn_if_little_is_held,
 )
-from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Kernel
+from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Kernel, RowEvaluator
 
 __all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given", "spread_over"]
 
@@ -83,6 +83,7 @@ class SectionFeatures(Features):
     """
 
     _pull: GradientEvaluator | None = None  # made when it is needed
+    _loose: RowEvaluator | None = None  # as well
 
     def __init__(
         self, *, kernel: Kernel, landmarks: ArrayLike, projection: ArrayLike, scale: float = 1.0
@@ -116,6 +117,41 @@ class SectionFeatures(Features):
                 np.matmul(block, self.projection, out=phi[at])
         _enforce_norm(phi)
         return phi.reshape(*lead, self.n_features)
+
+    def of_known(self, points: FloatArray) -> FloatArray:
+        """See `Features.of_known`."""
+        (n_landmarks, dim), count = self.landmarks.shape, points.size // points.shape[-1]
+        if not self._short or points.shape[-1] != dim or count * n_landmarks > PRODUCT_ELEMENTS:
+            return self(points)
+        phi: FloatArray = self._sections(points).dot(self.projection)
+        return phi if points.ndim == 2 else phi.reshape(*points.shape[:-1], self.n_features)
+
+    def _sections(self, points: FloatArray) -> FloatArray:
+        """k(x, Z) (n, L) of n points (..., d), for scores."""
+        if self._loose is None:
+            self._loose = self.kernel.rows_against(self.landmarks, loose=True)
+        n_landmarks, dim = self.landmarks.shape
+        rows = np.empty((points.size // dim, n_landmarks))
+        self._loose(points if points.ndim == 2 else points.reshape(-1, dim), rows)
+        return rows
+
+    def to_score(self, weights: FloatArray) -> FloatArray:
+        """See `Features.to_score`: (k, L), what kernel entries are multiplied by, where nothing is cut."""
+        return weights @ self.projection.T if self._short else weights
+
+    def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
+        """See `Features.scores_of_known`. Set by set: a score must not depend on the rest of its batch."""
+        if not self._short:
+            return self.project_each(points, weights)
+        n_sets, n, n_landmarks = *points.shape[:2], len(self.landmarks)
+        if n_sets == 1 and n * n_landmarks <= BLOCK_ELEMENTS:  # the common case
+            scores: FloatArray = self._sections(points[0]).dot(weights[0])
+            return scores[None]
+        out, step = np.empty((n_sets, n)), max(1, BLOCK_ELEMENTS // (n_landmarks * max(1, n)))
+        for low in range(0, n_sets, step):
+            rows = self._sections(points[low : low + step]).reshape(-1, n, n_landmarks)
+            np.matmul(rows, weights[low : low + step, :, None], out=out[low : low + step, :, None])
+        return out
 
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (m, k).

@@ -66,18 +66,27 @@ class Kernel(Configured, ABC):
     @abstractmethod
     def _evaluator(self, Y: FloatArray) -> RowEvaluator: ...
 
+    def _loose(self, Y: FloatArray) -> RowEvaluator:
+        """`_evaluator` where rounding does not matter; see `rows_against`."""
+        return self._evaluator(Y)
+
     def _diagonal(self, X: FloatArray) -> FloatArray:
         """k(x, x) of the rows of X (n, d); constant unless a kernel says otherwise."""
         return np.full(X.shape[0], self.max_variance)
 
-    def rows_against(self, Y: FloatArray) -> RowEvaluator:
+    def rows_against(self, Y: FloatArray, *, loose: bool = False) -> RowEvaluator:
         """Prepare for many evaluations against the same (m, d) points `Y`.
+
+        Args:
+            Y: (m, d).
+            loose: for scores: in fewer passes where a kernel has a way, and an entry may exceed its bound by
+                rounding. What is released has always been rounded the other way.
 
         Returns:
             `fill(X, out)`, which writes k(X, Y) into `out`, a C-contiguous (n, m) array, block by block.
             It trusts its arguments.
         """
-        evaluate = self._evaluator(_as_points(Y, "Y"))
+        evaluate = (self._loose if loose else self._evaluator)(_as_points(Y, "Y"))
 
         def fill(X: FloatArray, out: FloatArray) -> None:
             if out.size <= BLOCK_ELEMENTS:

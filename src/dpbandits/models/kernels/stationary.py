@@ -33,6 +33,13 @@ from dpbandits.models.kernels.base import KERNELS, GradientEvaluator, Kernel, Ro
 __all__ = ["Indicator", "Matern", "SquaredExponential", "from_config"]
 
 
+_FEW_COLUMNS = 4
+"""Columns up to which their squares cost less as columns of a product than as a sum."""
+
+_NEAR = 2.0**20
+"""Halves of squared lengths, in lengthscales, of which sums are rounded by less than 1e-9."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Stationary(Kernel):
     """What the kernels of a scaled distance share: unit variance, and parameters checked once.
@@ -137,6 +144,32 @@ class SquaredExponential(_Stationary):
 
         def fill(X: FloatArray, out: FloatArray) -> None:
             less_half_squares(X, out)
+            np.exp(out, out=out)
+
+        return fill
+
+    def _loose(self, Y: FloatArray) -> RowEvaluator:
+        """-r^2/2 = [x, x^2, 1] . [y/l^2, -1/(2 l^2), -|y/l|^2/2], centred, and not cut."""
+        scaled, scale, columns = self._scaled(Y, math.sqrt(0.5)), self._scale(math.sqrt(0.5)), self.columns
+        m, d = scaled.shape
+        if not 0 < d <= _FEW_COLUMNS or not m:
+            return self._evaluator(Y)
+        centre = _take(Y, columns).mean(axis=0)
+        scaled -= centre * scale
+        lengths = (scaled**2).sum(axis=1)
+        if not lengths.max() <= _NEAR:
+            return self._evaluator(Y)
+        each = np.broadcast_to(scale, d)[:, None]
+        squares = np.broadcast_to(-(each**2), (d, m))
+        right = np.concatenate([2.0 * each * scaled.T, squares, -lengths[None]])
+
+        def fill(X: FloatArray, out: FloatArray) -> None:
+            left = np.empty((len(X), 2 * d + 1))
+            own = left[:, :d]
+            np.subtract(X if columns is None else _take(X, columns), centre, out=own)
+            np.multiply(own, own, out=left[:, d:-1])
+            left[:, -1] = 1.0
+            np.dot(left, right, out=out)
             np.exp(out, out=out)
 
         return fill
