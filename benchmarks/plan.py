@@ -16,8 +16,8 @@ runs say them to a tenth, which an interval has to hold too; more runs are the f
 1. `NAME.toml` and `NAME.py`, a made-up world. The TOML file holds what its maker would tell a stranger, in
    the format of `dpbandits.lab.planning.facts`: [columns.*], and [plan] with `arms`, `users` (people to come,
    5,000 to 20,000 keep this fast), `base_rate`, `effect`, and, where known, `personal`, `smoothness`,
-   `relevant`, `rates`, `low` and `high`. A number stands for a tenth more or less, two numbers for all
-   between: say what is believed, and let the truth lie within. The Python file has one function::
+   `relevant`, `rates`, `segments`, `low` and `high`. A number stands for a tenth more or less, two numbers
+   for all between: say what is believed, and let the truth lie within. The Python file has one function::
 
        def draw(n, rng):
            '''People and what they would be paid.
@@ -62,6 +62,9 @@ TRUSTS = ("central", "local")
 MOST_EPSILON = 10.0
 MOST_PEOPLE = 20_000
 DELTA = 1e-6
+
+SAID = ("facts", "rates", "segments")
+"""What may be said of arms, beside base rate and effect: nothing, every arm's rate, and segments too."""
 
 WRONG = (DPBanditsError, ArithmeticError, AttributeError, ImportError, LookupError, TypeError, ValueError)
 """What a stranger's files may raise: it is told, and the other worlds are run."""
@@ -140,8 +143,8 @@ class Held:
             horizon=people,
         )
 
-    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int, *, with_rates: bool = True) -> Any:
-        """The plan, from what is public alone; with what is said of every arm's rate or without."""
+    def planned(self, seconds: float, worlds: int, cache: Path, jobs: int, *, told: str = SAID[-1]) -> Any:
+        """The plan, from what is public alone; of what is said of arms as much as `told`."""
         how: dict[str, Any] = {
             "target": TARGET,
             "epsilon": MOST_EPSILON,
@@ -152,8 +155,8 @@ class Held:
         }
         if self.is_table:
             return plan(users=self.users, table=self.half(public=True), public=True, **how)
-        facts = self.facts[0] if with_rates else replace(self.facts[0], rates=None)
-        return plan(users=self.users, facts=facts, **how)
+        left_out = dict.fromkeys(SAID[SAID.index(told) + 1 :])
+        return plan(users=self.users, facts=replace(self.facts[0], **left_out), **how)
 
 
 def trial(held: Held, policy: str, epsilon: float | None, people: int) -> Trial:
@@ -186,6 +189,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.0, help="of a plan; 0 for until it is known")
     parser.add_argument("--worlds", type=int, default=12, help="simulated for a plan, at most")
     parser.add_argument("--most-people", type=int, default=MOST_PEOPLE, help="of a table that are to come")
+    parser.add_argument("--told", choices=SAID, default=SAID[-1], help="of arms, where it is said")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", action="append", help="names of worlds")
     parser.add_argument("--out", type=Path, required=True)
@@ -201,7 +205,7 @@ def main() -> None:
         if options.only and path.stem not in options.only:
             continue
         try:
-            found = held.planned(options.seconds, options.worlds, records, options.jobs)
+            found = held.planned(options.seconds, options.worlds, records, options.jobs, told=options.told)
             rows, said = truth(held, found, seeds, records, options.jobs)
         except WRONG as error:
             failed.append({"world": path.stem, "error": f"{type(error).__name__}: {error}"})
@@ -215,7 +219,7 @@ def main() -> None:
     if parts > 1:
         return
     result = {
-        "settings": {"first_seed": options.first_seed, "reps": options.reps, "worlds": options.worlds},
+        "settings": {name: getattr(options, name) for name in ("first_seed", "reps", "worlds", "told")},
         "summary": summary(shares, answers),
         "failed": failed,
         "shares": shares,

@@ -6,9 +6,10 @@ narrowest in the median, of plans with all simulated worlds and with half of the
 world's intervals are made so long that they hold a part of the true shares of all other worlds of its kind,
 and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is
 taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
-together. Worlds drawn from facts and resampled tables have constants of their own, and with `--rates` so have
-facts that say every arm's rate. With `--most-error` true shares that are known worse are left out: intervals
-are to hold the truth, not what few runs make of it. Seeds of the truth are
+together. Worlds drawn from facts and resampled tables have constants of their own, and with `--told rates` so
+have facts that say every arm's rate, with `--told segments` those that say what arms pay in segments. With
+`--most-error` true shares that are known worse are left out: intervals are to hold the truth, not what few
+runs make of it. Seeds of the truth are
 below 1,000,000, but for the worlds of `REPORTED`. The frontier says what other levels cost, in the same way;
 `sets` says what each set of worlds is covered by where all is chosen from the other sets, which is closest to
 what a stranger's worlds do to it.
@@ -21,10 +22,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from plan import MOST_PEOPLE, TARGET, Held, truth
+from plan import MOST_PEOPLE, SAID, TARGET, Held, truth
 
-from dpbandits.lab.planning import answers
+from dpbandits.lab.planning import Facts, answers
 from dpbandits.lab.planning.answers import LEVEL, Apart, Curve, predicted
+from dpbandits.lab.planning.planner import apart_of
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHAPES = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25)
@@ -223,6 +225,11 @@ def without_sets(curves: list[Planned]) -> list[dict[str, Any]]:
     return found
 
 
+def says(facts: Facts, told: str) -> bool:
+    """Whether rates are among the facts, or segments that tell enough for bands of their own."""
+    return apart_of(facts) is answers.OF_SEGMENTS if told == "segments" else facts.believed_rates is not None
+
+
 def scatter(curves: list[Planned]) -> float:
     """Deviation of the share of one run, in the middle one of all curves."""
     runs = [np.clip(one.curve.simulated, answers.LEAST, answers.MOST) for one in curves]
@@ -237,7 +244,7 @@ def main() -> None:
     parser.add_argument("--reps", type=int, default=12, help="of the truth")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--worlds", type=int, default=4, help="simulated for a plan, at most")
-    parser.add_argument("--rates", action="store_true", help="plan with every arm's rate, where it is said")
+    parser.add_argument("--told", choices=SAID, default=SAID[0], help="of arms, in the worlds that say it")
     parser.add_argument(
         "--most-error", type=float, default=np.inf, help="standard error of a true share that is judged"
     )
@@ -247,17 +254,17 @@ def main() -> None:
     records = options.records or options.out.with_suffix(".jsonl")
     curves: list[Planned] = []
     folder = [Held(path, MOST_PEOPLE) for path in sorted(options.folder.glob("*.toml"))]
-    if options.rates:
-        folder = [held for held in folder if not held.is_table and held.facts[0].believed_rates is not None]
+    if options.told != SAID[0]:
+        folder = [held for held in folder if not held.is_table and says(held.facts[0], options.told)]
     for held in folder:
         first = set_of(held.path.stem) or options.first_seed
         seeds = range(first, first + options.reps)
-        found = held.planned(0.0, options.worlds, records, 1, with_rates=options.rates)
+        found = held.planned(0.0, options.worlds, records, 1, told=options.told)
         rows = truth(held, found, seeds, records, 1)[0]
         curves += planned(held, found, rows, options.most_error)
     drawn = [one for one in curves if one.drawn]
     tables = [one for one in curves if not one.drawn]
-    kinds = {"rates": drawn} if options.rates else {"facts": drawn, "tables": tables}
+    kinds = {options.told: drawn} | ({"tables": tables} if options.told == SAID[0] else {})
     result: dict[str, Any] = {
         "settings": {
             **{name: getattr(options, name) for name in ("first_seed", "reps", "worlds")},
@@ -286,7 +293,9 @@ def main() -> None:
         }
     options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(result, indent=1))
-    print("in use:", answers.OF_FACTS, answers.OF_RATES, answers.OF_TABLES, answers.WITHIN)
+    print(
+        "in use:", answers.OF_FACTS, answers.OF_RATES, answers.OF_SEGMENTS, answers.OF_TABLES, answers.WITHIN
+    )
 
 
 if __name__ == "__main__":

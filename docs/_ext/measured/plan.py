@@ -43,6 +43,7 @@ def plan_answers() -> Markdown:
 
 
 KINDS = {
+    "segments": ("plan-constants-segments", "facts with rates in segments"),
     "rates": ("plan-constants-rates", "facts with rates"),
     "facts": ("plan-constants", "facts without rates"),
     "tables": ("plan-constants", "people of a table"),

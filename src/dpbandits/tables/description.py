@@ -45,6 +45,8 @@ def description_in(text: str, name: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InvalidParameter(f"{name} is not a TOML file: {error}") from None
+    except ValueError:  # such as a number of thousands of digits
+        raise InvalidParameter(f"{name} is not a TOML file that can be read") from None
     except RecursionError:
         raise InvalidParameter(f"{name} is nested too deeply") from None
 
@@ -100,7 +102,8 @@ def check_keys(
     section: Mapping[str, Any], where: str, *, required: Set[str], optional: Set[str] = frozenset()
 ) -> None:
     """Refuse a section that lacks a key, or has one that is not listed."""
-    missing, unknown = sorted(required - set(section)), sorted(set(section) - required - optional)
+    missing = sorted(required - set(section))
+    unknown = sorted(str(key) for key in set(section) - required - optional)
     if missing:
         raise InvalidParameter(f"{where} lacks {', '.join(missing)}")
     if unknown:

@@ -6,19 +6,23 @@ from pathlib import Path
 import pytest
 
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.planning.answers import LEVEL, OF_FACTS, OF_RATES, OF_TABLES, WITHIN, Apart
+from dpbandits.lab.planning.answers import LEVEL, OF_FACTS, OF_RATES, OF_SEGMENTS, OF_TABLES, WITHIN, Apart
 
 ROOT = Path(__file__).resolve().parents[3]
 FOUND = json.loads((ROOT / "docs" / "_results" / "plan-constants.json").read_text())
 WITH_RATES = json.loads((ROOT / "docs" / "_results" / "plan-constants-rates.json").read_text())
-ALL = FOUND | {"rates": WITH_RATES["rates"]}
+WITH_SEGMENTS = json.loads((ROOT / "docs" / "_results" / "plan-constants-segments.json").read_text())
+ALL = FOUND | {"rates": WITH_RATES["rates"], "segments": WITH_SEGMENTS["segments"]}
 TUNING = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.toml")}
 MADE_UP = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.py")}
-SETS = {"fourth": "plan-validation-fourth", "fifth": "plan-validation"}
+SETS = {"fourth": "plan-validation-fourth", "fifth": "plan-validation-fifth", "sixth": "plan-validation"}
 """Folders of `benchmarks/plan_held_back`, and where their results stand."""
 
 
-@pytest.mark.parametrize(("kind", "own"), [("facts", OF_FACTS), ("rates", OF_RATES), ("tables", OF_TABLES)])
+OWN = {"facts": OF_FACTS, "rates": OF_RATES, "segments": OF_SEGMENTS, "tables": OF_TABLES}
+
+
+@pytest.mark.parametrize(("kind", "own"), OWN.items())
 def test_the_constants_are_those_that_were_found(kind, own):
     assert Apart(**{name: ALL[kind][name] for name in Apart._fields}) == own
 
@@ -30,7 +34,8 @@ def test_the_typical_scatter_of_a_run_is_the_one_that_was_found():
 def test_they_were_found_on_tuning_worlds_and_tuning_seeds():
     assert set(FOUND["tuned_on"]) == TUNING
     assert set(WITH_RATES["tuned_on"]) == MADE_UP
-    for settings in (FOUND["settings"], WITH_RATES["settings"]):
+    assert set(WITH_SEGMENTS["tuned_on"]) < MADE_UP
+    for settings in (FOUND["settings"], WITH_RATES["settings"], WITH_SEGMENTS["settings"]):
         assert settings["first_seed"] + settings["reps"] < FIRST_REPORT_SEED
 
 
@@ -71,7 +76,7 @@ def test_worlds_that_were_reported_once_and_tune_since_are_named():
 
 def test_worlds_that_were_not_chosen_from_are_covered():
     """At least the level, in the mean over worlds: each with the factor of all others."""
-    for kind in ("facts", "rates", "tables"):
+    for kind in OWN:
         asked = FOUND["asked"]
         assert asked >= LEVEL + 0.03
         assert ALL[kind]["left_out"]["covered"] >= asked

@@ -9,7 +9,15 @@ import pytest
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab import Facts, plan
-from dpbandits.lab.planning.answers import OF_FACTS, OF_RATES, Apart, best_of, predicted, shares_of
+from dpbandits.lab.planning.answers import (
+    OF_FACTS,
+    OF_RATES,
+    OF_SEGMENTS,
+    Apart,
+    best_of,
+    predicted,
+    shares_of,
+)
 from dpbandits.lab.worlds import hard
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90))
@@ -53,22 +61,44 @@ def test_two_worlds_in_which_nothing_was_learned_are_not_the_last():
     assert found.worlds == 4
 
 
+CLOSE = {"mail": (0.70, 0.75), "call": (0.25, 0.30)}
+VAGUE = {"mail": (0.60, 0.85), "call": (0.15, 0.40)}
+"""Wider than .3 of the effect to each side."""
+
+
+def of_two(mail, call):
+    return {"age": {"until": [50], "people": [0.5, 0.5], "rates": {"mail": mail, "call": call}}}
+
+
+VAGUE_AT_HOME = {"mail": [(0.5, 0.95), (0.5, 0.95)], "call": [(0.1, 0.5), (0.1, 0.5)]}
+TELLING = of_two([(0.97, 0.99), (0.42, 0.44)], [(0.01, 0.03), (0.55, 0.57)])
+
+
 @pytest.mark.parametrize(
-    ("rates", "apart"),
+    ("rates", "segments", "apart"),
     [
-        (None, OF_FACTS),
-        ({"mail": (0.70, 0.75), "call": (0.25, 0.30)}, OF_RATES),
-        ({"mail": (0.60, 0.85), "call": (0.15, 0.40)}, OF_FACTS),  # wider than .3 of the effect to each side
+        (None, None, OF_FACTS),
+        (CLOSE, None, OF_RATES),
+        (VAGUE, None, OF_FACTS),
+        (CLOSE, {"age": {"until": [50], "people": [0.5, 0.5]}}, OF_RATES),
+        (CLOSE, TELLING, OF_SEGMENTS),
+        (VAGUE, TELLING, OF_SEGMENTS),  # which say what rates leave open
+        (CLOSE, TELLING | {"home": {"people": [0.5, 0.5], "rates": VAGUE_AT_HOME}}, OF_SEGMENTS),
+        (CLOSE, of_two([(0.6, 0.99), (0.3, 0.7)], [(0.01, 0.3), (0.3, 0.7)]), OF_RATES),  # vague ones
+        (CLOSE, of_two([(0.7, 0.74), (0.7, 0.74)], [(0.25, 0.29), (0.25, 0.29)]), OF_RATES),  # all alike
     ],
 )
-def test_only_rates_that_are_said_closely_make_other_bands(rates, apart):
-    curve = small(users=300, rates=rates).answers["central"].along_epsilon
-    own, other = (
+def test_only_what_is_said_closely_makes_other_bands(rates, segments, apart):
+    people = dpb.Schema(age=dpb.Range(18, 90), home=dpb.Categories(["own", "rent"]))
+    found = small(contexts=people, users=300, rates=rates, segments=segments)
+    curve = found.answers["central"].along_epsilon
+    own, *others = (
         predicted(curve.along, curve.places, curve.simulated, certainty=0.9, apart=one)
-        for one in (apart, OF_RATES if apart is OF_FACTS else OF_FACTS)
+        for one in (apart, *({OF_FACTS, OF_RATES, OF_SEGMENTS} - {apart}))
     )
     assert (curve.low, curve.high) == (own.low, own.high)
-    assert (curve.low, curve.high) != (other.low, other.high)
+    assert len(others) == 2
+    assert all((curve.low, curve.high) != (other.low, other.high) for other in others)
 
 
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):

@@ -9,12 +9,12 @@ d is how far worlds of other shapes lie off where half is kept, and r how much r
 less near none and near all. Few worlds say little of b and v, so b/r and v/r are drawn towards their means
 along the curve and towards what is typical.
 
-The constants (`OF_FACTS`, `OF_RATES`, `OF_TABLES`, `WITHIN`) are what `benchmarks/plan_constants.py` found on
-the worlds of `benchmarks/plan_tuning`: b, d and f of the intervals that are narrowest in the median where the
-others of these worlds choose each one's f and 94% of its own shares are held: more than `LEVEL`, as these
-worlds are few and strangers' worlds unlike them. Of facts with rates those true shares are judged that are
-known to .05. What intervals cover elsewhere is measured by
-`benchmarks/plan.py`.
+The constants (`OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES`, `WITHIN`) are what
+`benchmarks/plan_constants.py` found on the worlds of `benchmarks/plan_tuning`: b, d and f of the
+intervals that are narrowest in the median where the others of these worlds choose each one's f and 94% of
+its own shares are held: more than `LEVEL`, as these worlds are few and strangers' worlds unlike them. Of
+facts with rates those true shares are judged that are known to .05. What intervals cover elsewhere is
+measured by `benchmarks/plan.py`.
 """
 
 from collections.abc import Sequence
@@ -51,9 +51,10 @@ class Apart(NamedTuple):
 
 OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
 OF_RATES = Apart(between=0.02, shapes=0.07, edge=0.4, factor=1.01)
+OF_SEGMENTS = Apart(between=0.02, shapes=0.04, edge=0.03, factor=1.1)
 OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
-"""Where worlds are drawn from facts without and with every arm's rate, and where they are people of one
-table."""
+"""Where worlds are drawn from facts, without every arm's rate, with it, and with its rates in segments too;
+and where they are people of one table."""
 
 WITHIN = 0.19
 """Typical deviation of the shares of two runs in one world."""

@@ -17,7 +17,7 @@ what else a description of a table says may stand there too and is left alone: n
     effect = [0.04, 0.08]                   # what the best arm for everyone would pay above a random one
     personal = [0.4, 1.0]                   # the part of it that no single arm for all gets
     smoothness = "medium"                   # how far along a column one goes until the best arm changes
-    relevant = [1, 3]                       # how many columns matter
+    relevant = [1, 2]                       # how many columns matter
     low = 0                                 # range of rewards
     high = 1
     scatter = 0.1                           # optional: deviation of a reward from its mean; without it a
@@ -26,6 +26,17 @@ what else a description of a table says may stand there too and is left alone: n
     mail = [0.11, 0.12]                     # given to everyone
     call = [0.12, 0.14]
     nothing = 0.08
+
+    [plan.segments.age]                     # optional: parts of the people along a column
+    until = [35, 60]                        # where they end; an edge itself is of the upper one
+    people = [0.3, 0.4, 0.3]                # how many they are, of all
+    [plan.segments.age.rates]               # optional: mean reward of every arm in each
+    mail = [[0.08, 0.10], [0.11, 0.13], [0.14, 0.17]]
+    call = [[0.16, 0.19], [0.12, 0.14], [0.08, 0.10]]
+    nothing = [0.08, 0.08, 0.08]
+
+    [plan.segments.region]                  # categories are segments themselves, in their order
+    people = [0.5, 0.3, 0.2]
 
 A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
 of `personal` all are alike.
@@ -44,22 +55,22 @@ from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, expit, logit, ndtr
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray, Seed
+from dpbandits._typing import BoolArray, FloatArray, Seed
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.planning.believed import Between
+from dpbandits.lab.planning.levels import ForAll, InSegments, Levels
+from dpbandits.lab.planning.segments import Segments, by_label, text_of
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Column
 from dpbandits.tables.description import check_keys, columns_in, description_in
 
-__all__ = ["SMOOTHNESS", "Between", "Facts"]
+__all__ = ["SMOOTHNESS", "Facts"]
 
 SMOOTHNESS = {"smooth": (0.6, 4.0), "medium": (0.2, 0.6), "rough": (0.08, 0.25)}
 """Words for lengths."""
-
-AROUND = 0.1
-"""A number is believed to be right up to this part of it."""
 
 _WAVES = 48
 """Random waves of a function: their sum is close to a Gaussian process."""
@@ -98,6 +109,12 @@ one. Ranges are public bounds: of sums, counts and times most people's lie near 
 _TOGETHER = 0.8
 """Largest correlation of a column with what all columns have in common."""
 
+_SHORT = 0.25
+"""Lengths along a column below which arms step between segments of it instead of changing slowly."""
+
+_MANY = 32
+"""Draws of the law of a column whose segments are known, and of their rates: the likeliest is taken."""
+
 _ROUNDING = 1e-9
 """That a mean of rates may be off."""
 
@@ -120,49 +137,6 @@ _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "
 """What `DescribedTable` reads beside the columns."""
 
 
-class Between(NamedTuple):
-    """Between which bounds a number is believed to lie."""
-
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
-        """A number, give or take a tenth, or the two ends; InvalidParameter outside `low` to `high`."""
-        if isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2:
-            ends = [_finite(one, name) for one in said]
-        elif isinstance(said, str | Sequence) or said is None:
-            raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
-        else:
-            middle = _finite(said, name)
-            ends = [middle - AROUND * abs(middle), middle + AROUND * abs(middle)]
-            if low <= middle <= high:
-                ends = [max(low, ends[0]), min(high, ends[1])]
-        if not low <= ends[0] <= ends[1] <= high:
-            raise InvalidParameter(
-                f"{name}: expected numbers from {low:g} to {high:g}, the smaller one first"
-            )
-        return cls(*ends)
-
-    def at(self, part: float, *, evenly: bool = False) -> float:
-        """The number that a share `part` in (0, 1) of what is believed lies below.
-
-        The middle is more likely than the ends, as who says two numbers means neither; or all between are
-        alike.
-        """
-        if not evenly:
-            part = float(np.sqrt(0.5 * part)) if part < 0.5 else 1.0 - float(np.sqrt(0.5 * (1.0 - part)))
-        return self.low + part * (self.high - self.low)
-
-
-def _finite(value: object, name: str) -> float:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | float | np.number):
-        raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
-    if not np.isfinite(number := float(value)):
-        raise InvalidParameter(f"{name}: expected a finite number")
-    return number
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Facts:
     """What is known of people, arms and rewards without any data: public.
@@ -179,9 +153,12 @@ class Facts:
             rates do not say it.
         smoothness: how far along a column, as a share of its range, rewards stay alike; or a word of
             `SMOOTHNESS`.
-        relevant: how many columns matter; by default one to three.
+        relevant: how many columns matter; by default one to three. Those with rates in segments do.
         rates: mean reward of every arm, by label, were it given to everyone. Base rate and personal part
             follow from them; where those are said too, worlds have all of it.
+        segments: parts of the people along a column, by its name: `people`, how many each is of all (they sum
+            to 1); of a `Range` `until`, where all but the last end; and, where `rates` are said of everyone,
+            `rates`, by label a list of what the arm pays in each.
         scatter: standard deviation of a reward around its mean; None: of a range from 0 to 1 a reward is one
             end or the other, which is the most that it can scatter, of other ranges an amount that scatters
             by that or less.
@@ -200,18 +177,27 @@ class Facts:
     relevant: Any = None
     scatter: float | None = None
     rates: Mapping[Label, Any] | None = None
+    segments: Mapping[str, Any] | None = None
     beliefs: Mapping[str, Between] = field(init=False, repr=False)
     believed_rates: tuple[Between, ...] | None = field(init=False, repr=False)
+    believed_segments: tuple[Segments, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _checks.an(self.contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         bounds = RewardRange.of(self.reward_range)
-        labels = Arms(list(self.arms))
-        if labels.n_arms < 2:
+        labels = [text_of(label) for label in Arms(list(self.arms)).labels]
+        if len(labels) < 2:
             raise InvalidParameter("arms: expected two or more, to choose among")
         width, columns = bounds.width, len(self.contexts.names)
         middle, fifth = bounds.middle, 0.2 * width
         rates = None if self.rates is None else _rates(self.rates, labels, bounds)
+        room = _LEAST_ROOM_OF_AN_ARM * width
+        segments = (
+            ()
+            if self.segments is None
+            else Segments.all_in(self.segments, self.contexts, labels, bounds, room=room)
+        )
+        rates = self._agreed(rates, segments, labels)
         room = (_LEAST_ROOM_OF_AN_ARM if rates else _LEAST_ROOM) * width
         whole: Any = (bounds.low + room, bounds.high - room), (0.0, 1.0)
         usual = whole if rates else ((middle - fifth, middle + fifth), _USUAL_PERSONAL)
@@ -234,11 +220,57 @@ class Facts:
         }
         if self.scatter is not None:
             _checks.number(self.scatter, name="scatter", exclusive=False)
-        made = {"reward_range": bounds, "arms": tuple(self.arms), "beliefs": beliefs, "believed_rates": rates}
+        made = {
+            "reward_range": bounds,
+            "arms": tuple(self.arms),
+            "beliefs": beliefs,
+            "believed_rates": rates,
+            "believed_segments": segments,
+        }
         for name, value in made.items():
             object.__setattr__(self, name, value)
         if rates is not None:  # contradictions are told at once
+            self._check_effect(bounds)
             _Sizes.anywhere(self, np.random.default_rng(0))
+
+    def _agreed(
+        self, rates: tuple[Between, ...] | None, segments: Sequence[Segments], labels: Sequence[str]
+    ) -> tuple[Between, ...] | None:
+        """Rates of everybody that those of every column's segments allow."""
+        for one in segments:
+            if one.rates is None:
+                continue
+            if rates is None:
+                raise InvalidParameter("segments: where their rates are said, say rates of everyone too")
+            agreed = []
+            for label, rate, low, high, moved in zip(labels, rates, *one.means(), strict=True):
+                ends = max(rate.low, low), min(rate.high, high)
+                if ends[0] > ends[1] + moved:
+                    raise InvalidParameter(
+                        f"segments.{self.contexts.names[one.column]}: by its segments {label} pays from "
+                        f"{low:.3g} to {high:.3g}, by all else {rate.low:.3g} to {rate.high:.3g}"
+                    )
+                agreed.append(Between(min(ends), max(ends)))
+            rates = tuple(agreed)
+        return rates
+
+    def _check_effect(self, bounds: RewardRange) -> None:
+        """InvalidParameter where segments alone make a larger effect, or rewards end before it."""
+        effect, rates = self.beliefs["effect"], self.believed_rates or ()
+        most = float(np.mean([rate.high for rate in rates]))
+        if effect.low > bounds.high - float(np.mean([rate.low for rate in rates])):
+            raise InvalidParameter("effect: with these rates, it goes beyond the range of rewards")
+        for one in self.rated:
+            if one.least_best() > most + effect.high + _ROUNDING:
+                name = self.contexts.names[one.column]
+                raise InvalidParameter(
+                    f"segments.{name}: giving every segment its best arm earns more than the effect says"
+                )
+
+    @property
+    def rated(self) -> tuple[Segments, ...]:
+        """Segments of which it is said what every arm pays them."""
+        return tuple(one for one in self.believed_segments if one.rates is not None)
 
     @classmethod
     def from_toml(cls, path: str | Path, **given: Any) -> tuple[Self, dict[str, Any]]:
@@ -288,6 +320,11 @@ class Facts:
             "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
             **({} if self.believed_rates is None else {"rates": [list(one) for one in self.believed_rates]}),
+            **(
+                {"segments": [one.to_config() for one in self.believed_segments]}
+                if self.believed_segments
+                else {}
+            ),
         }
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:
@@ -299,26 +336,27 @@ class Facts:
         """
         law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
         bounds = RewardRange.of(self.reward_range)
-        crowd_law = _Crowd.drawn(self.contexts, law)
+        crowd_law = _Crowd.drawn(self.contexts, law, self.believed_segments)
         seen = crowd_law.ranks if _of_four(seed, _BY_RANK) else np.asarray
-        pilot = seen(crowd_law.people(_PILOT, law))
+        pilot = crowd_law.people(_PILOT, law)
         sizes = _Sizes.drawn(self, seed, law)
         part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
         def attempt(number: int) -> Any:
             shape = _Shape.drawn(self, law, additive=_of_four(seed, _ADDITIVE))
             # others where no functions can have the first ones
-            return shape.fitted(pilot, self, sizes if number < _TRIES else _Sizes.anywhere(self, law))
+            others = number >= _TRIES or (self.rated and number > 0)
+            return shape.fitted(pilot, seen, self, _Sizes.anywhere(self, law) if others else sizes)
 
         tries = (attempt(number) for number in range(2 * _TRIES))
         link = next((found for found in tries if found is not None), None)
         if link is None:
             raise InvalidParameter(
                 "effect: with that base rate, or those rates, and range of rewards arms cannot differ so "
-                "much: lower effect, or personal"
+                "much: lower effect, or personal; or, with rates of segments, they differ more: raise effect"
             )
         contexts = crowd_law.people(_checks.integer(people, name="people"), drawn)
-        means = link(seen(contexts))
+        means = link(contexts)
         if self.scatter is None and (bounds.low, bounds.high) == (0.0, 1.0):
             paid = (drawn.random((people, 1)) < means).astype(np.float64)
         elif self.scatter is None:
@@ -356,35 +394,61 @@ class _Crowd:
 
     Attributes:
         laws: of every column: chances of categories, or both shapes of a beta law.
+        known: of every column: its segments, to whose people the law is bent; None: nobody says.
         pull: (C,) correlation of a column's normal score with what is common to all.
     """
 
     columns: tuple[Column, ...]
     laws: tuple[FloatArray, ...]
+    known: tuple[Segments | None, ...]
     pull: FloatArray
 
     @classmethod
-    def drawn(cls, schema: Schema, rng: np.random.Generator) -> Self:
+    def drawn(cls, schema: Schema, rng: np.random.Generator, segments: Sequence[Segments] = ()) -> Self:
         columns = tuple(schema.columns.values())
-        laws = tuple(_one_law(column, rng) for column in columns)
-        return cls(columns, laws, rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
+        known: list[Segments | None] = [None] * len(columns)
+        for one in segments:
+            known[one.column] = one
+        laws = tuple(
+            _one_law(column, rng) if own is None else _law_like(own, column, rng)
+            for column, own in zip(columns, known, strict=True)
+        )
+        return cls(columns, laws, tuple(known), rng.uniform(-_TOGETHER, _TOGETHER, size=len(columns)))
 
     def people(self, n: int, rng: np.random.Generator) -> FloatArray:
         """(n, d) encoded contexts."""
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
-        return np.column_stack(
-            [_cells(*of_one) for of_one in zip(self.columns, self.laws, unit.T, strict=True)]
-        )
+        cells = [
+            _cells(column, law, part if own is None or own.edges is None else _bent(own, law, part))
+            for column, law, own, part in zip(self.columns, self.laws, self.known, unit.T, strict=True)
+        ]
+        return np.column_stack(cells)
 
     def ranks(self, contexts: FloatArray) -> FloatArray:
         """(n, d) with which part of all people lies below, instead of numbers that do not come round."""
         found, at = contexts.copy(), 0
-        for column, law in zip(self.columns, self.laws, strict=True):
+        for column, law, own in zip(self.columns, self.laws, self.known, strict=True):
             if column.width == 1 and not isinstance(column, Categories):
-                found[:, at] = betainc(law[0], law[1], contexts[:, at])
+                below = betainc(law[0], law[1], contexts[:, at])
+                found[:, at] = below if own is None else np.interp(below, _knots(own, law), _ends(own))
             at += column.width
         return found
+
+
+def _ends(own: Segments) -> FloatArray:
+    """(S + 1,) which part of the people lies below the ends of segments."""
+    return np.concatenate([[0.0], np.minimum(np.cumsum(own.people), 1.0)])
+
+
+def _knots(own: Segments, law: FloatArray) -> FloatArray:
+    """(S + 1,) which part would, by a law that knows nothing of them."""
+    return np.concatenate([[0.0], betainc(law[0], law[1], own.edges), [1.0]])
+
+
+def _bent(own: Segments, law: FloatArray, unit: FloatArray) -> FloatArray:
+    """(n,) what part of the people of a law lies below, for its segments to have their parts."""
+    return np.asarray(np.interp(unit, _ends(own), _knots(own, law)))
 
 
 def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
@@ -399,6 +463,15 @@ def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
     mean, steep = _NEAR * (_FAR / _NEAR) ** first, 0.7 + 2.3 * second
     law = np.array([steep, steep * (1.0 - mean) / mean])
     return law[::-1] if end < _AT_TOP else law
+
+
+def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatArray:
+    """Of some laws the one whose segments have their people most nearly; of categories their parts."""
+    if own.edges is None:
+        return own.people
+    laws = [_one_law(column, rng) for _ in range(_MANY)]
+    parts = [np.maximum(np.diff(_knots(own, law)), _ROUNDING) for law in laws]
+    return laws[int(np.argmax([own.people @ np.log(part) for part in parts]))]
 
 
 def _cells(column: Column, law: FloatArray, unit: FloatArray) -> FloatArray:
@@ -425,23 +498,14 @@ def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
     return seed % 4 in chosen
 
 
-def _text(label: object) -> str:
-    """A label as TOML writes it."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
-
-
-def _rates(said: object, arms: Arms, bounds: RewardRange) -> tuple[Between, ...]:
+def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
     """What is believed of every arm's mean reward, in the order of arms."""
-    if not isinstance(said, Mapping):
-        raise InvalidParameter("rates: expected a mean reward of every arm, by label")
-    found = {_text(label): value for label, value in said.items()}
-    labels = [_text(label) for label in arms.labels]
-    if len(set(labels)) < len(labels) or len(found) < len(said):
-        raise InvalidParameter("rates: two arms have labels that are written alike")
-    check_keys(found, "rates", required=set(labels), optional=set())
     room = _LEAST_ROOM_OF_AN_ARM * bounds.width
     low, high = bounds.low + room, bounds.high - room
-    return tuple(Between.of(found[label], name=f"rates of {label}", low=low, high=high) for label in labels)
+    found = by_label(said, labels, name="rates")
+    return tuple(
+        Between.of(rate, name=f"rates of {label}", low=low, high=high) for label, rate in found.items()
+    )
 
 
 class _Sizes(NamedTuple):
@@ -455,6 +519,7 @@ class _Sizes(NamedTuple):
     effect: float
     personal: float
     rates: tuple[float, ...] | None = None
+    segments: tuple[FloatArray, ...] = ()
 
     @classmethod
     def drawn(cls, facts: Facts, seed: Seed, rng: np.random.Generator) -> Self:
@@ -494,7 +559,9 @@ class _Sizes(NamedTuple):
                 beliefs[name].low - _ROUNDING <= value <= beliefs[name].high + _ROUNDING
                 for name, value in found.items()
             ):
-                return cls(base, effect, personal, rates)
+                return cls(
+                    base, effect, personal, rates, tuple(_means(one, rates, rng) for one in facts.rated)
+                )
         raise InvalidParameter(
             "rates: next to none within them agree with base rate, effect and personal part as said: the "
             "best single arm pays at most the effect more than the mean of all arms; leave out what you know "
@@ -511,6 +578,14 @@ class _Sizes(NamedTuple):
         )
 
 
+def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator) -> FloatArray:
+    """(S, K) every arm's mean reward in segments: of some draws that whose mean is nearest to its rate."""
+    low, high = np.moveaxis(np.array(segments.rates), 2, 0)
+    drawn = low + (high - low) * rng.triangular(0.0, 0.5, 1.0, size=(_MANY, *low.shape))
+    off = np.abs(np.einsum("s,dsk->dk", segments.people, drawn) - np.array(rates))
+    return np.asarray(drawn[off.argmin(axis=0), :, np.arange(len(rates))].T)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Shape:
     """Random functions of a context, one an arm and one of all, and a constant an arm: without a size yet.
@@ -524,6 +599,8 @@ class _Shape:
             jumps.
         sizes: (K,) of the functions of the arms.
         shared: size of the function of all.
+        short: (d,) along which coordinates functions change within a segment: what is known of segments are
+            steps there.
     """
 
     places: FloatArray
@@ -533,6 +610,7 @@ class _Shape:
     jumps: FloatArray | None
     sizes: FloatArray
     shared: float
+    short: BoolArray
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator, *, additive: bool) -> Self:
@@ -541,7 +619,11 @@ class _Shape:
         widths = np.array([column.width for column in schema.columns.values()])
         low, high = facts.beliefs["relevant"]
         count = int(rng.integers(int(np.ceil(low)), int(high) + 1))
-        chosen = rng.permutation(len(widths))[:count]
+        order = rng.permutation(len(widths))
+        rated = [one.column for one in facts.rated]
+        first = np.isin(order, rated)  # what differs between its segments matters
+        chosen = np.concatenate([order[first], order[~first]])[: max(count, len(rated))]
+        count = len(chosen)
         of_column = np.repeat(np.arange(len(widths)), widths)
         low_length, high_length = np.log(facts.beliefs["smoothness"]).tolist()
         codes = schema.codes
@@ -570,6 +652,7 @@ class _Shape:
             jumps=jumps,
             sizes=rng.uniform(_LEAST_OF_AN_ARM, _MOST_OF_AN_ARM, size=arms),
             shared=float(rng.uniform(0.0, _LARGEST_SHARED)),
+            short=(lengths < _SHORT) | (jumps is not None),
         )
 
     def parts(self, contexts: FloatArray) -> FloatArray:
@@ -591,11 +674,14 @@ class _Shape:
         edges = np.array([np.quantile(one, 1.0 - part) for one, part in functions])
         return lambda contexts: np.where(self.parts(contexts) > edges, 1.0, -1.0)
 
-    def fitted(self, pilot: FloatArray, facts: Facts, sizes: "_Sizes") -> Any:
+    def fitted(
+        self, people: FloatArray, seen: Callable[[FloatArray], FloatArray], facts: Facts, sizes: "_Sizes"
+    ) -> Any:
         """(n, d) contexts -> (n, K) means in [0, 1], with base rate, effect and personal part as drawn.
 
-        None where these functions cannot have them.
+        Functions are of contexts as `seen`. None where these cannot have the numbers.
         """
+        pilot = seen(people)
         bounds = RewardRange.of(facts.reward_range)
         base = (sizes.base_rate - bounds.low) / bounds.width
         effect = sizes.effect / bounds.width
@@ -624,17 +710,22 @@ class _Shape:
         if effect == 0.0:
             return lambda contexts: np.full((len(contexts), len(self.constants)), base)
         if sizes.rates is not None:
-            rates = (np.array(sizes.rates) - bounds.low) / bounds.width
+            levels = self._levels(people, facts, sizes, bounds)
 
             def excess(size: float) -> float:
                 odds = log_odds(size, 0.0, functions)
-                return float(expit(odds + _shifts(odds, rates)).max(axis=1).mean() - rates.mean() - effect)
+                paid = expit(odds + levels.at(people, levels.fitted(odds)))
+                return float(paid.max(axis=1).mean() - base - effect)
 
             size = _root(excess, 0.0, _LARGEST_SIZE)
-            if abs(excess(size)) > _MISSED * effect:
+            odds = log_odds(size, 0.0, functions)
+            fitted = levels.fitted(odds)
+            off = max(abs(excess(size)), levels.off(odds + levels.at(people, fitted)))
+            if off > _MISSED * effect:
                 return None
-            shifts = _shifts(log_odds(size, 0.0, functions), rates)
-            return lambda contexts: np.asarray(expit(log_odds(size, 0.0, parts(contexts) - centre) + shifts))
+            return lambda contexts: np.asarray(
+                expit(log_odds(size, 0.0, parts(seen(contexts)) - centre) + levels.at(contexts, fitted))
+            )
 
         def too_personal(tilt: float) -> float:
             return gains(size_for(tilt), tilt)[1] - personal * effect
@@ -645,7 +736,19 @@ class _Shape:
         if abs(found[0] - effect) > _MISSED * effect or abs(found[1] - personal * effect) > _MISSED * effect:
             return None
         shift = _shift(log_odds(size, tilt, functions), base)
-        return lambda contexts: np.asarray(expit(log_odds(size, tilt, parts(contexts) - centre) + shift))
+        return lambda contexts: np.asarray(
+            expit(log_odds(size, tilt, parts(seen(contexts)) - centre) + shift)
+        )
+
+    def _levels(self, people: FloatArray, facts: Facts, sizes: "_Sizes", bounds: RewardRange) -> Levels:
+        """What raises arms to their rates, of everybody and of segments."""
+        rates, *means = (
+            (np.asarray(one) - bounds.low) / bounds.width for one in (sizes.rates, *sizes.segments)
+        )
+        if not means:
+            return ForAll(rates)
+        sharp = [bool(self.short[one.at]) for one in facts.rated]
+        return InSegments.of(people, facts.rated, means, rates, sharp=sharp)
 
 
 _LARGEST_SIZE = 12.0
@@ -664,18 +767,3 @@ def _shift(sizes: FloatArray, base: float) -> float:
     """What makes the mean of expit(sizes + shift) the base rate."""
     reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
     return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))
-
-
-def _shifts(sizes: FloatArray, rates: FloatArray) -> FloatArray:
-    """(K,) what makes the mean of expit(sizes (n, K) + shift) every arm's rate, by bisection."""
-    reach = np.abs(sizes).max() + np.abs(logit(rates)).max() + 1.0
-    low, high = np.full(len(rates), -reach), np.full(len(rates), reach)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        above = expit(sizes + middle).mean(axis=0) > rates
-        low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return np.asarray(0.5 * (low + high))
-
-
-_HALVINGS = 18
-"""To less than a hundred thousandth of how far they may lie apart."""

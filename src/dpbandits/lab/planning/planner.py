@@ -27,6 +27,7 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.planning.answers import (
     OF_FACTS,
     OF_RATES,
+    OF_SEGMENTS,
     OF_TABLES,
     Apart,
     Curve,
@@ -34,13 +35,14 @@ from dpbandits.lab.planning.answers import (
     predicted,
     shares_of,
 )
+from dpbandits.lab.planning.believed import Between
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
 from dpbandits.lab.study import KeptRecords, Record, run_cells
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 
-__all__ = ["PlannedCell", "plan", "references"]
+__all__ = ["PlannedCell", "apart_of", "plan", "references"]
 
 TRUSTS = ("central", "local")
 
@@ -69,9 +71,13 @@ _BETWEEN = 3
 _CLOSE = 1.25
 """Two epsilons within this ratio need none between them."""
 
-_SHARP = 0.3
-"""Of the effect, the half width of every arm's rate up to which bands are those of facts with rates: on the
-tuning worlds it was .08 to .25."""
+_SHARP, _SHARP_SEGMENTS = 0.3, 0.5
+"""Of the effect, the half width of every arm's rate up to which bands are those of facts with rates, and of
+its rates in segments: on the tuning worlds it was .08 to .25, and .12 to .4."""
+
+_LEAST_TOLD = 0.15
+"""Of the effect, what giving segments of one column their best arms earns, for bands to be those of facts
+with segments."""
 
 _SIGNAL = 3.0
 """Standard errors that the mean non-private uplift lies above zero, where there is something to learn."""
@@ -225,13 +231,24 @@ def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
     return _resampled(worlds.source, seed, people)
 
 
-def _apart(source: Facts | TableBandit) -> Apart:
-    """What is typical of worlds of this source: rates that are said vaguely make none sharper."""
+def apart_of(source: Facts | TableBandit) -> Apart:
+    """What is typical of worlds of this source: what is said vaguely makes none sharper."""
     if not isinstance(source, Facts):
         return OF_TABLES
-    rates, effect = source.believed_rates, source.beliefs["effect"]
-    widest = max((one.high - one.low for one in rates), default=0.0) if rates else np.inf
-    return OF_RATES if widest <= _SHARP * (effect.low + effect.high) else OF_FACTS
+    effect = sum(source.beliefs["effect"])
+    if _widest(source.believed_rates or ()) > _SHARP * effect:
+        return OF_FACTS
+    close = (
+        one.told >= 0.5 * _LEAST_TOLD * effect
+        and _widest([cell for row in one.rates or () for cell in row]) <= _SHARP_SEGMENTS * effect
+        for one in source.rated
+    )
+    return OF_SEGMENTS if any(close) else OF_RATES
+
+
+def _widest(beliefs: Sequence[Between]) -> float:
+    """The widest of them; infinite where there are none."""
+    return max((one.high - one.low for one in beliefs), default=np.inf)
 
 
 def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
@@ -404,7 +421,7 @@ class _Planner:
         if not kept:
             return None
         return predicted(
-            along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=_apart(self.source)
+            along, kept, np.stack(shares, axis=2), certainty=self.certainty, apart=apart_of(self.source)
         )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:

@@ -1,0 +1,60 @@
+"""`Between`: a number that is not known, but between which bounds it lies."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpbandits._checks import LARGEST, number
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["AROUND", "Between", "finite"]
+
+AROUND = 0.1
+"""A number is believed to be right up to this part of it."""
+
+
+class Between(NamedTuple):
+    """Between which bounds a number is believed to lie."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, said: object, *, name: str, low: float, high: float) -> "Between":
+        """A number, give or take a tenth, or the two ends; InvalidParameter outside `low` to `high`."""
+        if isinstance(said, Sequence) and not isinstance(said, str) and len(said) == 2:
+            ends = [finite(one, name) for one in said]
+        elif isinstance(said, str | Sequence) or said is None:
+            raise InvalidParameter(f"{name}: expected a number, or two between which it lies")
+        else:
+            middle = finite(said, name)
+            ends = [middle - AROUND * abs(middle), middle + AROUND * abs(middle)]
+            if low <= middle <= high:
+                ends = [max(low, ends[0]), min(high, ends[1])]
+        if not low <= ends[0] <= ends[1] <= high:
+            raise InvalidParameter(
+                f"{name}: expected numbers from {low:g} to {high:g}, the smaller one first"
+            )
+        return cls(*ends)
+
+    def at(self, part: float, *, evenly: bool = False) -> float:
+        """The number that a share `part` in (0, 1) of what is believed lies below.
+
+        The middle is more likely than the ends, as who says two numbers means neither; or all between are
+        alike.
+        """
+        if not evenly:
+            part = float(np.sqrt(0.5 * part)) if part < 0.5 else 1.0 - float(np.sqrt(0.5 * (1.0 - part)))
+        return self.low + part * (self.high - self.low)
+
+
+def finite(value: object, name: str) -> float:
+    """The number; InvalidParameter for anything else."""
+    return number(
+        value.item() if isinstance(value, np.generic) else value,
+        name=name,
+        minimum=-LARGEST,
+        exclusive=False,
+        maximum=LARGEST,
+    )

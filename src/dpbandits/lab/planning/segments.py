@@ -1,0 +1,191 @@
+"""`Segments`: parts of the people along a column, of which is known how many they are and what arms pay."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.domains import RewardRange
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.planning.believed import Between, finite
+from dpbandits.tables import Schema
+from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.description import check_keys
+
+__all__ = ["Segments", "by_label", "text_of"]
+
+_LEAST_PEOPLE = 0.005
+"""Of all, in a segment."""
+
+_LEAST_LENGTH = 1e-6
+"""Of a column's range, in a segment."""
+
+_OFF = 0.02
+"""That parts of the people may miss one by, as they are rounded."""
+
+
+def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
+    """What is said of every arm, under its label as TOML writes it."""
+    if not isinstance(said, Mapping):
+        raise InvalidParameter(f"{name}: expected what every arm pays, by label")
+    found = {text_of(label): value for label, value in said.items()}
+    if len(set(labels)) < len(labels) or len(found) < len(said):
+        raise InvalidParameter(f"{name}: two arms have labels that are written alike")
+    check_keys(found, name, required=set(labels))
+    return {label: found[label] for label in labels}
+
+
+def text_of(label: object) -> str:
+    """A label as TOML writes it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Segments:
+    """Parts of the people along a column: its categories, or between edges of its range.
+
+    Attributes:
+        column: number of the column; at: its coordinate in a context.
+        edges: (S - 1,) increasing, in (0, 1); None: every category is a segment.
+        people: (S,) parts of the people, of sum 1.
+        rates: (S, K) believed mean reward of every arm in every segment; None: nobody says.
+    """
+
+    column: int
+    at: int
+    edges: FloatArray | None
+    people: FloatArray
+    rates: tuple[tuple[Between, ...], ...] | None
+
+    @classmethod
+    def all_in(
+        cls, said: object, schema: Schema, labels: Sequence[str], bounds: RewardRange, *, room: float
+    ) -> tuple[Self, ...]:
+        """Those of all columns that something is said of; InvalidParameter where it makes no sense."""
+        if not isinstance(said, Mapping):
+            raise InvalidParameter("segments: expected a section of a column, by its name")
+        check_keys(said, "segments", required=set(), optional=set(schema.names))
+        widths = np.cumsum([0, *(column.width for column in schema.columns.values())])
+        between = bounds.low + room, bounds.high - room
+        found = []
+        for number, (name, column) in enumerate(schema.columns.items()):
+            if name not in said:
+                continue
+            where, section = f"segments.{name}", said[name]
+            if not isinstance(column, Range | Categories):
+                raise InvalidParameter(f"{where}: segments are of numbers and categories only")
+            if not isinstance(section, Mapping):
+                raise InvalidParameter(f"{where}: expected a section with people, until and rates")
+            required = {"people"} | ({"until"} if isinstance(column, Range) else set())
+            check_keys(section, where, required=required, optional={"rates"})
+            edges = _edges(section["until"], column, where) if isinstance(column, Range) else None
+            count = len(column.values) if isinstance(column, Categories) else len(section["until"]) + 1
+            rates = None
+            if "rates" in section:
+                rows = by_label(section["rates"], labels, name=f"{where}.rates")
+                cells = [
+                    [
+                        Between.of(one, name=f"{where}.rates of {label}", low=between[0], high=between[1])
+                        for one in _listed(row, count, f"{where}.rates of {label}")
+                    ]
+                    for label, row in rows.items()
+                ]
+                rates = tuple(zip(*cells, strict=True))
+            found.append(
+                cls(
+                    column=number,
+                    at=int(widths[number]),
+                    edges=edges,
+                    people=_parts(section["people"], count, where),
+                    rates=rates,
+                )
+            )
+        return tuple(found)
+
+    def to_config(self) -> dict[str, Any]:
+        """JSON-ready: everything that worlds depend on."""
+        rates = None if self.rates is None else [[list(cell) for cell in row] for row in self.rates]
+        edges = None if self.edges is None else self.edges.tolist()
+        return {"column": self.column, "edges": edges, "people": self.people.tolist(), "rates": rates}
+
+    def least_best(self) -> float:
+        """Mean reward that giving everybody the best arm of their segment has at the least."""
+        if self.rates is None:
+            return -np.inf
+        return float(self.people @ [max(cell.low for cell in row) for row in self.rates])
+
+    def means(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(K,) each: bounds of an arm's mean over everybody, and how far rounded people move it."""
+        cells = np.array(self.rates)  # (S, K, 2)
+        moved = _OFF * (cells[:, :, 1].max(axis=0) - cells[:, :, 0].min(axis=0))
+        return self.people @ cells[:, :, 0], self.people @ cells[:, :, 1], moved
+
+    @property
+    def told(self) -> float:
+        """What giving segments their best arms earns above the best arm for all, as is believed."""
+        if self.rates is None:
+            return 0.0
+        middle = np.mean(self.rates, axis=2)
+        return float(self.people @ middle.max(axis=1) - (self.people @ middle).max())
+
+    # -- people ---------------------------------------------------------------------------------------
+
+    def of(self, contexts: FloatArray) -> IntArray:
+        """(n,) the segment of each person."""
+        own = contexts[:, self.at]
+        if self.edges is None:
+            return own.astype(np.int64)
+        return np.searchsorted(self.edges, own, side="right")
+
+    def members(self, contexts: FloatArray) -> FloatArray:
+        """(n, S) 1 in the own segment, else 0."""
+        return np.eye(len(self.people))[self.of(contexts)]
+
+    def between(self, contexts: FloatArray, centres: FloatArray) -> FloatArray:
+        """(n, S) weights that go from 1 at a segment's centre (S,) to 0 at those of its neighbours."""
+        eye = np.eye(len(centres))
+        return np.column_stack([np.interp(contexts[:, self.at], centres, row) for row in eye])
+
+    def centres(self, contexts: FloatArray) -> FloatArray:
+        """(S,) the middle person of each; the middle of the segment where nobody is."""
+        ends = np.concatenate([[0.0], np.empty(0) if self.edges is None else self.edges, [1.0]])
+        own, places = self.of(contexts), contexts[:, self.at]
+        return np.array(
+            [
+                np.median(places[own == one]) if (own == one).any() else ends[one : one + 2].mean()
+                for one in range(len(self.people))
+            ]
+        )
+
+
+def _listed(said: object, count: int | None, where: str) -> list[Any]:
+    """A list, or an array of one axis; of so many where a number is said."""
+    found = said.tolist() if isinstance(said, np.ndarray) else said
+    if isinstance(found, str | bytes) or not isinstance(found, Sequence) or count not in (None, len(found)):
+        many = f" of {count}, one a segment" if count else ""
+        raise InvalidParameter(f"{where}: expected a list{many}")
+    return list(found)
+
+
+def _parts(said: object, count: int, where: str) -> FloatArray:
+    where = f"{where}.people"
+    found = np.array([finite(one, where) for one in _listed(said, count, where)])
+    if found.min() < _LEAST_PEOPLE or found.max() > 1.0 or abs(found.sum() - 1.0) > _OFF:
+        raise InvalidParameter(
+            f"{where}: expected parts of all people, {_LEAST_PEOPLE:g} or more (0.5 for a half), of sum 1"
+        )
+    return np.asarray(found / found.sum())
+
+
+def _edges(said: object, column: Range, where: str) -> FloatArray:
+    where = f"{where}.until"
+    found = np.array([finite(one, where) for one in _listed(said, None, where)])
+    places = np.concatenate([[0.0], (found - column.low) / column.span, [1.0]])
+    if not len(found) or not (np.diff(places) >= _LEAST_LENGTH).all():
+        raise InvalidParameter(
+            f"{where}: expected increasing numbers inside {column.low:g} to {column.high:g}, where all "
+            "segments but the last end"
+        )
+    return np.asarray(places[1:-1])
