@@ -337,7 +337,7 @@ def row(name: str, where: str, rounds: int, runs: list[tuple[float, float]]) -> 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument(
         "--tuning", action="store_true", help="every width on tuning seeds; nothing is stored"
     )

@@ -72,6 +72,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
     ("py:class", "dpbandits.service.engines.Records"),
     ("py:class", "dpbandits.lab.planning.answers.Apart"),
+    ("py:class", "dpbandits.lab.planning.segments.Segments"),
     ("py:class", "SharedServer"),  # loaded where it is used
     ("py:class", "dpbandits.state.ledger.Contents"),
 ]
