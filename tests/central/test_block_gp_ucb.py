@@ -242,3 +242,19 @@ def test_thompson_weights_do_not_depend_on_how_rounds_are_batched(monkeypatch):
     assert np.array_equal(weights_of(range(65), monkeypatch, alone=True), one_by_one)
     for edges in ([0, 8, 20, 40, 64], [0, 8, 9, 20, 27, 40, 45, 63, 64]):
         assert np.array_equal(weights_of(edges, monkeypatch), one_by_one)
+
+
+class Last(GPBandit):
+    """A rule of one's own."""
+
+    def _choose(self, candidates, available, start):
+        return np.full(len(candidates), candidates.shape[1] - 1), None
+
+
+def test_a_rule_of_ones_own_is_the_one_that_decides():
+    policy = built(GPBandit, ARGUMENTS)
+    policy.__class__ = Last
+    answered(policy, 30)
+    assert len(policy.released) > 1
+    sets = np.random.default_rng(1).random((8, 3, 2))
+    assert [policy.ask(rows, user=f"late {at}").index for at, rows in enumerate(sets)] == [2] * 8

@@ -455,3 +455,29 @@ def test_scores_of_many_sets_are_those_of_few(monkeypatch):
     whole = features.scores_of_known(sets, ready)
     monkeypatch.setattr(module, "BLOCK_ELEMENTS", 3 * 5 * len(features.landmarks))
     assert np.allclose(features.scores_of_known(sets, ready), whole, rtol=0.0, atol=1e-10)
+
+
+class Narrow(SquaredExponential):
+    """Another rule, in a class of one's own."""
+
+    def _evaluator(self, Y):
+        fill = super()._evaluator(Y)
+
+        def narrow(X, out):
+            fill(X, out)
+            np.square(out, out=out)
+
+        return narrow
+
+
+class Turned(MercerFeatures):
+    def __call__(self, X):
+        return -super().__call__(X)
+
+
+@pytest.mark.parametrize(("own", "kernel"), [(MercerFeatures, Narrow), (Turned, SquaredExponential)])
+def test_scores_are_of_a_kernel_and_of_features_of_ones_own(own, kernel):
+    line = domains.Box(low=[0.0], high=[1.0])
+    phi = own(kernel=kernel(lengthscale=0.3), domain=line, n_features=8)
+    points = np.linspace(0.0, 1.0, 9)[:, None]
+    np.testing.assert_allclose(phi.of_known(points), phi(points), atol=1e-7)

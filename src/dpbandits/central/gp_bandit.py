@@ -494,7 +494,8 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
     def _choose_one(
         self, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> tuple[int, float | None]:
-        if self._posterior is None or available is not None or not self._kind.draws_every_round:
+        theirs = type(self)._choose is not GPBandit._choose  # a subclass has another rule
+        if theirs or self._posterior is None or available is not None or not self._kind.draws_every_round:
             return super()._choose_one(candidates, available, start)
         return self._kind.choose_one(self._posterior, candidates, start, self._coins), None
 

@@ -19,7 +19,7 @@ PANEL = 128
 def factor_lower(matrix: FloatArray) -> FloatArray:
     """L (t, t) with L L^T = A for a symmetric positive definite A (t, t), C-contiguous, which is overwritten.
 
-    Above its diagonal stands what stood there.
+    Above its diagonal stands anything.
 
     Raises:
         LinAlgError: A is not positive definite.

@@ -231,14 +231,14 @@ class BasePolicy(RoundPolicy):
         A copy: what was looked at must be what is used, whatever a caller writes into theirs meanwhile. A NaN
         that came in between would stay in the book, and fail the rounds of others.
         """
-        rows, dim = _checks.contents(candidates, name="candidates"), self.public_point.size
+        rows, dim = _checks.contents(candidates, name="candidates").copy(), self.public_point.size
         shape = rows.shape
         if len(shape) != len(axes) + 1 or shape[-1] != dim or shape[0] == 0 < len(shape) - 2:
             expected = f"({', '.join(axes)}, {dim})"
             raise InvalidData(f"candidates: expected an array of shape {expected}, got {shape}")
         if not shape[-2]:  # none: one is missing
             return np.full((*shape[:-2], 1, dim), np.nan)
-        return rows.copy()
+        return rows
 
     @in_turn
     def _decide_one(

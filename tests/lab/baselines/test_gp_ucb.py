@@ -16,10 +16,10 @@ FEATURES = MercerFeatures(kernel=KERNEL, domain=SQUARE, n_features=20)
 PRIOR, NOISE, WEIGHT = 0.3, 0.2, 0.7
 
 
-def bandit(**changes):
+def bandit(kind=FeatureGPUCB, **changes):
     shared = {"domain": SQUARE, "reward_range": (0, 1), "features": FEATURES, "seed": 4}
     own = {"prior_variance": PRIOR, "noise_variance": NOISE, "ucb_weight": WEIGHT}
-    return FeatureGPUCB(**{**shared, **own, **changes})
+    return kind(**{**shared, **own, **changes})
 
 
 def paid(point):
@@ -178,3 +178,18 @@ def test_a_point_of_the_whole_domain_is_not_mistaken_for_a_row_of_the_last_choic
         alone.tell(alone.ask(decision.action[None]).id, paid(decision.action))
     at = np.array([[0.3, 0.4]])
     np.testing.assert_allclose(policy.predict(at), alone.predict(at), atol=1e-10)
+
+
+class First(FeatureGPUCB):
+    """A rule of one's own."""
+
+    def _choose(self, candidates, available, start):
+        return np.zeros(len(candidates), dtype=np.int64), None
+
+
+def test_a_rule_of_ones_own_is_the_one_that_decides():
+    rng, policy = np.random.default_rng(2), bandit(First)
+    for _ in range(20):
+        decision = policy.ask(rng.random((12, 2)))
+        assert decision.index == 0
+        policy.tell(decision.id, 0.5)

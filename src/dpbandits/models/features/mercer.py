@@ -121,10 +121,15 @@ class SectionFeatures(Features):
     def of_known(self, points: FloatArray) -> FloatArray:
         """See `Features.of_known`."""
         (n_landmarks, dim), count = self.landmarks.shape, points.size // points.shape[-1]
-        if not self._short or points.shape[-1] != dim or count * n_landmarks > PRODUCT_ELEMENTS:
+        if not self._quick or points.shape[-1] != dim or count * n_landmarks > PRODUCT_ELEMENTS:
             return self(points)
         phi: FloatArray = self._sections(points).dot(self.projection)
         return phi if points.ndim == 2 else phi.reshape(*points.shape[:-1], self.n_features)
+
+    @property
+    def _quick(self) -> bool:
+        """Whether scores may go past `__call__`: not where a subclass has one of its own."""
+        return self._short and type(self).__call__ is SectionFeatures.__call__
 
     def _sections(self, points: FloatArray) -> FloatArray:
         """k(x, Z) (n, L) of n points (..., d), for scores."""
@@ -137,11 +142,11 @@ class SectionFeatures(Features):
 
     def to_score(self, weights: FloatArray) -> FloatArray:
         """See `Features.to_score`: (k, L), what kernel entries are multiplied by, where nothing is cut."""
-        return weights @ self.projection.T if self._short else weights
+        return weights @ self.projection.T if self._quick else weights
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
         """See `Features.scores_of_known`. Set by set: a score must not depend on the rest of its batch."""
-        if not self._short:
+        if not self._quick:
             return self.project_each(points, weights)
         n_sets, n, n_landmarks = *points.shape[:2], len(self.landmarks)
         if n_sets == 1 and n * n_landmarks <= BLOCK_ELEMENTS:  # the common case
