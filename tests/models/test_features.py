@@ -309,6 +309,9 @@ def test_scores_of_a_set_do_not_depend_on_the_rest_of_its_batch(features, domain
         others[2] = sets[2]
         alike = features.project_each(others, weights)[2] == features.project_each(sets, weights)[2]
         assert alike.all()
+        ready = features.to_score(weights)
+        alike = features.scores_of_known(others, ready)[2] == features.scores_of_known(sets, ready)[2]
+        assert alike.all()
 
 
 @every_case

@@ -1,14 +1,15 @@
-"""`Between`: a number that is not known, but between which bounds it lies."""
+"""What is believed: a number that lies between bounds (`Between`), and what is said of arms by label."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dpbandits._checks import LARGEST, number
 from dpbandits.errors import InvalidParameter
+from dpbandits.tables.description import check_keys
 
-__all__ = ["AROUND", "Between", "finite"]
+__all__ = ["AROUND", "Between", "by_label", "finite", "text_of"]
 
 AROUND = 0.1
 """A number is believed to be right up to this part of it."""
@@ -58,3 +59,19 @@ def finite(value: object, name: str) -> float:
         exclusive=False,
         maximum=LARGEST,
     )
+
+
+def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
+    """What is said of every arm, under its label as TOML writes it."""
+    if not isinstance(said, Mapping):
+        raise InvalidParameter(f"{name}: expected what every arm pays, by label")
+    found = {text_of(label): value for label, value in said.items()}
+    if len(set(labels)) < len(labels) or len(found) < len(said):
+        raise InvalidParameter(f"{name}: two arms have labels that are written alike")
+    check_keys(found, name, required=set(labels))
+    return {label: found[label] for label in labels}
+
+
+def text_of(label: object) -> str:
+    """A label as TOML writes it."""
+    return str(label).lower() if isinstance(label, bool) else str(label)

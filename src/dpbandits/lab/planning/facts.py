@@ -59,9 +59,9 @@ from dpbandits._typing import BoolArray, FloatArray, Seed
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.planning.believed import Between
+from dpbandits.lab.planning.believed import Between, by_label, text_of
 from dpbandits.lab.planning.levels import ForAll, InSegments, Levels
-from dpbandits.lab.planning.segments import Segments, by_label, text_of
+from dpbandits.lab.planning.segments import Segments
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Column

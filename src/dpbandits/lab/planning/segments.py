@@ -9,12 +9,12 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import RewardRange
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.planning.believed import Between, finite
+from dpbandits.lab.planning.believed import Between, by_label, finite
 from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.description import check_keys
 
-__all__ = ["Segments", "by_label", "text_of"]
+__all__ = ["Segments"]
 
 _LEAST_PEOPLE = 0.005
 """Of all, in a segment."""
@@ -24,22 +24,6 @@ _LEAST_LENGTH = 1e-6
 
 _OFF = 0.02
 """That parts of the people may miss one by, as they are rounded."""
-
-
-def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
-    """What is said of every arm, under its label as TOML writes it."""
-    if not isinstance(said, Mapping):
-        raise InvalidParameter(f"{name}: expected what every arm pays, by label")
-    found = {text_of(label): value for label, value in said.items()}
-    if len(set(labels)) < len(labels) or len(found) < len(said):
-        raise InvalidParameter(f"{name}: two arms have labels that are written alike")
-    check_keys(found, name, required=set(labels))
-    return {label: found[label] for label in labels}
-
-
-def text_of(label: object) -> str:
-    """A label as TOML writes it."""
-    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -149,8 +133,10 @@ class Segments:
         return np.column_stack([np.interp(contexts[:, self.at], centres, row) for row in eye])
 
     def centres(self, contexts: FloatArray) -> FloatArray:
-        """(S,) the middle person of each; the middle of the segment where nobody is."""
-        ends = np.concatenate([[0.0], np.empty(0) if self.edges is None else self.edges, [1.0]])
+        """(S,) the middle person of each, or its middle where nobody is; of categories their codes."""
+        if self.edges is None:
+            return np.arange(len(self.people), dtype=np.float64)
+        ends = np.concatenate([[0.0], self.edges, [1.0]])
         own, places = self.of(contexts), contexts[:, self.at]
         return np.array(
             [
