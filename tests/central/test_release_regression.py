@@ -6,8 +6,10 @@ import pytest
 from dpbandits.central import GPBandit, default_blocks
 from dpbandits.central.regression import (
     SPREADS,
+    UNRESOLVED,
     likely_spread,
     posterior_from_releases,
+    resolved,
     taken_together,
 )
 from dpbandits.central.schedule import open_ended_blocks
@@ -158,3 +160,126 @@ def test_schedules_exist_for_every_horizon(horizon):
     assert list(blocks) == sorted(set(blocks))
     assert blocks[0] >= 1
     assert blocks[-1] <= horizon
+
+
+@pytest.mark.parametrize("rounds", [1.0, 24.0, 850.0, 1e6])
+def test_what_is_left_unsolved_makes_up_little_of_a_mean_of_all_rewards(rounds):
+    largest = np.random.default_rng(3).permutation(np.geomspace(1e-12, 1.0, 60))
+    among = resolved(largest, rounds=rounds, variance_ratio=0.8)
+    left = np.setdiff1d(np.arange(60), among)
+    assert 0.8 * rounds * largest[left].sum() <= UNRESOLVED
+    assert 0.8 * rounds * (largest[left].sum() + largest[among].min()) > UNRESOLVED
+    assert largest[left].max() < largest[among].min()
+
+
+def test_features_that_are_all_alike_are_all_solved_for():
+    assert len(resolved(np.full(100, 0.01), rounds=500.0, variance_ratio=0.8)) == 100
+
+
+def spread_out(*, supports=None, vector_only=False, K=4, m=40):
+    """Releases of features whose sizes fall fast, and what `posterior_from_releases` takes of them."""
+    rng, sizes = np.random.default_rng(11), np.full(K, 100.0)
+    release = BlockRelease(
+        factor=square_root_toeplitz(K),
+        mechanism=GramVectorMechanism(n_features=m, supports=supports, vector_only=vector_only),
+        noise=SimulatedNoise(5),
+        epsilon=40.0,
+        delta=1e-6,
+    )
+    deviations = np.sqrt(0.5 * 0.5 ** np.arange(m))
+    phi = deviations * rng.uniform(-1.0, 1.0, (K, 100, m))
+    if supports is not None:  # a person's features are of one support
+        for low, high in supports:
+            phi[:, low // 20 :: 2, :low] = phi[:, low // 20 :: 2, high:] = 0.0
+    rewards = 0.4 * np.tanh(phi @ rng.standard_normal(m))
+    sums = np.stack([release.mechanism.encode(*part) for part in zip(phi, rewards, strict=True)])
+    released = np.stack([release.release(k, sums[: k + 1]) for k in range(K)])
+    grams = np.swapaxes(phi, 1, 2) @ phi
+    common = {
+        "block_sizes": sizes,
+        "regression": "blocks",
+        "spread": "likely",
+        "prior_variance": 0.2,
+        "supports": release.mechanism.ranges,
+    }
+    return release, released, grams, common, deviations**2
+
+
+@pytest.mark.parametrize("vector_only", [False, True])
+@pytest.mark.parametrize("supports", [None, ((0, 20), (20, 40))])
+@pytest.mark.parametrize("regression", ["blocks", "sums", "prefix"])
+def test_what_is_not_solved_for_changes_the_others_little(vector_only, supports, regression):
+    release, released, grams, common, largest = spread_out(supports=supports, vector_only=vector_only)
+    common["regression"] = regression
+    whole = posterior_from_releases(release, released, grams, **common)
+    found = posterior_from_releases(release, released, grams, largest=largest, **common)
+    among = resolved(largest, rounds=400.0, variance_ratio=0.8)
+    left = np.setdiff1d(np.arange(40), among)
+    assert 5 < len(among) < 20
+    np.testing.assert_array_equal(found.mean[left], 0.0)
+    np.testing.assert_allclose(found.covariance[np.ix_(left, left)], 0.2 * np.eye(len(left)))
+    np.testing.assert_array_equal(found.covariance[np.ix_(among, left)], 0.0)
+    assert found.supports == whole.supports
+    # At points of features at their largest both laws say the same, to a part of what they leave open.
+    points = np.sqrt(largest) * np.random.default_rng(2).choice([-1.0, 1.0], (50, 40))
+    if supports is not None:
+        points[:, 20:] = 0.0
+    (mean, spread), (less, less_spread) = whole.predict(points), found.predict(points)
+    assert np.abs(mean - less).max() < UNRESOLVED**0.5 * spread.min()
+    assert np.abs(less_spread / spread - 1.0).max() < UNRESOLVED
+
+
+def test_a_support_of_which_nothing_is_resolved_keeps_its_prior():
+    supports = ((0, 20), (20, 40))
+    release, released, grams, common, largest = spread_out(supports=supports)
+    found = posterior_from_releases(release, released, grams, largest=largest, **common)
+    np.testing.assert_array_equal(found.mean[20:], 0.0)
+    assert np.abs(found.mean[:5]).min() > 0.0
+
+
+def test_where_nothing_is_resolved_the_prior_stands():
+    release, released, grams, common, _ = spread_out()
+    found = posterior_from_releases(release, released, grams, largest=np.full(40, 1e-12), **common)
+    np.testing.assert_array_equal(found.mean, 0.0)
+    np.testing.assert_allclose(found.covariance, 0.2 * np.eye(40))
+
+
+def smooth(**changes):
+    """Of 60 features of smooth functions, most are too small for so few rounds."""
+    wide = Box(low=[0.0, 0.0], high=[1.0, 1.0])
+    given = {"kernel": SquaredExponential(lengthscale=0.5), "n_features": 60, "domain": wide, "horizon": 400}
+    return make(**{**given, "release": "features", **changes})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"decision_sets": "public"},
+        {"public_decision_sets": np.full((3, 4, 2), 0.5)},
+    ],
+    ids=["drawn", "public", "declared"],
+)
+def test_a_policy_with_many_features_goes_on_as_it_would_have(tmp_path, changes):
+    """What is solved for follows from public arguments alone: a policy that was saved finds the same."""
+    policy, rng = smooth(**changes), np.random.default_rng(4)
+    sets, rewards = rng.random((200, 5, 2)), rng.random(200)
+    for low in range(0, 200, 25):
+        policy.tell_batch(policy.ask_batch(sets[low : low + 25]).ids, rewards[low : low + 25])
+    published = policy.publish()
+    among = np.flatnonzero(published.posterior.mean)
+    assert 5 < len(among) < 45
+    largest = (policy.features(policy.domain.sample(5_000, rng)) ** 2).max(axis=0)
+    left = np.setdiff1d(np.arange(policy.features.n_features), among)
+    assert largest[left].sum() * 200 * published.weight_variance / 0.25 < 1.5 * UNRESOLVED
+    policy.save(tmp_path / "saved")
+    again = GPBandit.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.publish().posterior.mean, published.posterior.mean)
+    np.testing.assert_array_equal(again.ask_batch(sets[:25]).indices, policy.ask_batch(sets[:25]).indices)
+
+
+def test_with_few_features_all_are_solved_for():
+    policy, rng = smooth(n_features=20), np.random.default_rng(4)
+    policy.tell_batch(policy.ask_batch(rng.random((25, 5, 2))).ids, rng.random(25))
+    policy.ask(rng.random((5, 2)))
+    assert np.all(policy.publish().posterior.mean)

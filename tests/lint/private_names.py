@@ -29,7 +29,7 @@ __all__ = ["NAMESAKES", "Finding", "findings_in_package", "findings_in_tests", "
 PACKAGE = "dpbandits"
 
 SHARED = frozenset(
-    {"_calls", "_checks", "_config", "_lazy", "_lines", "_progress", "_reading", "_seen", "_typing"}
+    {"_calls", "_checks", "_config", "_dask", "_lazy", "_lines", "_progress", "_reading", "_seen", "_typing"}
 )
 """Modules at the top of the package, private to it and open to every room."""
 

@@ -469,7 +469,11 @@ MUTATIONS = (
     _bug(
         "rows of the caller's",
         "what is written into a caller's array after it was looked at enters the book: rounds of others fail",
-        ("policy/base.py", '(candidates, name="candidates").copy(), self', '(candidates, name="candidates"), self'),
+        (
+            "policy/base.py",
+            '(candidates, name="candidates").copy(), self',
+            '(candidates, name="candidates"), self',
+        ),
         tests="tests/contracts/test_asking_and_telling.py::test_what_was_looked_at_is_what_is_chosen_from",
     ),
     _bug(

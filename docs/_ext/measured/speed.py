@@ -43,13 +43,24 @@ def speed_table() -> Markdown:
 
 
 def speed_blocks() -> Markdown:
+    return _less_work("blocks-together", "blocks held apart", "20")
+
+
+def speed_unresolved() -> Markdown:
+    return _less_work("unresolved", "part left out", "0")
+
+
+def _less_work(results: str, ways: str, whole: str) -> Markdown:
     lines = []
-    for row in load_all("blocks-together"):
-        more = "" if row["apart"] == "20" else f"{row['more']:.1f} ± {row['more_error']:.1f}"
-        apart = "20 (all)" if row["apart"] == "20" else row["apart"]
+    for row in load_all(results):
+        done = row["way"] == whole
+        more = "" if done else f"{row['more']:.1f} ± {row['more_error']:.1f}"
+        seconds = f"{row['seconds']:.2f}" if row["seconds"] else ""
         regret = f"{row['regret']:.1f} ± {row['error']:.1f}"
-        lines.append([row["world"], f"{row['epsilon']:g}", apart, regret, more])
-    return table(["world", "epsilon", "blocks held apart", "regret", "more than with all apart"], lines)
+        way = f"{whole} (all the work)" if done else row["way"]
+        lines.append([row["world"], f"{row['epsilon']:g}", way, regret, more, seconds])
+    heads = ["world", "epsilon", ways, "regret", "more than with all the work", "seconds a run"]
+    return table(heads, lines)
 
 
 def speed_box() -> Markdown:

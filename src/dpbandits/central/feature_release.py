@@ -39,6 +39,13 @@ __all__ = ["FeaturePast", "FeatureRelease"]
 N_FEATURES = 20
 """Features of candidates, where their number is not said."""
 
+ALL_SOLVED = 32
+"""Features of a support up to which all weights are solved for: leaving some out would save next to nothing.
+"""
+
+LOOKED_AT = 2_000
+"""Public points that say how large features are, where no public sets are drawn."""
+
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FeaturePast(Past):
@@ -101,6 +108,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             max_rounds=setup.longest,
         )
         self._public_sets: PublicSets | None = None
+        self._largest_squares: FloatArray | None = None
 
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
@@ -126,16 +134,36 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         """
         if self._setup.decision_sets == "public":
             return None
+        sets, rounds = self._sets(), self.rounds(block)
+        if posterior is None:
+            return rounds * sets.mean_gram_uniform()
+        normals = coins.normal(f"public sets/{block}", 0, len(sets), self.features.n_features)
+        return rounds * sets.mean_gram_of_best(self.weights(posterior, normals))
+
+    def _sets(self) -> PublicSets:
+        """What people are expected to bring."""
         if self._public_sets is None:
             self._public_sets = PublicSets.of(
                 self.features, self._setup.domain, self.tuning.public_decision_sets, seed=self._setup.seed
             )
-        rounds = self.rounds(block)
-        if posterior is None:
-            return rounds * self._public_sets.mean_gram_uniform()
-        count, size = len(self._public_sets), self.features.n_features
-        normals = coins.normal(f"public sets/{block}", 0, count, size)
-        return rounds * self._public_sets.mean_gram_of_best(self.weights(posterior, normals))
+        return self._public_sets
+
+    def _largest(self) -> FloatArray | None:
+        """(m,) the largest squares of the features over the domain, among public points of it; None where all
+        weights are solved for.
+
+        Declared sets may be narrower than what people bring, and are not asked.
+        """
+        if max(high - low for low, high in self.features.supports) <= ALL_SOLVED:
+            return None
+        if self._largest_squares is None:
+            setup = self._setup
+            if self.tuning.public_decision_sets is None and setup.decision_sets == "private":
+                rows = self._sets().rows
+            else:
+                rows = self.features(setup.domain.sample(LOOKED_AT, np.random.default_rng(0)))
+            self._largest_squares = (rows**2).max(axis=0)
+        return self._largest_squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
@@ -173,6 +201,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             spread=self.tuning.public_law_spread,
             prior_variance=self.weight_variance,
             supports=self.features.supports,
+            largest=self._largest(),
         )
 
     def diagnostics(self) -> dict[str, Any]:

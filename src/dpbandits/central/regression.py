@@ -7,6 +7,7 @@ releases and public numbers are used, so it costs no privacy.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "Regression",
     "likely_spread",
     "posterior_from_releases",
+    "resolved",
     "taken_together",
 ]
 
@@ -50,6 +52,10 @@ FEWEST_BLOCKS = 8
 INDISTINCT = 2.0
 """A difference of log-likelihoods that is no evidence: odds of seven to one."""
 
+UNRESOLVED = 0.25
+"""Of the variance of a mean of all rewards: functions that vary by less at every point are left as they were
+believed to be. No part up to 1 costs reward on tuning seeds: `benchmarks/less_work.py --group unresolved`."""
+
 
 def posterior_from_releases(
     release: BlockRelease,
@@ -62,8 +68,12 @@ def posterior_from_releases(
     prior_variance: float,
     supports: Supports,
     kept: FloatArray | None = None,
+    largest: FloatArray | None = None,
 ) -> WeightPosterior:
     """Posterior of the feature weights (rewards centred, range of width 1).
+
+    Weights of features that so many rounds cannot resolve (see `resolved`) keep their prior law: their
+    statistics are nearly all noise, and cost as much to solve for as the others.
 
     Args:
         release: the mechanism that made the releases.
@@ -76,6 +86,7 @@ def posterior_from_releases(
         supports: ranges of features that are treated apart.
         kept: (k,) how much every block counts, where the past fades: in the regression over blocks. Those
             that count for less than `FORGOTTEN` are left out.
+        largest: (m,) the largest square of every feature over the domain, public; None to solve for all.
     """
     k = len(released)
     mechanism = release.mechanism
@@ -85,48 +96,90 @@ def posterior_from_releases(
         recent = kept >= FORGOTTEN
         estimates, grams, block_sizes = estimates[recent], grams[recent], block_sizes[recent]
         covariance, kept = covariance[np.ix_(recent, recent)], kept[recent]
+    among = np.arange(grams.shape[1])
+    if largest is not None:
+        ratio = prior_variance / REWARD_VARIANCE
+        among = resolved(largest, rounds=float(block_sizes.sum()), variance_ratio=ratio)
+        if not len(among):
+            return WeightPosterior.prior(prior_variance, supports)
+    own_supports = _restricted(supports, among)
     common: dict[str, Any] = {
         "vector_noise_sd": release.vector_noise_sd,
         "prior_variance": prior_variance,
         "reward_variance": REWARD_VARIANCE,
-        "supports": supports,
+        "supports": own_supports,
     }
     together = None
     if regression == "sums":
-        together = taken_together(block_sizes, _largest_support(supports))
+        together = taken_together(block_sizes, _largest_support(own_supports))
     if mechanism.vector_only:
-        return posterior_from_block_statistics(
-            grams,
-            mechanism.vector_from_coordinates(estimates),
+        found = posterior_from_block_statistics(
+            _part(grams, among),
+            mechanism.vector_from_coordinates(estimates)[:, among],
             noise_covariance=covariance,
             gram_noise_sd=0.0,
             together=together,
             kept=kept,
             **common,
         )
-    if regression == "prefix":
+    elif regression == "prefix":
         gram, vector = mechanism.from_coordinates(estimates.sum(axis=0))
         growth = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
         common["vector_noise_sd"] *= growth
-        return posterior_from_noisy_statistics(
-            gram, vector, gram_noise_sd=growth * release.gram_noise_sd, **common
+        found = posterior_from_noisy_statistics(
+            _part(gram, among), vector[among], gram_noise_sd=growth * release.gram_noise_sd, **common
         )
-    noisy_grams, vectors = mechanism.from_coordinates(estimates)
-    if spread == "likely":
-        spread = likely_spread(
-            noisy_grams - grams, release.gram_noise_sd**2 * covariance, block_sizes, supports=supports
+    else:
+        noisy_grams, vectors = mechanism.from_coordinates(estimates)
+        if spread == "likely":
+            spread = likely_spread(
+                noisy_grams - grams, release.gram_noise_sd**2 * covariance, block_sizes, supports=supports
+            )
+        found = posterior_from_block_statistics(
+            _part(noisy_grams, among),
+            vectors[:, among],
+            noise_covariance=covariance,
+            gram_noise_sd=release.gram_noise_sd,
+            prior_grams=_part(grams, among),
+            prior_gram_sd=spread * block_sizes,
+            together=together,
+            kept=kept,
+            **common,
         )
-    return posterior_from_block_statistics(
-        noisy_grams,
-        vectors,
-        noise_covariance=covariance,
-        gram_noise_sd=release.gram_noise_sd,
-        prior_grams=grams,
-        prior_gram_sd=spread * block_sizes,
-        together=together,
-        kept=kept,
-        **common,
-    )
+    return found.among(among, prior_variance=prior_variance, supports=supports)
+
+
+def resolved(largest: FloatArray, *, rounds: float, variance_ratio: float) -> IntArray:
+    """Increasing indices of the features whose weights so many rounds can tell something about.
+
+    The others together make up at most `UNRESOLVED` rho^2 / n of the function's prior variance p phi . phi at
+    every point. So n rewards without any noise could not shrink the variance of one of their weights by more
+    than a part `UNRESOLVED`, and what they add to the mean of n rewards has at most that part of its
+    variance. Both hold whatever points are asked for, and rest on public numbers alone.
+
+    Args:
+        largest: (m,) the largest square of every feature over the domain.
+        rounds: n.
+        variance_ratio: p / rho^2, of a weight and of a reward.
+
+    Example:
+        >>> resolved(np.array([1.0, 1e-2, 1e-4, 1e-6]), rounds=500, variance_ratio=1.0)
+        array([0, 1])
+    """
+    order = np.argsort(largest, kind="stable")
+    left = np.cumsum(largest[order]) * rounds * variance_ratio
+    return np.sort(order[np.searchsorted(left, UNRESOLVED, side="right") :])
+
+
+def _part(matrices: FloatArray, among: IntArray) -> FloatArray:
+    """(..., a, a) of (..., m, m); itself where nothing is left out."""
+    return matrices if len(among) == matrices.shape[-1] else matrices[..., among[:, None], among]
+
+
+def _restricted(supports: Supports, among: IntArray) -> Supports:
+    """The ranges of what is left of each support, one after another; without those of which nothing is."""
+    ends = [0, *np.searchsorted(among, [high for _, high in supports]).tolist()]
+    return tuple((low, high) for low, high in pairwise(ends) if low < high)
 
 
 def _largest_support(supports: Supports) -> int:
@@ -186,11 +239,8 @@ def likely_spread(
         own = deviations[:, low:high, low:high].reshape(len(deviations), -1)
         size += (high - low) * (high - low + 1) // 2
         scatter += own @ own.T  # what stands above the diagonal counts twice, as in isometric coordinates
-    likelihoods = []
-    for spread in spreads:
-        total = np.diag((spread * block_sizes) ** 2) + noise
-        _, log_determinant = np.linalg.slogdet(total)
-        fit = float(np.trace(np.linalg.solve(total, scatter)))
-        likelihoods.append(-0.5 * (size * log_determinant + fit))
-    enough = max(likelihoods) - INDISTINCT
-    return float(next(c for c, value in zip(spreads, likelihoods, strict=True) if value >= enough))
+    totals = np.stack([np.diag((spread * block_sizes) ** 2) + noise for spread in spreads])
+    determinants = np.linalg.slogdet(totals)[1]
+    fits = np.trace(np.linalg.solve(totals, scatter), axis1=1, axis2=2)
+    likelihoods = -0.5 * (size * determinants + fits)
+    return float(spreads[int(np.argmax(likelihoods >= likelihoods.max() - INDISTINCT))])

@@ -250,7 +250,9 @@ def aggregate_command(
     published: Annotated[
         Path, Option(help="Published versions, one JSON a line.", exists=True, dir_okay=False)
     ],
-    cluster: Annotated[str | None, Option(help="Dask scheduler's address; by default, this process.")] = None,
+    cluster: Annotated[
+        str | None, Option(help="Dask scheduler that counts: tcp://HOST:PORT, or local:WORKERS.")
+    ] = None,
     without: Annotated[
         list[Path] | None,
         Option(help="Counts made before, whose reports are left out. Repeatable.", exists=True),

@@ -103,6 +103,22 @@ class WeightPosterior:
         size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
         return cls(mean=np.zeros(size), factor=sd * np.eye(size), supports=supports)
 
+    def among(self, places: IntArray, *, prior_variance: float, supports: Supports) -> "WeightPosterior":
+        """The law of all weights, of which these are those at `places`; the others keep N(0, p I).
+
+        Args:
+            places: (a,) increasing indices into all weights, one for each of these.
+            prior_variance: p.
+            supports: of all weights.
+        """
+        size = supports[-1][1]
+        if len(places) == size:
+            return self
+        mean, factor = np.zeros(size), np.sqrt(prior_variance) * np.eye(size)
+        mean[places] = self.mean
+        factor[places[:, None], places] = self.factor
+        return WeightPosterior(mean=mean, factor=factor, supports=supports)
+
     def given(self, gram: FloatArray, vector: FloatArray, *, reward_variance: float) -> "WeightPosterior":
         """This law updated by exact statistics: gram (m, m) = sum phi phi^T, vector (m,) = sum z phi.
 

@@ -1,9 +1,8 @@
 """Drive a policy through an environment, once or over many seeds."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -13,6 +12,7 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._calls import worded
+from dpbandits._dask import connected
 from dpbandits._progress import watched
 from dpbandits._seen import Seen
 from dpbandits._typing import FloatArray, Seed
@@ -287,8 +287,7 @@ def on_cluster(address: str | None) -> Iterator[None]:
     """Send what `in_processes` runs here to a Dask cluster; None: to this machine's processes.
 
     Args:
-        address: of its scheduler, such as "tcp://10.0.0.1:8786"; or "local:2", two workers on this machine.
-            Whoever reaches a scheduler can run code on its workers, which need this package.
+        address: see `dpbandits._dask.connected`.
 
     Raises:
         InvalidParameter: no scheduler answers there.
@@ -298,23 +297,10 @@ def on_cluster(address: str | None) -> Iterator[None]:
         yield
         return
     try:
-        from distributed import Client, LocalCluster
         from joblib import parallel_config
     except ImportError as error:
-        raise MissingExtra("a cluster needs dask: pip install 'dpbandits[cluster,report]'") from error
-    here = re.fullmatch(r"local:([1-9]\d{0,2})", address)
-    if here is None and "://" not in address:
-        raise InvalidParameter(f"cluster is {address!r}: expected tcp://HOST:PORT, or local:WORKERS")
-    with ExitStack() as stack:
-        try:
-            where = address
-            if here is not None:
-                own = LocalCluster(n_workers=int(here[1]), threads_per_worker=1, dashboard_address=None)
-                where = stack.enter_context(own).scheduler_address
-            stack.enter_context(Client(where, timeout=10))
-        except (OSError, ValueError) as error:
-            raise InvalidParameter(f"cluster: no Dask scheduler answers at {address!r}") from error
-        stack.enter_context(parallel_config("dask"))
+        raise MissingExtra("a cluster needs joblib: pip install 'dpbandits[cluster,report]'") from error
+    with connected(address), parallel_config("dask"):
         yield
 
 

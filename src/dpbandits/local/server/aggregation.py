@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._dask import connected
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import ReportKey
 from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records
@@ -106,7 +107,8 @@ def aggregate(
         paths: report files; their order decides which of two equal nonces counts.
         spec: the public contract.
         published: the versions that the reports may answer.
-        cluster: address of a Dask scheduler, or a `distributed.Client` of one; None: this process.
+        cluster: address of a Dask scheduler, "local:2" for two workers on this machine, or a
+            `distributed.Client`; None: this process.
         without: nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they are
             dropped here as repeated, so that the counts can be merged there.
         key: reports carry its tags; workers are told it. See `ReportKey`.
@@ -245,12 +247,8 @@ def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
     if cluster is None:
         yield lambda jobs: [_count(job) for job in jobs]
         return
-    try:
-        from dask import bag
-        from distributed import Client as Cluster
-    except ImportError:
-        raise MissingExtra("a cluster needs the extra `cluster`: pip install 'dpbandits[cluster]'") from None
-    with Cluster(cluster) if isinstance(cluster, str) else nullcontext(cluster) as client:
+    with connected(cluster) if isinstance(cluster, str) else nullcontext(cluster) as client:
+        from dask import bag  # it comes with a client
 
         def counted(jobs: list[Any]) -> list[_Part]:
             done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))

@@ -10,7 +10,7 @@ The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix o
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
@@ -44,6 +44,7 @@ class Factor(Valued):
     """
 
     matrix: FloatArray  # in configurations the matrix itself: no later formula can change a guarantee
+    _inverse: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         with reading("a factor's matrix"):
@@ -59,8 +60,10 @@ class Factor(Valued):
             inverse = solve_triangular(matrix, np.eye(len(matrix)), lower=True, check_finite=False)
         if not (np.abs(inverse) <= LARGEST_INVERSE).all():
             raise InvalidParameter("a factor this near to singular cannot be undone: enlarge its diagonal")
-        matrix.setflags(write=False)
-        object.__setattr__(self, "matrix", matrix)
+        inverse = np.tril(inverse)  # what LAPACK leaves above the diagonal is zero up to its sign
+        for name, array in (("matrix", matrix), ("_inverse", inverse)):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     @property
     def n_blocks(self) -> int:
@@ -80,22 +83,19 @@ class Factor(Valued):
     def unmix(self, released: FloatArray) -> FloatArray:
         """R^-1 r for the first releases. (k, ...) -> (k, ...)."""
         k = len(released)
-        flat = np.reshape(released, (k, -1))
-        solved = solve_triangular(self.matrix[:k, :k], flat, lower=True)
-        return np.asarray(np.reshape(solved, released.shape))
+        return np.asarray((self._inverse[:k, :k] @ np.reshape(released, (k, -1))).reshape(released.shape))
 
     def block_covariance(self, k: int | None = None) -> FloatArray:
         """N = (R^T R)^-1 of the first k blocks, in units of the noise variance of a release. (k, k)."""
         size = self.n_blocks if k is None else k
         if not 1 <= size <= self.n_blocks:
             raise InvalidParameter(f"k is {size}, expected 1 to {self.n_blocks} blocks")
-        inverse = solve_triangular(self.matrix[:size, :size], np.eye(size), lower=True)
+        inverse = self._inverse[:size, :size]
         return np.asarray(inverse @ inverse.T)
 
     def prefix_variance(self) -> FloatArray:
         """(K,): variance of the estimated sum over blocks 0..j, in units of a release's noise variance."""
-        inverse = solve_triangular(self.matrix, np.eye(self.n_blocks), lower=True)
-        return np.asarray((np.cumsum(inverse, axis=0) ** 2).sum(axis=1))
+        return np.asarray((np.cumsum(self._inverse, axis=0) ** 2).sum(axis=1))
 
     def __repr__(self) -> str:
         return f"Factor(n_blocks={self.n_blocks})"
