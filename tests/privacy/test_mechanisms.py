@@ -246,6 +246,19 @@ class TestForms:
         gram, _ = mechanism.from_coordinates(mechanism.to_coordinates(mechanism.encode(phi, np.zeros(2))))
         assert gram == pytest.approx(phi.T @ phi, abs=1e-5)
 
+    @pytest.mark.parametrize("supports", [None, ((0, 2), (2, 3), (3, 7))])
+    def test_a_part_of_the_features_is_that_part_of_all(self, supports):
+        mechanism = GramVectorMechanism(n_features=7, supports=supports)
+        coordinates = np.random.default_rng(0).standard_normal((3, mechanism.size))
+        gram, vector = mechanism.from_coordinates(coordinates)
+        assert np.array_equal(gram, np.swapaxes(gram, 1, 2))
+        for among in ([0, 2, 3, 6], [1], [3, 4, 5, 6]):
+            part, some = mechanism.from_coordinates(coordinates, among=np.array(among))
+            assert np.array_equal(part, gram[:, among][:, :, among])
+            assert np.array_equal(some, vector[:, among])
+        again = mechanism.gram_to_coordinates(gram)
+        assert again == pytest.approx(coordinates[:, : mechanism.gram_size], rel=1e-14)
+
     def test_noise_in_natural_units(self):
         """Unit noise on coordinates gives the stated deviations (40,000 draws, 7 deviations)."""
         rng = np.random.default_rng(0)

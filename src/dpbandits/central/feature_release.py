@@ -162,7 +162,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
                 rows = self._sets().rows
             else:
                 rows = self.features(setup.domain.sample(LOOKED_AT, np.random.default_rng(0)))
-            self._largest_squares = (rows**2).max(axis=0)
+            self._largest_squares = np.maximum(rows.max(axis=0), -rows.min(axis=0)) ** 2
         return self._largest_squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:

@@ -52,9 +52,9 @@ FEWEST_BLOCKS = 8
 INDISTINCT = 2.0
 """A difference of log-likelihoods that is no evidence: odds of seven to one."""
 
-UNRESOLVED = 0.25
+UNRESOLVED = 1.0
 """Of the variance of a mean of all rewards: functions that vary by less at every point are left as they were
-believed to be. No part up to 1 costs reward on tuning seeds: `benchmarks/less_work.py --group unresolved`."""
+believed to be. No smaller part saves reward on tuning seeds: `benchmarks/less_work.py --group unresolved`."""
 
 
 def posterior_from_releases(
@@ -123,21 +123,20 @@ def posterior_from_releases(
             **common,
         )
     elif regression == "prefix":
-        gram, vector = mechanism.from_coordinates(estimates.sum(axis=0))
+        gram, vector = mechanism.from_coordinates(estimates.sum(axis=0), among=among)
         growth = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
         common["vector_noise_sd"] *= growth
         found = posterior_from_noisy_statistics(
-            _part(gram, among), vector[among], gram_noise_sd=growth * release.gram_noise_sd, **common
+            gram, vector, gram_noise_sd=growth * release.gram_noise_sd, **common
         )
     else:
-        noisy_grams, vectors = mechanism.from_coordinates(estimates)
         if spread == "likely":
-            spread = likely_spread(
-                noisy_grams - grams, release.gram_noise_sd**2 * covariance, block_sizes, supports=supports
-            )
+            deviations = estimates[:, : mechanism.gram_size] - mechanism.gram_to_coordinates(grams)
+            spread = likely_spread(deviations, release.gram_noise_sd**2 * covariance, block_sizes)
+        noisy_grams, vectors = mechanism.from_coordinates(estimates, among=among)
         found = posterior_from_block_statistics(
-            _part(noisy_grams, among),
-            vectors[:, among],
+            noisy_grams,
+            vectors,
             noise_covariance=covariance,
             gram_noise_sd=release.gram_noise_sd,
             prior_grams=_part(grams, among),
@@ -209,12 +208,7 @@ def taken_together(block_sizes: FloatArray, n_features: int) -> tuple[int, ...] 
 
 
 def likely_spread(
-    deviations: FloatArray,
-    noise: FloatArray,
-    block_sizes: FloatArray,
-    *,
-    supports: Supports,
-    spreads: Sequence[float] = SPREADS,
+    deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray, *, spreads: Sequence[float] = SPREADS
 ) -> float:
     """The smallest c under which the released Grams' deviations from the expected ones are likely.
 
@@ -223,10 +217,9 @@ def likely_spread(
     coordinate of the Gram (the diagonal, and sqrt(2) times what stands above it).
 
     Args:
-        deviations: (k, m, m) released less expected.
+        deviations: (k, C) released less expected, in isometric coordinates.
         noise: (k, k) covariance of the release noise between blocks, in a coordinate.
         block_sizes: (k,).
-        supports: ranges whose entries were released.
         spreads: candidates for c, increasing.
 
     Raises:
@@ -234,11 +227,7 @@ def likely_spread(
     """
     if not np.isfinite(deviations).all():
         raise InvalidData("statistics contain NaN or infinite entries")
-    size, scatter = 0, np.zeros_like(noise)
-    for low, high in supports:
-        own = deviations[:, low:high, low:high].reshape(len(deviations), -1)
-        size += (high - low) * (high - low + 1) // 2
-        scatter += own @ own.T  # what stands above the diagonal counts twice, as in isometric coordinates
+    size, scatter = deviations.shape[1], deviations @ deviations.T
     totals = np.stack([np.diag((spread * block_sizes) ** 2) + noise for spread in spreads])
     determinants = np.linalg.slogdet(totals)[1]
     fits = np.trace(np.linalg.solve(totals, scatter), axis1=1, axis2=2)

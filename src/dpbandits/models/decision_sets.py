@@ -19,6 +19,9 @@ PUBLIC_SETS = 400
 
 PUBLIC_CANDIDATES = 25
 
+ROWS_AT_ONCE = 1_000
+"""Whose features are computed together."""
+
 
 def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, seed: Seed) -> FloatArray:
     """(n_sets, n, d) decision sets under the public uniform law of `domain`.
@@ -48,7 +51,13 @@ class PublicSets:
         if sets.ndim != 3 or 0 in sets.shape:
             raise InvalidParameter(f"public decision sets: expected shape (S, n, d), got {sets.shape}")
         self.sets = sets
-        self._features = features(sets.reshape(-1, sets.shape[-1])).reshape(*sets.shape[:2], -1)
+        rows, self._features = (
+            sets.reshape(-1, sets.shape[-1]),
+            np.empty((*sets.shape[:2], features.n_features)),
+        )
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            at = slice(start, start + ROWS_AT_ONCE)
+            self.rows[at] = features.of_known(rows[at])
 
     def __len__(self) -> int:
         return len(self.sets)
@@ -59,7 +68,7 @@ class PublicSets:
 
     @property
     def rows(self) -> FloatArray:
-        """(S n, m) features of all candidates."""
+        """(S n, m) features of all candidates: not a copy."""
         return self._features.reshape(-1, self._features.shape[-1])
 
     def best(self, weights: FloatArray) -> FloatArray:

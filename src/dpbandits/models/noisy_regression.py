@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
@@ -284,12 +284,8 @@ def posterior_from_block_statistics(
             grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
         )
         information[np.diag_indices(high - low)] += 1.0 / prior_variance
-        if high - low > PANEL:
-            inverse = solve_lower(factor_lower(information), np.eye(high - low))
-            return inverse.T @ (inverse @ pull), inverse.T
-        lower = cholesky(information, lower=True, overwrite_a=True, check_finite=False)
-        factor = solve_triangular(lower, np.eye(high - low), lower=True, trans="T", check_finite=False)
-        return cho_solve((lower, True), pull, check_finite=False), factor
+        inverse = solve_lower(factor_lower(information), np.eye(high - low))
+        return inverse.T @ (inverse @ pull), inverse.T
 
     return _per_support(grams.shape[1], supports, solve)
 
@@ -311,8 +307,7 @@ def _shrink(
     if not (np.isfinite(prior).all() and np.isfinite(sd).all() and (sd >= 0.0).all()):
         raise InvalidParameter("prior_grams must be finite, and prior_gram_sd finite and not negative")
     _check_symmetric(prior, "prior Gram matrices")
-    V = np.diag(sd**2)
-    W = cho_solve(cho_factor(V + noise, lower=True), V).T
+    W = sd[:, None] ** 2 * _inverse(np.diag(sd**2) + noise)
     Q = W @ noise  # = V - W V, without its cancellation
     return prior + np.tensordot(W, grams - prior, axes=1), 0.5 * (Q + Q.T)
 
@@ -335,7 +330,7 @@ def _block_information(
         directions = roots / np.linalg.norm(roots, axis=0)
         inside = directions @ np.einsum("ir,ri->r", directions, vectors[owner])
         return total / reward_variance, inside / reward_variance
-    P = cho_solve(cho_factor(between, lower=True), np.eye(len(between)))
+    P = _inverse(between)
     system = roots.T @ roots
     for k, (start, stop) in enumerate(pairwise(np.searchsorted(owner, np.arange(len(P) + 1)).tolist())):
         system[start:stop] *= reward_variance * P[k, owner]  # columns of one block stand together
@@ -350,6 +345,12 @@ def _block_information(
         solved = solve_triangular(lower, both, lower=True, overwrite_b=True, check_finite=False)
     J, right = solved[:, :-1], solved[:, -1]
     return (total - J.T @ J) / reward_variance, J.T @ right
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """Of a positive definite matrix (k, k)."""
+    half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
+    return np.asarray(half.T @ half)
 
 
 def _starts(together: Sequence[int], n_blocks: int) -> IntArray:

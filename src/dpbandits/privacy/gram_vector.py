@@ -201,25 +201,40 @@ class GramVectorMechanism(Configured):
         """(..., D) integers -> (..., D) isometric coordinates."""
         return np.asarray(sums * (self._weights * LATTICE))
 
-    def from_coordinates(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(..., D) coordinates -> gram (..., m, m), symmetric, and vector (..., m), in natural units.
+    def from_coordinates(
+        self, coordinates: FloatArray, *, among: IntArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """(..., D) coordinates -> gram (..., a, a), symmetric, and vector (..., a), in natural units.
+
+        Args:
+            coordinates: of the release.
+            among: (a,) increasing indices of the features that are asked for; None for all m.
 
         Raises:
             InvalidParameter: the mechanism releases the vector only.
         """
         if self.vector_only:
             raise InvalidParameter("vector_only releases no Gram: use vector_from_coordinates")
-        m = self.n_features
-        gram = np.zeros((*coordinates.shape[:-1], m, m))
+        every = np.arange(self.n_features) if among is None else among
         entries = coordinates[..., : self.gram_size] / self._weights[: self.gram_size]
+        gram = np.zeros((*coordinates.shape[:-1], len(every), len(every)))
         position = 0
         for start, stop in self.ranges:
+            low, high = np.searchsorted(every, (start, stop)).tolist()
+            own = every[low:high] - start
+            places = position + _square(stop - start)[own[:, None], own]
+            gram[..., low:high, low:high] = entries.take(places, axis=-1)
+            position += len(_triangle(stop - start)[0])
+        vector = self.vector_from_coordinates(coordinates)
+        return gram, vector if among is None else vector[..., among]
+
+    def gram_to_coordinates(self, grams: FloatArray) -> FloatArray:
+        """(..., m, m) symmetric Gram matrices -> (..., gram_size) isometric coordinates, supports alone."""
+        parts = []
+        for start, stop in self.ranges:
             rows, columns = _triangle(stop - start)
-            block = entries[..., position : position + len(rows)]
-            gram[..., start + rows, start + columns] = block
-            gram[..., start + columns, start + rows] = block
-            position += len(rows)
-        return gram, self.vector_from_coordinates(coordinates)
+            parts.append(grams[..., start + rows, start + columns])
+        return np.asarray(np.concatenate(parts, axis=-1) * self._weights[: self.gram_size])
 
     def vector_from_coordinates(self, coordinates: FloatArray) -> FloatArray:
         """(..., D) coordinates -> vector (..., m) = sum of z phi."""
@@ -253,6 +268,16 @@ def _triangle(size: int) -> tuple[IntArray, IntArray]:
     rows, columns = np.triu_indices(size)
     rows.flags.writeable = columns.flags.writeable = False
     return rows, columns
+
+
+@lru_cache(maxsize=64)
+def _square(size: int) -> IntArray:
+    """(size, size) where in its upper triangle every entry of a symmetric matrix stands."""
+    rows, columns = _triangle(size)
+    places = np.empty((size, size), dtype=np.intp)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    places.flags.writeable = False
+    return places
 
 
 def quantise_features(phi: FloatArray) -> FloatArray:
