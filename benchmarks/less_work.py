@@ -122,6 +122,8 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="*", help="of the group; all of it where none is named")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
+    if unknown := set(options.worlds or ()) - set(GROUPS[options.group]):
+        parser.error(f"no worlds of {options.group}: {', '.join(sorted(unknown))}")
     print("| world | epsilon | way | regret | more than with the whole work | seconds |")
     print("|---|---|---|---|---|---|")
     for name in options.worlds or GROUPS[options.group]:

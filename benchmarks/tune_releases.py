@@ -327,6 +327,9 @@ ELSEWHERE = {
     "held against tuning worlds by another command, benchmarks/releases.py --group rule": (
         "central.gp_bandit.CELL_BOXES",
     ),
+    "held against tuning seeds by another command, benchmarks/less_work.py --group unresolved": (
+        "central.regression.UNRESOLVED",
+    ),
     "no trials are known of: what they stand for is written beside them": (
         "central.gp_bandit.UNKNOWN_HORIZON",
         "central.schedule.OPEN_ENDED_GROWTH",
@@ -360,6 +363,7 @@ ELSEWHERE = {
         "central.explore_then_commit.schedule.FIRST_SHARES",
         "central.explore_then_commit.schedule.RATES",
         "central.explore_then_commit.sums.REWARD_BITS",
+        "central.feature_release.ALL_SOLVED",
         "central.explore_then_commit.sums.REWARD_UNIT",
         "central.explore_then_commit.sums.WEIGHT_BITS",
         "central.explore_then_commit.sums.MOST_ROUNDS",

@@ -3,6 +3,9 @@
 import json
 import os
 import signal
+import socket
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -232,11 +235,38 @@ def test_a_cluster_of_two_workers_gives_identical_rows(tmp_path):
     assert len((tmp_path / "dubey2021.jsonl").read_text().splitlines()) == 3
 
 
-@pytest.mark.parametrize("address", ["local:0", "tcp://"])
+@pytest.mark.parametrize(
+    "address", ["local:0", "local:two", "tcp://", "nowhere", "foo://x", "tls://h:1", "127.0.0.1:1x", 5, b"x"]
+)
 def test_an_address_without_a_scheduler_is_refused(address):
     pytest.importorskip("distributed")
     with pytest.raises(InvalidParameter, match="cluster"), on_cluster(address):
         pass
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["nothing", "something else"])
+def test_whatever_else_listens_there_is_no_scheduler(said):
+    """Nobody waits for it for ever, and no threads are left."""
+    pytest.importorskip("distributed")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with suppress(OSError):
+                other, _ = server.accept()
+                other.sendall(said)
+                others.append(other)
+
+        others: list[socket.socket] = []
+        beside = threading.Thread(target=answer, daemon=True)
+        beside.start()
+        before = threading.active_count()
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(InvalidParameter, match="no Dask scheduler answers"), on_cluster(address):
+            pass
+        beside.join()
+        for other in others:
+            other.close()
+    assert threading.active_count() < before
 
 
 class TestCommand:

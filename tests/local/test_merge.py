@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from dpbandits.cli import app
 from dpbandits.domains import Box
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidData, MissingExtra, ProtocolError
+from dpbandits.errors import (
+    CorruptState,
+    IncompatibleState,
+    InvalidData,
+    InvalidParameter,
+    MissingExtra,
+    ProtocolError,
+)
 from dpbandits.local import Client, PublishedArms, Server, Spec
 from dpbandits.local.server.aggregation import (
     aggregate,
@@ -280,6 +287,24 @@ def test_no_cluster_without_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(MissingExtra, match="cluster"):
         aggregate([], BASE, POLICIES, cluster="tcp://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("cluster", [5, b"tcp://127.0.0.1:1", ["local:2"]])
+def test_a_cluster_of_another_kind_is_refused(cluster):
+    with pytest.raises(InvalidParameter, match="cluster"):
+        aggregate([], BASE, POLICIES, cluster=cluster)
+
+
+@pytest.mark.filterwarnings("default")
+def test_what_workers_raise_is_raised_here_and_written_nowhere_else(tmp_path, capfd):
+    pytest.importorskip("distributed")
+    (tmp_path / "text").write_text("somebody's secret")
+    with pytest.raises(CorruptState):
+        aggregate([tmp_path / "text"], BASE, POLICIES, cluster="local:1")
+    written = capfd.readouterr()
+    assert not written.out
+    assert "Traceback" not in written.err
+    assert "CorruptState" not in written.err
 
 
 def contract_files(folder):

@@ -484,3 +484,23 @@ def test_scores_are_of_a_kernel_and_of_features_of_ones_own(own, kernel):
     phi = own(kernel=kernel(lengthscale=0.3), domain=line, n_features=8)
     points = np.linspace(0.0, 1.0, 9)[:, None]
     np.testing.assert_allclose(phi.of_known(points), phi(points), atol=1e-7)
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.models.features.LittleVariance")
+@pytest.mark.parametrize("dim", [1, 2, 3])
+@pytest.mark.parametrize("lengthscale", [0.005, 0.1, 0.5])
+def test_no_point_of_a_box_has_larger_features_than_is_said(dim, lengthscale):
+    """But for what lies between the points of a grid."""
+    box = domains.Box(low=[-1.0] * dim, high=[2.0] * dim)
+    features = MercerFeatures(
+        kernel=SquaredExponential(lengthscale=3.0 * lengthscale), domain=box, n_features=40
+    )
+    largest, rng = features.largest_squares(box), np.random.default_rng(0)
+    points = np.concatenate([box.sample(20_000, rng), features.landmarks, box.grid(2)])
+    seen = (features(points) ** 2).max(axis=0)
+    assert np.all(seen <= 1.25 * largest)
+    assert np.all(largest <= 1.5 * seen)
+    turned = SectionFeatures(
+        kernel=features.kernel, landmarks=features.landmarks, projection=-features.projection
+    )
+    assert np.allclose(turned.largest_squares(box), largest)

@@ -25,7 +25,7 @@ from dpbandits.central.regression import posterior_from_releases
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
 from dpbandits.models.decision_sets import PublicSets
-from dpbandits.models.features import in_fixed_shapes
+from dpbandits.models.features import Features, in_fixed_shapes
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
@@ -42,9 +42,6 @@ N_FEATURES = 20
 ALL_SOLVED = 32
 """Features of a support up to which all weights are solved for: leaving some out would save next to nothing.
 """
-
-LOOKED_AT = 2_000
-"""Public points that say how large features are, where no public sets are drawn."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -108,7 +105,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             max_rounds=setup.longest,
         )
         self._public_sets: PublicSets | None = None
-        self._largest_squares: FloatArray | None = None
+        self._squares: tuple[Features, FloatArray | None] | None = None
 
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
@@ -134,36 +131,30 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         """
         if self._setup.decision_sets == "public":
             return None
-        sets, rounds = self._sets(), self.rounds(block)
+        if self._public_sets is None:
+            self._public_sets = PublicSets.of(
+                self.features, self._setup.domain, self.tuning.public_decision_sets, seed=self._setup.seed
+            )
+        sets, rounds = self._public_sets, self.rounds(block)
         if posterior is None:
             return rounds * sets.mean_gram_uniform()
         normals = coins.normal(f"public sets/{block}", 0, len(sets), self.features.n_features)
         return rounds * sets.mean_gram_of_best(self.weights(posterior, normals))
 
-    def _sets(self) -> PublicSets:
-        """What people are expected to bring."""
-        if self._public_sets is None:
-            self._public_sets = PublicSets.of(
-                self.features, self._setup.domain, self.tuning.public_decision_sets, seed=self._setup.seed
-            )
-        return self._public_sets
-
     def _largest(self) -> FloatArray | None:
-        """(m,) the largest squares of the features over the domain, among public points of it; None where all
-        weights are solved for.
+        """(m,) at most how much of the function's prior variance is each feature's; None to solve for all.
 
-        Declared sets may be narrower than what people bring, and are not asked.
+        By no smaller variance of the weights than the default: a smaller one makes functions flatter, and
+        whoever takes the highest point looks at their shape.
         """
-        if max(high - low for low, high in self.features.supports) <= ALL_SOLVED:
+        features = self.features
+        if max(high - low for low, high in features.supports) <= ALL_SOLVED:
             return None
-        if self._largest_squares is None:
-            setup = self._setup
-            if self.tuning.public_decision_sets is None and setup.decision_sets == "private":
-                rows = self._sets().rows
-            else:
-                rows = self.features(setup.domain.sample(LOOKED_AT, np.random.default_rng(0)))
-            self._largest_squares = np.maximum(rows.max(axis=0), -rows.min(axis=0)) ** 2
-        return self._largest_squares
+        if self._squares is None or self._squares[0] is not features:
+            self._squares = features, features.largest_squares(self._setup.domain)
+        squares = self._squares[1]
+        variance = max(self.weight_variance, self.prior_variance * features.scale**2)
+        return None if squares is None else variance * squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""

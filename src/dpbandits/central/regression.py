@@ -54,7 +54,8 @@ INDISTINCT = 2.0
 
 UNRESOLVED = 1.0
 """Of the variance of a mean of all rewards: functions that vary by less at every point are left as they were
-believed to be. No smaller part saves reward on tuning seeds: `benchmarks/less_work.py --group unresolved`."""
+believed to be. That no smaller part saves reward is seen on tuning seeds: `benchmarks/less_work.py --group
+unresolved`."""
 
 
 def posterior_from_releases(
@@ -86,7 +87,8 @@ def posterior_from_releases(
         supports: ranges of features that are treated apart.
         kept: (k,) how much every block counts, where the past fades: in the regression over blocks. Those
             that count for less than `FORGOTTEN` are left out.
-        largest: (m,) the largest square of every feature over the domain, public; None to solve for all.
+        largest: (m,) at most how much of the function's prior variance at a point is every feature's, public;
+            None to solve for all.
     """
     k = len(released)
     mechanism = release.mechanism
@@ -98,8 +100,7 @@ def posterior_from_releases(
         covariance, kept = covariance[np.ix_(recent, recent)], kept[recent]
     among = np.arange(grams.shape[1])
     if largest is not None:
-        ratio = prior_variance / REWARD_VARIANCE
-        among = resolved(largest, rounds=float(block_sizes.sum()), variance_ratio=ratio)
+        among = resolved(largest, rounds=float(block_sizes.sum()))
         if not len(among):
             return WeightPosterior.prior(prior_variance, supports)
     own_supports = _restricted(supports, among)
@@ -145,28 +146,27 @@ def posterior_from_releases(
             kept=kept,
             **common,
         )
-    return found.among(among, prior_variance=prior_variance, supports=supports)
+    return found.widened(among, prior_variance=prior_variance, supports=supports)
 
 
-def resolved(largest: FloatArray, *, rounds: float, variance_ratio: float) -> IntArray:
+def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
     """Increasing indices of the features whose weights so many rounds can tell something about.
 
-    The others together make up at most `UNRESOLVED` rho^2 / n of the function's prior variance p phi . phi at
+    With U = `UNRESOLVED` the others together make up at most U rho^2 / n of the function's prior variance at
     every point. So n rewards without any noise could not shrink the variance of one of their weights by more
-    than a part `UNRESOLVED`, and what they add to the mean of n rewards has at most that part of its
+    than a part U / (1 + U), and what they add to the mean of n rewards has at most the part U of its
     variance. Both hold whatever points are asked for, and rest on public numbers alone.
 
     Args:
-        largest: (m,) the largest square of every feature over the domain.
+        largest: (m,) at most p phi_j^2 over the domain, p the prior variance of a weight.
         rounds: n.
-        variance_ratio: p / rho^2, of a weight and of a reward.
 
     Example:
-        >>> resolved(np.array([1.0, 1e-2, 1e-4, 1e-6]), rounds=500, variance_ratio=1.0)
+        >>> resolved(np.array([0.2, 2e-3, 2e-4, 2e-6]), rounds=500)
         array([0, 1])
     """
     order = np.argsort(largest, kind="stable")
-    left = np.cumsum(largest[order]) * rounds * variance_ratio
+    left = np.cumsum(largest[order]) * rounds / REWARD_VARIANCE
     return np.sort(order[np.searchsorted(left, UNRESOLVED, side="right") :])
 
 

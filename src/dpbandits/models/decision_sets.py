@@ -51,13 +51,11 @@ class PublicSets:
         if sets.ndim != 3 or 0 in sets.shape:
             raise InvalidParameter(f"public decision sets: expected shape (S, n, d), got {sets.shape}")
         self.sets = sets
-        rows, self._features = (
-            sets.reshape(-1, sets.shape[-1]),
-            np.empty((*sets.shape[:2], features.n_features)),
-        )
-        for start in range(0, len(rows), ROWS_AT_ONCE):
+        self._features = np.empty((*sets.shape[:2], features.n_features))
+        points, rows = sets.reshape(-1, sets.shape[-1]), self.rows
+        for start in range(0, len(points), ROWS_AT_ONCE):
             at = slice(start, start + ROWS_AT_ONCE)
-            self.rows[at] = features.of_known(rows[at])
+            rows[at] = features.of_known(points[at])
 
     def __len__(self) -> int:
         return len(self.sets)

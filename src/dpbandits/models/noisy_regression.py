@@ -103,7 +103,7 @@ class WeightPosterior:
         size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
         return cls(mean=np.zeros(size), factor=sd * np.eye(size), supports=supports)
 
-    def among(self, places: IntArray, *, prior_variance: float, supports: Supports) -> "WeightPosterior":
+    def widened(self, places: IntArray, *, prior_variance: float, supports: Supports) -> "WeightPosterior":
         """The law of all weights, of which these are those at `places`; the others keep N(0, p I).
 
         Args:

@@ -102,7 +102,7 @@ def test_sizes_and_bounds_can_be_chosen():
 
 def test_unreachable_bounds_are_refused():
     with pytest.raises(InvalidParameter, match="fewer centres"):
-        dubey2021_figure1(seed=0, n_centres=12, radius=3.0, high=0.99)
+        dubey2021_figure1(seed=0, n_centres=4, radius=3.0, high=0.999)
 
 
 def test_candidates_that_do_not_exist_are_refused():

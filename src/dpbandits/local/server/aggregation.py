@@ -108,7 +108,7 @@ def aggregate(
         spec: the public contract.
         published: the versions that the reports may answer.
         cluster: address of a Dask scheduler, "local:2" for two workers on this machine, or a
-            `distributed.Client`; None: this process.
+            `distributed.Client`; None: this process. Whoever reaches a scheduler can run code on its workers.
         without: nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they are
             dropped here as repeated, so that the counts can be merged there.
         key: reports carry its tags; workers are told it. See `ReportKey`.
@@ -118,7 +118,7 @@ def aggregate(
         The counts, for `Server.merge`, and how many reports were dropped for which reason.
 
     Raises:
-        InvalidParameter: an argument is of another kind.
+        InvalidParameter: an argument is of another kind, or no scheduler answers.
         CorruptState: a file is no report file.
         MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
     """
@@ -247,6 +247,8 @@ def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
     if cluster is None:
         yield lambda jobs: [_count(job) for job in jobs]
         return
+    if not isinstance(cluster, str) and not hasattr(cluster, "compute"):
+        raise InvalidParameter(f"cluster is a {type(cluster).__name__}: pass an address, or a Client of Dask")
     with connected(cluster) if isinstance(cluster, str) else nullcontext(cluster) as client:
         from dask import bag  # it comes with a client
 

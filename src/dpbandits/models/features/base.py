@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from dpbandits._calls import caller_level
 from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
+from dpbandits.domains import Domain
 from dpbandits.errors import DPBanditsWarning, InvalidData
 from dpbandits.models.kernels.base import DIFFERENCE
 
@@ -103,6 +104,10 @@ class Features(Configured, ABC):
     def variance(self, X: ArrayLike) -> FloatArray:
         """k(x, x) / scale^2 at points (..., d): |phi(x)|^2, where nothing is left out."""
         return np.asarray((self(X) ** 2).sum(axis=-1))
+
+    def largest_squares(self, domain: Domain) -> FloatArray | None:
+        """(m,) at most how large the square of every feature is over a domain; None where nobody can tell."""
+        return None
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
         """Gradients (n, d) by x_i of V[i] . phi(x_i), for points (n, d) and rows V (n, m) held fixed.

@@ -60,6 +60,9 @@ eigenvalues at the floor above, 1e-16 over 1e-10."""
 SURELY_SHORT = 1.0 - 2.0**-35
 """Squared length whose root is below `NORM_BOUND`, in whatever order up to 2^16 squares are summed."""
 
+GRIDS = {1: 1025, 2: 33, 3: 11}
+"""Points a side of the grid that says how large features are over a box, by its columns."""
+
 PRODUCT_ELEMENTS = 1 << 19
 """Kernel entries held at a time when they are multiplied by a wide matrix (4 MiB)."""
 
@@ -210,6 +213,18 @@ class SectionFeatures(Features):
         """k(x, x) / scale^2 at points (..., d), over the kernel's largest variance where that exceeds one."""
         points, lead = self._points(X)
         return self.kernel.diagonal(points).reshape(lead) / self._unit
+
+    def largest_squares(self, domain: Domain) -> FloatArray | None:
+        """See `Features.largest_squares`: of boxes of up to three columns, on a grid with their corners.
+
+        And at the landmarks, near which features of a rough kernel are large and may be so nowhere else. In
+        more columns a grid says little, and next to no feature is much smaller than the others.
+        """
+        theirs = type(self).__call__ is not SectionFeatures.__call__
+        if theirs or not isinstance(domain, Box) or domain.dim not in GRIDS:
+            return None
+        rows = self(np.concatenate([domain.grid(GRIDS[domain.dim]), self.landmarks]))
+        return np.asarray(np.maximum(rows.max(axis=0), -rows.min(axis=0)) ** 2)
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
         """See `Features.gradient`; where a vector is cut to length one, of the cut one."""
