@@ -244,6 +244,20 @@ def test_thompson_weights_do_not_depend_on_how_rounds_are_batched(monkeypatch):
         assert np.array_equal(weights_of(edges, monkeypatch), one_by_one)
 
 
+@pytest.mark.parametrize("tied", [False, True])
+def test_whoever_is_asked_for_alone_is_answered_as_in_a_batch_and_ties_go_by_a_coin_each(tied):
+    alone, together = (built(GPBandit, ARGUMENTS | {"noise": dpb.SimulatedNoise(3)}) for _ in range(2))
+    sets = np.random.default_rng(1).random((10, 3, 2))
+    if tied:
+        sets[:] = sets[:, :1]
+    for policy in (alone, together):
+        answered(policy, 30)
+    users = [f"late {at}" for at in range(10)]
+    indices = [alone.ask(rows, user=user).index for rows, user in zip(sets, users, strict=True)]
+    assert indices == together.ask_batch(sets, users=users).indices.tolist()
+    assert set(indices) == {0, 1, 2} or not tied
+
+
 class Last(GPBandit):
     """A rule of one's own."""
 

@@ -424,6 +424,19 @@ def test_in_fixed_shapes_a_point_is_the_same_alone_in_any_company_and_in_any_ord
     assert in_fixed_shapes(features, points[:0]).shape == (0, features.n_features)
 
 
+class ForScores(MercerFeatures):
+    """Whose features for scores are of no use for anything else."""
+
+    def of_known(self, points):
+        return np.full((*points.shape[:-1], self.n_features), np.nan)
+
+
+def test_what_is_released_is_not_made_of_features_for_scores():
+    features = ForScores(kernel=SquaredExponential(lengthscale=0.5), domain=SQUARE, n_features=20)
+    points = SQUARE.sample(9, np.random.default_rng(1))
+    np.testing.assert_allclose(in_fixed_shapes(features, points), features(points), rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_points_that_are_known_have_the_same_features_and_scores_to_rounding(name):
     features, domain = CASES[name]

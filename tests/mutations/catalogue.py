@@ -670,6 +670,69 @@ MUTATIONS = (
         ),
         tests="tests/policy/test_coins.py",
     ),
+    # -- people who are asked for one at a time, and features that are for scores alone -------------
+    _bug(
+        "an answer by the open block",
+        "whoever is asked for alone is answered by rewards that no release has covered with noise",
+        (
+            "central/gp_bandit.py",
+            "        return self._kind.choose_one(self._posterior, candidates, start, self._coins), None\n",
+            "        first = (0, *self.blocks)[self._past.count]\n"
+            "        actions, rewards, told, _ = self._book.block(first, start)\n"
+            "        phi = self.features(actions[told])\n"
+            "        pull = phi.T @ self.reward_range.to_centred(rewards[told])\n"
+            "        law = self._posterior.given(phi.T @ phi, pull, reward_variance=REWARD_VARIANCE)\n"
+            "        return self._kind.choose_one(law, candidates, start, self._coins), None\n",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "an answer's coins by who reported",
+        "whoever is asked for alone gets the coins of another round when somebody's reward did not come",
+        (
+            "central/gp_bandit.py",
+            "        return self._kind.choose_one(self._posterior, candidates, start, self._coins), None\n",
+            "        start -= len(self._book.pending)\n"
+            "        return self._kind.choose_one(self._posterior, candidates, start, self._coins), None\n",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "ties of many rounds by one coin",
+        "whoever is asked for alone, among rows that tie, gets what the others of 32 rounds get",
+        ("central/kinds.py", "lambda: drawn.ties.item(place))", "lambda: drawn.ties.item(0))"),
+        tests="tests/central/test_block_gp_ucb.py",
+    ),
+    _bug(
+        "arms that may not be given, to one alone",
+        "whoever is asked for alone gets an arm that was said not to be available",
+        (
+            "central/gp_bandit.py",
+            "self._posterior is None or available is not None or not",
+            "self._posterior is None or not",
+        ),
+        tests="tests/contracts/test_contexts_and_arms.py",
+    ),
+    _bug(
+        "features for scores in a release",
+        "what a user becomes on the lattice is rounded as scores are, by the shape of the block",
+        (
+            "central/feature_release.py",
+            "features = in_fixed_shapes(self.features, actions)",
+            "features = self.features.of_known(actions)",
+        ),
+        tests="tests/contracts/test_neighbours.py",
+    ),
+    _bug(
+        "every release by features for scores",
+        "sums that leave are of vectors that were meant for scores: not cut, rounded another way",
+        (
+            "models/features/base.py",
+            "phi[start : start + count] = features(rows)[:count]",
+            "phi[start : start + count] = features.of_known(rows)[:count]",
+        ),
+        tests="tests/models/test_features.py",
+    ),
     # -- budget, durability, copies ----------------------------------------------------------------
     _bug(
         "ledger charge skipped",
