@@ -12,10 +12,15 @@ seconds of CPU a run; `--out FILE` writes them as JSON, where rows of other worl
 
 import argparse
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from releases import world_of
@@ -80,20 +85,19 @@ def compared(group: str, name: str, *, seeds: int, epsilon: float) -> list[dict[
             "horizon": HORIZON,
         }
         for j, (_, settings) in enumerate(tried):
-            for setting, value in settings.items():
-                setattr(regression, setting, value)
-            policy = dpb.central.GPBandit(
-                **asked,
-                features=features,
-                privacy=dpb.JointDP(epsilon=epsilon, delta=1e-5),
-                tuning=dpb.central.GPTuning(
-                    regression="sums" if group == "sums" else "blocks", release="features"
-                ),
-                noise=dpb.SimulatedNoise(seed),
-            )
-            began = time.process_time()
-            regret[j, i] = np.sum(dpb.lab.evaluation.run(policy, environment).regret)
-            spent[j, i] = time.process_time() - began
+            with patch.multiple(regression, **settings):
+                policy = dpb.central.GPBandit(
+                    **asked,
+                    features=features,
+                    privacy=dpb.JointDP(epsilon=epsilon, delta=1e-5),
+                    tuning=dpb.central.GPTuning(
+                        regression="sums" if group == "sums" else "blocks", release="features"
+                    ),
+                    noise=dpb.SimulatedNoise(seed),
+                )
+                began = time.process_time()
+                regret[j, i] = np.sum(dpb.lab.evaluation.run(policy, environment).regret)
+                spent[j, i] = time.process_time() - began
         uniform = dpb.lab.baselines.Uniform(**asked, seed=int(seed))
         regret[-1, i] = np.sum(dpb.lab.evaluation.run(uniform, environment).regret)
     rows = []
@@ -122,6 +126,8 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="*", help="of the group; all of it where none is named")
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
+    if options.seeds < 2:
+        parser.error("--seeds: expected two or more")
     if unknown := set(options.worlds or ()) - set(GROUPS[options.group]):
         parser.error(f"no worlds of {options.group}: {', '.join(sorted(unknown))}")
     print("| world | epsilon | way | regret | more than with the whole work | seconds |")

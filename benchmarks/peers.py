@@ -230,15 +230,15 @@ LINES: dict[str, tuple[Callable[..., Peer], int, dict[str, Any]]] = {
     "numpy loop, 20 features": (numpy_loop, ROUNDS, {"features": 20}),
     "numpy loop that keeps its row, 20 features": (numpy_loop, ROUNDS, {"features": 20, "keeps": True}),
     "FeatureGPUCB, 20 features": (open_features, ROUNDS, {"features": 20}),
-    "MABWiser LinUCB, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinUCB"}),
-    "MABWiser LinTS, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinTS"}),
     "GPBandit, features, (1, 1e-6)": (private, ROUNDS, {"features": 20, "release": "features"}),
     "GPBandit, cells, (1, 0)": (private, ROUNDS, {"features": 16, "release": "cells"}),
+    "MABWiser LinUCB, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinUCB"}),
+    "MABWiser LinTS, 20 features": (mabwiser, ROUNDS, {"features": 20, "rule": "LinTS"}),
     "numpy loop, 60 features": (numpy_loop, ROUNDS, {"features": 60}),
     "numpy loop that keeps its row, 60 features": (numpy_loop, ROUNDS, {"features": 60, "keeps": True}),
     "FeatureGPUCB, 60 features": (open_features, ROUNDS, {"features": 60}),
-    "MABWiser LinUCB, 60 features": (mabwiser, ROUNDS, {"features": 60, "rule": "LinUCB"}),
     "GPBandit, 60 features, (1, 1e-6)": (private, ROUNDS, {"features": 60, "release": "features"}),
+    "MABWiser LinUCB, 60 features": (mabwiser, ROUNDS, {"features": 60, "rule": "LinUCB"}),
     "FeatureGPUCB, 60 features, many rounds": (open_features, MANY, {"features": 60}),
     "GPBandit, 60 features, (1, 1e-6), many rounds": (
         private,
@@ -252,6 +252,7 @@ LINES: dict[str, tuple[Callable[..., Peer], int, dict[str, Any]]] = {
     "BoTorch GP-UCB": (botorch, FEW, {}),
     "random, 300 rounds": (random, FEW, {}),
 }
+"""In this order, seed by seed: what is compared most closely stands side by side."""
 NEEDS = {mabwiser: "mabwiser", sklearn: "sklearn", botorch: "botorch"}
 WITHOUT_WIDTH = (private, random)
 CHOSEN = {

@@ -144,16 +144,16 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
     def _largest(self) -> FloatArray | None:
         """(m,) at most how much of the function's prior variance is each feature's; None to solve for all.
 
-        By no smaller variance of the weights than the default: a smaller one makes functions flatter, and
-        whoever takes the highest point looks at their shape.
+        All are, too, where functions are believed to be flatter than by default: whoever takes the highest
+        point looks at their shape, of which small features tell as much then as large ones.
         """
-        features = self.features
-        if max(high - low for low, high in features.supports) <= ALL_SOLVED:
+        features, variance = self.features, self.weight_variance
+        few = max(high - low for low, high in features.supports) <= ALL_SOLVED
+        if few or variance < self.prior_variance * features.scale**2:
             return None
         if self._squares is None or self._squares[0] is not features:
             self._squares = features, features.largest_squares(self._setup.domain)
         squares = self._squares[1]
-        variance = max(self.weight_variance, self.prior_variance * features.scale**2)
         return None if squares is None else variance * squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:

@@ -52,8 +52,8 @@ class GPTuning(Configured):
             what it has no use for.
         n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
             are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
-            cells 16. Of more than 32 those that so many rounds cannot tell anything about are released, and
-            left as they were believed to be (`central.regression.resolved`).
+            cells 16. Of more than 32 over a box of up to three columns, those that so many rounds cannot tell
+            anything about are left as they were believed to be (`central.regression.resolved`).
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: what a block's release waits for its last rewards, from the block's last ask on:
             rounds, or a time. How to choose it, and what it costs: `dpbandits.policy.deadlines`. With a time,
