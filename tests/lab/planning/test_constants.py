@@ -15,7 +15,12 @@ WITH_SEGMENTS = json.loads((ROOT / "docs" / "_results" / "plan-constants-segment
 ALL = FOUND | {"rates": WITH_RATES["rates"], "segments": WITH_SEGMENTS["segments"]}
 TUNING = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.toml")}
 MADE_UP = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.py")}
-SETS = {"fourth": "plan-validation-fourth", "fifth": "plan-validation-fifth", "sixth": "plan-validation"}
+SETS = {
+    "fourth": "plan-validation-fourth",
+    "fifth": "plan-validation-fifth",
+    "sixth": "plan-validation",
+    "seventh": "plan-validation-seventh",
+}
 """Folders of `benchmarks/plan_held_back`, and where their results stand."""
 
 
