@@ -67,7 +67,5 @@ def _check_that_a_scheduler_answers(address: str) -> None:
             found = aside.submit(lambda: asyncio.run(asyncio.wait_for(identity(), SECONDS))).result()
         except Exception as error:  # whatever speaks there
             raise InvalidParameter(f"cluster: no Dask scheduler answers at {address!r}") from error
-    if found.get("type") != "Scheduler":
-        raise InvalidParameter(
-            f"cluster: no Dask scheduler answers at {address!r}, but a {found.get('type')}"
-        )
+    if not isinstance(found, dict) or found.get("type") != "Scheduler":
+        raise InvalidParameter(f"cluster: what answers at {address!r} is no Dask scheduler")

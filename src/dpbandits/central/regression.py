@@ -155,7 +155,7 @@ def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
     With U = `UNRESOLVED` the others together make up at most U rho^2 / n of the function's prior variance at
     every point. So n rewards without any noise could not shrink the variance of one of their weights by more
     than a part U / (1 + U), and what they add to the mean of n rewards has at most the part U of its
-    variance. Both hold whatever points are asked for, and rest on public numbers alone.
+    variance. Both hold at every point where `largest` does, and rest on public numbers alone.
 
     Args:
         largest: (m,) at most p phi_j^2 over the domain, p the prior variance of a weight.

@@ -304,7 +304,9 @@ def _shrink(
         raise InvalidData(
             f"prior_grams {prior.shape}, prior_gram_sd {sd.shape} do not fit grams {grams.shape}"
         )
-    if not (np.isfinite(prior).all() and np.isfinite(sd).all() and (sd >= 0.0).all()):
+    with np.errstate(over="ignore"):
+        known = np.isfinite(prior).all() and np.isfinite(sd**2).all()
+    if not (known and (sd >= 0.0).all()):
         raise InvalidParameter("prior_grams must be finite, and prior_gram_sd finite and not negative")
     _check_symmetric(prior, "prior Gram matrices")
     W = sd[:, None] ** 2 * _inverse(np.diag(sd**2) + noise)
