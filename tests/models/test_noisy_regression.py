@@ -374,6 +374,7 @@ def test_standard_deviations_can_be_trusted() -> None:
         {"noise_covariance": -np.eye(4)},
         {"prior_gram_sd": np.ones(4)},
         {"prior_gram_sd": -np.ones(4), "prior_grams": np.zeros((4, 6, 6))},
+        {"prior_gram_sd": np.full(4, 1e200), "prior_grams": np.zeros((4, 6, 6))},
         {"supports": ((0, 3), (4, 6))},
         {"supports": ((0, 3), (3, 3), (3, 6))},
         {"supports": ((0, 3),)},
