@@ -181,6 +181,13 @@ def test_a_column_by_its_values_is_the_column():
     )
 
 
+def test_a_fingerprint_needs_its_key():
+    """Without the key nobody can try out tables against the notes of a run."""
+    log = read(table())
+    found = {log.fingerprint(key, PROMISE, horizon=ROWS) for key in (b"", b"k" * 32, b"l" * 32)}
+    assert len(found) == 3
+
+
 @pytest.mark.parametrize("uniform", [True, False])
 @pytest.mark.parametrize(
     "promise", [PROMISE, JointDP(epsilon=0.5, delta=1e-9), JointDP(epsilon=9.0, delta=1e-3)]

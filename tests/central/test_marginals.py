@@ -250,6 +250,37 @@ def test_with_delta_and_many_columns_counts_take_gaussian_noise_and_the_promise_
     assert inside.certified(few) == PureDP(1.0)  # public: columns, epsilon and delta alone decide
 
 
+class Recording(dpb.SecureNoise):
+    """Keeps what calibrations were told, and how many draws each release took."""
+
+    def __init__(self):
+        super().__init__()
+        self.told, self.drawn = [], []
+
+    def gaussian_scale(self, sensitivity, epsilon, delta, *, draws=None):
+        self.told.append(draws)
+        return super().gaussian_scale(sensitivity, epsilon, delta, draws=draws)
+
+    def integer_gaussian(self, sigma, size):
+        self.drawn.append(size)
+        return super().integer_gaussian(sigma, size)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 50])
+def test_the_certificate_of_online_counts_allows_for_all_their_draws(rounds):
+    """A user's rounds may lie in as many blocks as they are: every draw of these blocks is touched."""
+    many = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(10)})
+    noise = Recording()
+    chooser = policy(contexts=many, delta=1e-6, rounds=rounds, noise=noise)
+    told = noise.told[0]
+    for _ in range(chooser.blocks[0] + 1):  # the next block's first ask releases
+        decision = chooser.ask({f"column{j}": 0.5 for j in range(10)})
+        chooser.tell(decision.id, 1.0)
+    assert len(noise.drawn) == 1  # the counts of the first block
+    assert set(noise.told) == {told}
+    assert told == noise.drawn[0] * min(rounds, len(chooser.blocks))
+
+
 def test_the_kind_and_its_blocks_follow_from_public_numbers():
     one, other = policy(), policy(noise=dpb.SimulatedNoise(9), seed=4)
     assert one.blocks == other.blocks == (90, 216, 392)

@@ -232,6 +232,18 @@ def test_a_generous_histogram_is_drawn():
     assert law.measure.weights.argmax() == 1
 
 
+def test_an_answers_message_says_nothing_of_the_person():
+    """One message for everybody to whom nothing can be given, and one for everybody off the cells."""
+    usca = build(answer_epsilon=0.1)
+    for contexts, available in (((0.1, 0.5, 0.9), [False] * 7), ((-3.0, 1.5, 1e9, np.nan), None)):
+        said = set()
+        for place in contexts:
+            with pytest.raises(InvalidData) as caught:
+                usca.answer([place], available=available)
+            said.add(str(caught.value))
+        assert len(said) == 1, said
+
+
 # -- budgets -----------------------------------------------------------------------------------------------
 
 

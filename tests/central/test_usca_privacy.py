@@ -180,3 +180,46 @@ def test_private_histogram_noise_has_the_rate_that_its_sensitivity_needs():
     rate = np.exp(-0.25)
     variance = 2 * rate / (1 - rate) ** 2
     assert abs(scaled.var() / variance - 1.0) < 0.1
+
+
+@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+def test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for(monkeypatch):
+    """The laws that `answer` draws from, for all rows that one user can bring: exact, and nearly reached."""
+    laws = []
+
+    def exact_law(scores, *, sensitivity, epsilon, words):
+        laws.append(law(np.array(scores), sensitivity, epsilon))
+        return 0
+
+    monkeypatch.setattr("dpbandits.central.explore_then_commit.policy.permute_and_flip", exact_law)
+    actions, contexts = CellMeasure.finite([0.0, 1.0]), CellMeasure.uniform(low=0, high=1, cells=3)
+    places = contexts.points[:, 0]
+    for place, action, reward in itertools.product(places, (0, 1), (-1.2, 1.2)):
+        usca = build(
+            SquaredExponential(lengthscale=0.3),
+            epsilon=2.0,
+            answer_epsilon=0.5,
+            actions=actions,
+            contexts=contexts,
+            horizon=200,
+        )
+        # everybody else puts action 0 far ahead
+        usca.learn([*[places[0]] * 199, place], [*[0] * 199, action], [*[1.2] * 199, reward])
+        usca.answer([places[0]])
+    assert usca.calibration.budget.answers == 4
+    ratios = [largest_log_ratio(one, other) for one, other in itertools.combinations(laws, 2)]
+    assert 0.9 * 0.5 <= max(ratios) <= 0.5 * (1.0 + 1e-9)
+
+
+def test_a_users_surplus_rows_do_not_move_a_private_histogram():
+    cells = CellMeasure.uniform(low=0, high=1, cells=4)
+    users = ["ann"] * 5 + [f"u{i}" for i in range(400)]
+
+    def weights(*anns):
+        contexts = np.r_[list(anns), np.repeat(cells.points[:, 0], 100)]  # no count is cut at zero
+        return ContextLaw.from_private_histogram(
+            contexts, cells=cells, epsilon=1.0, rounds_per_user=2, users=users, noise=SimulatedNoise(4)
+        ).measure.weights.tolist()
+
+    assert weights(0.1, 0.1, 0.9, 0.9, 0.9) == weights(0.1, 0.1, 0.4, np.nan, 7.0)
+    assert weights(0.1, 0.1, 0.9, 0.9, 0.9) != weights(0.1, 0.9, 0.9, 0.9, 0.9)

@@ -14,7 +14,14 @@ import dpbandits as dpb
 from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
 from contracts.cases import DOMAIN, KERNEL, private
 from contracts.driving import drive
-from dpbandits.central import ExploreThenCommit, ExploreTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import (
+    ExploreThenCommit,
+    ExploreTuning,
+    LoggedTable,
+    PhasedExploreThenCommit,
+    PhasedTuning,
+)
+from dpbandits.central.kinds import BlockRows
 from dpbandits.cli import app
 from dpbandits.errors import DPBanditsError
 from dpbandits.local import (
@@ -205,10 +212,13 @@ def test_curator_release_and_modeler(lint, tmp_path):
     lint.refuse(failing.answer, 0)
     lint.see(failing)
     second = Curator(
-        table, schema=SCHEMA, privacy=ROWS, objective="effect",
+        table,
+        schema=SCHEMA,
+        privacy=ROWS,
+        objective="effect",
         secret=SecretDirectory(tmp_path / "other", ledger=ledger, account="town"),
         answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
-    )  # fmt: skip
+    )
     lint.refuse(second.publish)  # the account is empty
     lint.files(tmp_path / "release")
     lint.files(tmp_path / "book.sqlite")
@@ -290,6 +300,26 @@ def test_marginal_tables_of_a_log(lint, tmp_path):
     lint.see(json.dumps(policy.to_config()), str(policy.diagnostics()), str(policy.expected_error()))
     lint.see(published.posterior.mean, json.dumps(dict(read_state(tmp_path / "policy.state").public)))
     lint.files(tmp_path / "public")
+    lint.check()
+
+
+def test_what_holds_raw_rows_prints_none(lint):
+    """Objects between a table and its release: a traceback's locals and a notebook show them."""
+    table = {"place": [FEATURE] * 5, "arm": ["mail"] * 5, "paid": [REWARD] * 5, "who": [USER] * 5}
+    log = LoggedTable.of_people(
+        table,
+        contexts=dpb.Schema(place=dpb.Range(0, 1)),
+        arms=["mail", "call"],
+        action="arm",
+        reward="paid",
+        reward_range=(0, 1),
+        user="who",
+    )
+    rows = BlockRows(np.array([[FEATURE]]), np.array([REWARD]), np.array([True]), np.array([False]))
+    for one in (log, rows):
+        lint.see(one, f"{one}", [one], {"held": one})
+        assert repr(one) == f"{one}"
+        assert not set("0123456789") & set(repr(one).replace(hex(id(one)), ""))
     lint.check()
 
 
@@ -444,9 +474,21 @@ def test_the_report_of_a_run_holds_nobodys_data(lint, tmp_path):
     (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "people.toml").write_text(TABLE)
     shown(
-        lint, "run", "--data", tmp_path / "people.toml", "--horizon", 100, "--reps", 1, "--jobs", 1,
-        "--attack-trials", 20, "--out", tmp_path / "report",
-    )  # fmt: skip
+        lint,
+        "run",
+        "--data",
+        tmp_path / "people.toml",
+        "--horizon",
+        100,
+        "--reps",
+        1,
+        "--jobs",
+        1,
+        "--attack-trials",
+        20,
+        "--out",
+        tmp_path / "report",
+    )
     lint.files(tmp_path / "report")
     lint.check()
 

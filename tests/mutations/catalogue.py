@@ -3325,4 +3325,105 @@ MUTATIONS = (
         ),
         tests="tests/service/test_retention.py::test_rounds_of_a_block_that_is_never_released",
     ),
+    # -- bugs that a review seeded and that no test noticed ------------------------------------------------
+    _bug(
+        "an answer at twice its epsilon",
+        "explore-then-commit draws each answer with half the noise that its share of epsilon pays for",
+        (
+            "central/explore_then_commit/policy.py",
+            "epsilon=budget.answer_epsilon, words=words\n",
+            "epsilon=2.0 * budget.answer_epsilon, words=words\n",
+        ),
+        tests="tests/central/test_usca_privacy.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
+    ),
+    _bug(
+        "scores doubled before the draw",
+        "one user moves the scores of an answer by twice the range that the noise covers",
+        (
+            "central/explore_then_commit/policy.py",
+            "            scores[places].tolist(), sensitivity=span,",
+            "            (2 * scores[places]).tolist(), sensitivity=span,",
+        ),
+        tests="tests/central/test_usca_privacy.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
+    ),
+    _bug(
+        "surplus rows in the histogram",
+        "one user moves a private histogram by all rows that they bring, and the noise covers k",
+        (
+            "central/explore_then_commit/contexts.py",
+            "            counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)\n",
+            "            Owners.of(users, count=len(found))\n",
+        ),
+        tests="tests/central/test_usca_privacy.py::test_a_users_surplus_rows_do_not_move_a_private_histogram",
+    ),
+    _bug(
+        "a projection by its largest entry",
+        "rows that a projection moves further than its largest entry says have too little noise",
+        (
+            "privacy/rows/gaussian.py",
+            "float(np.linalg.norm(self.matrix, 2)) + 1e-12",
+            "float(np.abs(self.matrix).max()) + 1e-12",
+        ),
+        tests="tests/privacy/test_row_mechanisms.py::test_gaussian_rows_noise_covers_the_worst_neighbours",
+    ),
+    _bug(
+        "rows without room for rounding",
+        "two rows that round apart lie further from each other than the noise covers",
+        (
+            "privacy/rows/gaussian.py",
+            "return norm * distance / self.step + math.sqrt(self.released_dim) + 1.0",
+            "return norm * distance / self.step",
+        ),
+        tests="tests/privacy/test_row_mechanisms.py::test_gaussian_rows_noise_covers_the_worst_neighbours",
+    ),
+    _bug(
+        "online counts as one draw",
+        "the certificate of the counts of all blocks allows for the distance of one draw from Gaussian noise",
+        (
+            "central/marginals/noise.py",
+            "euclidean, loss, privacy.delta, draws=entries)",
+            "euclidean, loss, privacy.delta, draws=1)",
+        ),
+        tests="tests/central/test_marginals.py::test_the_certificate_of_online_counts_allows_for_all_their_draws",
+    ),
+    _bug(
+        "a fingerprint without a key",
+        "whoever reads the notes of a run can test which table it learned from",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "digest = hmac.new(key, ",
+            'digest = hmac.new(b"", ',
+        ),
+        tests="tests/central/test_logged_table.py::test_a_fingerprint_needs_its_key",
+    ),
+    _bug(
+        "a logged table that prints its rows",
+        "a notebook or a log of an exception shows what people brought",
+        (
+            "central/explore_then_commit/logged_table.py",
+            "@dataclass(frozen=True, eq=False, repr=False, kw_only=True)\nclass LoggedTable:",
+            "@dataclass(frozen=True, eq=False, kw_only=True)\nclass LoggedTable:",
+        ),
+        tests="tests/contracts/test_leaks_everywhere.py::test_what_holds_raw_rows_prints_none",
+    ),
+    _bug(
+        "a block that prints its rows",
+        "a log of an exception shows what a block's people brought",
+        (
+            "central/kinds.py",
+            '    def __repr__(self) -> str:\n        return "BlockRows()"\n',
+            "",
+        ),
+        tests="tests/contracts/test_leaks_everywhere.py::test_what_holds_raw_rows_prints_none",
+    ),
+    _bug(
+        "an answer's message names the cell",
+        "an error that is logged or sent back says where a person's context lies",
+        (
+            "central/explore_then_commit/policy.py",
+            'raise InvalidData("available: expected at least one action")',
+            'raise InvalidData(f"available: expected at least one action in cell {cell}")',
+        ),
+        tests="tests/central/test_usca_attacks.py::test_an_answers_message_says_nothing_of_the_person",
+    ),
 )

@@ -107,6 +107,38 @@ def test_gaussian_rows_noise_and_projection():
     assert abs(drawn.std() / small.scale - 1) < 6 / math.sqrt(2 * drawn.size)
 
 
+class NoNoise(SimulatedNoise):
+    """Calibrates as any source does, and adds nothing: what leaves is the exact lattice point."""
+
+    def integer_gaussian(self, sigma, size):
+        return np.zeros(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize("projected", [False, True])
+def test_gaussian_rows_noise_covers_the_worst_neighbours(projected):
+    """Two rows at the promised distance, each rounded away from the other: the noise covers them."""
+    distance, r, noise = 2.0, 3, NoNoise(0)
+    projection = np.linalg.qr(np.random.default_rng(1).standard_normal((6, r)))[0].T if projected else None
+    mechanism = GaussianRows(
+        definition=RowDP(epsilon=1.0, delta=1e-6, distance=distance),
+        dim=6 if projected else r,
+        noise=noise,
+        projection=None if projection is None else tuple(map(tuple, projection)),
+    )
+    back = np.eye(r) if projection is None else projection  # from released coordinates to rows
+    # just below a rounding edge, and the distance further along the diagonal
+    below = np.full(r, (0.5 - 1e-4) * mechanism.step)
+    points = np.array([below, below + distance / math.sqrt(r)]) @ back
+    assert np.linalg.norm(points[1] - points[0]) <= distance * (1.0 + 1e-12)
+    one, other = mechanism.privatize(points, noise)
+    moved = float(np.linalg.norm(np.rint((other - one) / mechanism.step)))
+    assert moved > distance / mechanism.step + 0.5  # rounding did move them apart
+    assert mechanism.reach >= moved * mechanism.step
+    definition = mechanism.definition
+    needed, _ = noise.gaussian_scale(moved, definition.epsilon, definition.delta, draws=r)
+    assert mechanism.sigma >= needed
+
+
 def test_gaussian_rows_refuse_what_cannot_work():
     with pytest.raises(InvalidParameter, match="delta"):
         GaussianRows(definition=RowDP(epsilon=1.0, distance=1.0), dim=2, noise=SecureNoise())
