@@ -176,6 +176,10 @@ class PublishedFunction(Seen, ABC):
                 return PublishedPosterior.from_config(config)
             return PublishedCells.from_config(config, files)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle or a copy holds what `save` writes, and nothing else."""
+        return PublishedFunction.from_files, (self.to_files(),)
+
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write `to_files()`."""
         folder = Path(directory)

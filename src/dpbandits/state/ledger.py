@@ -79,12 +79,12 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Context, Decimal, Inexact, InvalidOperation, Overflow
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar, get_args
 
 import numpy as np
 
 from dpbandits._seen import Seen
-from dpbandits.errors import BudgetExceeded, ForkedState, InvalidParameter
+from dpbandits.errors import BudgetExceeded, ForkedState, InvalidParameter, ProtocolError
 from dpbandits.state.container import LARGEST_POSITION
 
 __all__ = ["Amount", "Balance", "Cost", "Currency", "Ledger", "MemoryLedger", "Terms", "Witness"]
@@ -614,6 +614,12 @@ class MemoryLedger(Ledger):
     def _event(self) -> Iterator[Entries]:
         with self._lock:
             yield self._entries
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "a MemoryLedger cannot be copied or pickled: two copies would each spend the whole budget. Share "
+            "the object, or use a SQLiteLedger, which processes share by its file"
+        )
 
 
 class _InMemory(NamedTuple):

@@ -26,13 +26,13 @@ in `dpbandits.state.witness`.
 
 import json
 from http.client import HTTPException, HTTPMessage
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 from dpbandits import _checks
-from dpbandits.errors import ForkedState, InvalidParameter, StateError
+from dpbandits.errors import ForkedState, InvalidParameter, ProtocolError, StateError
 from dpbandits.state.ledger import Witness, new_witness
 
 __all__ = ["HTTPWitness"]
@@ -61,6 +61,11 @@ class HTTPWitness:
         # Proxies of the environment are not used: an http address is this machine, and https needs none of
         # them to be trusted with the token.
         self._opener: OpenerDirector = build_opener(ProxyHandler({}), _NoRedirects())
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "an HTTPWitness cannot be copied or pickled: it holds a token. Build one where it is needed"
+        )
 
     def last(self, lineage: str) -> Witness | None:
         """See `AppendOnlyWitness.last`."""

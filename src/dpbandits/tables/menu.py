@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -59,6 +59,10 @@ class Menu:
         self.arms = came if isinstance(came, Arms) else Arms(list(came))
         self._codes = np.arange(self.arms.n_arms, dtype=np.float64)
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is built anew from public arguments: the readers of `point` cannot be pickled."""
+        return partial(type(self), contexts=self.contexts, arms=self.arms), ()
 
     @classmethod
     def of(cls, domain: Domain | None, contexts: Schema | None, arms: Any) -> Self | None:

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from dpbandits._calls import worded
 from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, IncompatibleState, StateError
+from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
 from dpbandits.local.contract.reports import DIGEST
 from dpbandits.state.files import (
     locked,
@@ -107,6 +107,12 @@ class MemoryOutbox:
         """See `Outbox.remove`."""
         with self._lock:
             self._reports.pop(key, None)
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError(
+            "a MemoryOutbox cannot be copied or pickled: clients over two copies would draw two reports of "
+            "one choice. Use a FileOutbox, which processes share by its folder"
+        )
 
 
 @worded

@@ -5,6 +5,7 @@ For smooth kernels a few dozen eigenfunctions do what hundreds of random feature
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,6 @@ class SectionFeatures(Features):
         self.n_features = self.projection.shape[1]
         self.supports: Supports = ((0, self.n_features),)
         self._unit = max(1.0, kernel.max_variance) * self.scale**2  # what k(x, x) is divided by
-        self._fill = kernel.rows_against(self.landmarks)
         self._short = False  # whether features exceed length one by rounding only
 
     def __call__(self, X: ArrayLike) -> FloatArray:
@@ -128,6 +128,15 @@ class SectionFeatures(Features):
             return self(points)
         phi: FloatArray = self._sections(points).dot(self.projection)
         return phi if points.ndim == 2 else phi.reshape(*points.shape[:-1], self.n_features)
+
+    @cached_property
+    def _fill(self) -> RowEvaluator:
+        """Writes k(x, Z)."""
+        return self.kernel.rows_against(self.landmarks)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the evaluators, which are closures that cannot be pickled and are made when needed."""
+        return {name: value for name, value in vars(self).items() if name not in ("_fill", "_loose", "_pull")}
 
     @property
     def _quick(self) -> bool:
@@ -347,7 +356,6 @@ class MercerFeatures(SectionFeatures):
         self._unit = max(1.0, kernel.max_variance)
         # in the order of memory in which products with few points are quickest
         self.projection = np.ascontiguousarray(vectors / np.sqrt(values * self._unit))
-        self._fill = kernel.rows_against(self.landmarks)
         self.scale = self._measured(rng) if scale is None else number(scale, name="scale", maximum=1.0)
         self._short = self.scale == 1.0
         self.projection /= self.scale
