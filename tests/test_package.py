@@ -77,29 +77,21 @@ def test_unknown_name_is_an_attribute_error() -> None:
     ("room", "name", "place"),
     [
         ("", "GPBandit", "central.GPBandit"),
-        ("", "BlockGPUCB", "central.GPBandit"),
         ("", "ExploreThenCommit", "central.ExploreThenCommit"),
         ("", "Spec", "local.Spec"),
         ("", "Curator", "outsourced.Curator"),
-        ("", "environments", "lab.worlds"),
         ("", "GaussianDP", "privacy.GaussianDP"),
         ("", "GpBandit", "central.GPBandit"),
-        ("central", "BlockGPUCB", "central.GPBandit"),
-        ("central", "USCA", "central.published.USCA"),
-        ("central", "PhasedUSCA", "central.PhasedExploreThenCommit"),
-        ("local", "PartitionBanditSpec", "local.Spec"),
-        ("local", "GPUCBSpec", "local.GPSpec"),
-        ("local", "simulate", "lab.evaluation.crowds.simulate"),
-        ("outsourced", "Release", "outsourced.PublishedRows"),
+        ("lab", "share_kept", "evaluation.share_kept"),
     ],
 )
-def test_a_name_of_elsewhere_or_of_earlier_says_where_it_is(room: str, name: str, place: str) -> None:
+def test_a_name_of_a_neighbouring_package_says_where_it_is(room: str, name: str, place: str) -> None:
     home = getattr(dpbandits, room) if room else dpbandits
     with pytest.raises(AttributeError, match=f"no attribute {name!r}: did you mean .*{place}\\?") as caught:
         getattr(home, name)
     assert caught.value.name == name
     where, _, found = place.rpartition(".")
-    assert hasattr(import_module(f"dpbandits.{where}"), found)
+    assert hasattr(import_module(f"{home.__name__}.{where}"), found)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +116,9 @@ def test_what_was_published_is_there_before_anybody_imported_it(room: str) -> No
     )
 
 
-def test_asking_for_a_name_that_is_nowhere_loads_nothing() -> None:
-    before = modules_after("import dpbandits")
-    assert modules_after("import dpbandits\nhasattr(dpbandits, 'Bandit')") - before <= {"ast", "_ast"}
+def test_asking_for_a_name_that_is_nowhere_loads_nothing_optional() -> None:
+    loaded = modules_after("import dpbandits\nhasattr(dpbandits, 'Bandit')")
+    assert loaded.isdisjoint(HEAVY_FOR_A_POLICY)
 
 
 def test_star_import_gives_the_public_names() -> None:

@@ -88,12 +88,11 @@ __version__ = "0.1.0.dev0"
 
 __getattr__, __dir__ = lazy(
     __name__,
-    moved={
-        "BlockGPUCB": "central.GPBandit",
-        "USCA": "central.ExploreThenCommit, or as printed central.published.USCA",
-        "baselines": "lab.baselines",
-        "environments": "lab.worlds",
-        "evaluation": "lab.evaluation",
-        "studies": "lab.papers",
+    {
+        "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
+        "dpbandits.models": ("features", "kernels"),
+        "dpbandits.privacy": ("JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"),
+        "dpbandits.state": ("MemoryLedger", "SQLiteLedger"),
+        "dpbandits.tables": ("Categories", "Cycle", "DateRange", "Range", "Schema"),
     },
 )

@@ -1,9 +1,7 @@
 """Running many audits: each in a process with one thread, the longest first."""
 
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -97,8 +95,12 @@ def _rows(names: Sequence[str], settings: AuditSettings, jobs: int) -> Iterator[
     if jobs == 0 or not names:
         yield from (_run(name, settings) for name in names)
         return
+    # Imported here: Pyodide has no processes, and there jobs=0 works.
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     workers = min(len(names), (os.cpu_count() or 1) if jobs == -1 else jobs)
-    with _one_thread(), ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with _one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(_run, name, settings) for name in names]):
             yield done.result()
 

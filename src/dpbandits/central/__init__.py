@@ -57,10 +57,17 @@ __all__ = [
 
 __getattr__, __dir__ = lazy(
     __name__,
-    moved={
-        "BlockGPUCB": "central.GPBandit",
-        "PhasedUSCA": "central.PhasedExploreThenCommit",
-        "PublicPolicy": "central.PublishedFunction",
-        "USCA": "central.ExploreThenCommit, or as printed central.published.USCA",
+    {
+        "dpbandits.central.explore_then_commit.calibration": ("ExpectedError", "NothingToLearn"),
+        "dpbandits.central.explore_then_commit.contexts": ("ContextLaw",),
+        "dpbandits.central.explore_then_commit.logged_table": ("LoggedTable", "PublishedTable"),
+        "dpbandits.central.explore_then_commit.once": ("publish_once",),
+        "dpbandits.central.explore_then_commit.phased": ("PhasedExploreThenCommit", "PhasedTuning"),
+        "dpbandits.central.explore_then_commit.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
+        "dpbandits.central.explore_then_commit.rows": ("Shard",),
+        "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),
+        "dpbandits.central.published_function": ("PublishedCells", "PublishedFunction", "PublishedPosterior"),
+        "dpbandits.central.schedule": ("default_blocks", "growing_blocks"),
+        "dpbandits.models.decision_sets": ("uniform_decision_sets",),
     },
 )

@@ -45,4 +45,11 @@ __all__ = [
     "worlds",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.lab.comparing": ("compare",),
+        "dpbandits.lab.planning": ("Facts", "plan"),
+        "dpbandits.lab.twins": ("twin",),
+    },
+)

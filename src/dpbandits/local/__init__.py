@@ -59,12 +59,19 @@ __all__ = [
 
 __getattr__, __dir__ = lazy(
     __name__,
-    moved={
-        "GPUCBClient": "local.Client",
-        "GPUCBServer": "local.Server",
-        "GPUCBSpec": "local.GPSpec",
-        "PartitionBanditSpec": "local.Spec",
-        "PublishedPolicy": "local.PublishedArms",
-        "simulate": "lab.evaluation.crowds.simulate",
+    {
+        "dpbandits.local.contract.gp_spec": ("GPSpec", "PublishedWeights"),
+        "dpbandits.local.contract.keys": ("ReportKey",),
+        "dpbandits.local.contract.questions": ("PublishedQuestions",),
+        "dpbandits.local.contract.reports": ("PublishedArms",),
+        "dpbandits.local.contract.sources": ("SourceSpec",),
+        "dpbandits.local.contract.spec": ("Spec",),
+        "dpbandits.local.device.client": ("Client", "SourceClient"),
+        "dpbandits.local.device.outbox": ("FileOutbox", "MemoryOutbox"),
+        "dpbandits.local.server.aggregation": ("aggregate",),
+        "dpbandits.local.server.counting": ("ReportCounts",),
+        "dpbandits.local.server.durable": ("DurableServer",),
+        "dpbandits.local.server.robust": ("Robust",),
+        "dpbandits.local.server.server": ("Server",),
     },
 )

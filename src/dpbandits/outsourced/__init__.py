@@ -43,4 +43,16 @@ __all__ = [
     "serve",
 ]
 
-__getattr__, __dir__ = lazy(__name__, moved={"Release": "outsourced.PublishedRows"})
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.outsourced.curator.curator": ("Curator", "MechanismChoice"),
+        "dpbandits.outsourced.curator.directory": ("SecretDirectory",),
+        "dpbandits.outsourced.curator.objective": ("Command",),
+        "dpbandits.outsourced.modeler.modeler": ("Modeler",),
+        "dpbandits.outsourced.pipe": ("PipeAnswers", "request_lines", "serve"),
+        "dpbandits.outsourced.publish": ("PublishedRows",),
+        "dpbandits.outsourced.scaling": ("PublicScaling",),
+        "dpbandits.privacy.rows": ("AnswerLaplace",),
+    },
+)

@@ -76,4 +76,30 @@ __all__ = [
     "warn_if_delta_large",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.privacy.calibration": ("calibrate_gaussian", "membership_bound"),
+        "dpbandits.privacy.certificates": (
+            "Certificate",
+            "GaussianDP",
+            "NearGaussianDP",
+            "PureDP",
+            "ZeroConcentratedDP",
+        ),
+        "dpbandits.privacy.definitions": (
+            "Definition",
+            "DPBanditsWarning",
+            "JointDP",
+            "LargeDelta",
+            "LocalDP",
+            "NoPrivacy",
+            "RowDP",
+            "warn_if_delta_large",
+        ),
+        "dpbandits.privacy.gram_vector": ("GramVectorMechanism",),
+        "dpbandits.privacy.guarantee": ("Assumption", "Guarantee", "MechanismRecord", "Observer"),
+        "dpbandits.privacy.noise": ("NoiseSource", "SecureNoise", "SimulatedNoise"),
+        "dpbandits.privacy.prefix_sums": ("BlockRelease", "Factor", "identity", "square_root_toeplitz"),
+    },
+)

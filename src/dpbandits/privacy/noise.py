@@ -228,7 +228,8 @@ def _after_fork_in_child() -> None:
         source._start_empty()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+if hasattr(os, "register_at_fork"):  # else processes are never forked
+    os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @worded

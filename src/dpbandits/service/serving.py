@@ -66,6 +66,8 @@ def serve_folder(
     )
     if workers > 1 and not settings.database:
         raise InvalidParameter("--workers: one process uses a folder; several need --database")
+    if workers > 1 and not hasattr(os, "fork"):
+        raise InvalidParameter("--workers: this platform cannot fork processes: use one worker")
     listening = _bound(settings.host, settings.port)
     service = Service(folder, settings=settings)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

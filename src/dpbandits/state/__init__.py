@@ -14,13 +14,17 @@
 A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
 from dpbandits.state.format import State, read_state, write_state
 from dpbandits.state.ledger import Balance, Charge, Cost, Ledger, MemoryLedger, Terms, Witness
 from dpbandits.state.sealing import StateKey
-from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.store import StateStore
 from dpbandits.state.witness import AppendOnlyWitness, FileWitness
+
+if TYPE_CHECKING:
+    from dpbandits.state.sqlite_ledger import SQLiteLedger
 
 __all__ = [
     "AppendOnlyWitness",
@@ -40,4 +44,5 @@ __all__ = [
     "write_state",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+# Some builds of Python have no sqlite3 module (Pyodide, for one).
+__getattr__, __dir__ = lazy(__name__, {"dpbandits.state.sqlite_ledger": ("SQLiteLedger",)})

@@ -1,7 +1,10 @@
-"""File operations that survive a crash: each returns when its effect is on disk."""
+"""File operations that survive a crash: each returns when its effect is on disk.
+
+Reading works on every platform. A file or folder that several processes may write needs the locks of POSIX
+(`fcntl`), which Windows and Pyodide lack: `refuse_without_locks` says so.
+"""
 
 import errno
-import fcntl
 import os
 import shlex
 import stat
@@ -13,12 +16,20 @@ from typing import BinaryIO
 
 from dpbandits.errors import CorruptState, MissingState, StateError
 
+try:
+    import fcntl
+except ImportError:  # Windows and Pyodide
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = [
     "found",
     "locked",
     "open_regular",
+    "open_to_read",
+    "open_to_write",
     "private_folder",
     "refuse_if_others_write",
+    "refuse_without_locks",
     "replace_durably",
     "sync_directory",
     "write_durably",
@@ -28,6 +39,11 @@ __all__ = [
 
 # A directory's fsync is refused with these by file systems that have no such notion.
 _NO_DIRECTORY_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+# Flags that a platform lacks are zero there. Windows alone has O_BINARY, without which it changes line ends.
+_EVERY_FILE = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 _LOCKS: dict[object, int] = {}
 """Open lock files: their descriptors, by what holds each."""
@@ -43,11 +59,35 @@ def _leave_locks_to_the_parent() -> None:
     _OPENING.release()
 
 
-os.register_at_fork(
-    before=_OPENING.acquire,
-    after_in_parent=_OPENING.release,
-    after_in_child=_leave_locks_to_the_parent,
-)
+if hasattr(os, "register_at_fork"):  # else processes are never forked
+    os.register_at_fork(
+        before=_OPENING.acquire,
+        after_in_parent=_OPENING.release,
+        after_in_child=_leave_locks_to_the_parent,
+    )
+
+
+def refuse_without_locks(what: str) -> None:
+    """Refuse to keep `what` on disk where this platform has no POSIX locks.
+
+    Raises:
+        StateError: the platform has none.
+    """
+    if fcntl is None:
+        raise StateError(
+            f"{what} needs POSIX file locks, which this platform does not have: keep it in memory, or use "
+            "Linux, macOS or WSL"
+        )
+
+
+def open_to_write(path: Path, flags: int) -> int:
+    """A descriptor of the file, of mode 0600 if it is new. A symbolic link is refused, never followed."""
+    return os.open(path, flags | _EVERY_FILE | _NO_LINK, 0o600)
+
+
+def open_to_read(path: str | os.PathLike[str]) -> int:
+    """A descriptor of the file. A pipe in its place cannot hang the reader."""
+    return os.open(path, os.O_RDONLY | _EVERY_FILE | _NO_WAIT)
 
 
 def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: bool = False) -> None:
@@ -62,10 +102,10 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: 
         exclusive: the file must not exist.
         renamed: `replace_durably` follows at once, and makes the entry durable under its last name.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(path, flags | (os.O_EXCL if exclusive else os.O_TRUNC), 0o600)
+    descriptor = open_to_write(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_TRUNC))
     try:
-        os.fchmod(descriptor, 0o600)  # a file that was there may have been more open
+        if hasattr(os, "fchmod"):
+            os.fchmod(descriptor, 0o600)  # a file that was there may have been more open
         write_through(descriptor, data)
     finally:
         os.close(descriptor)
@@ -99,8 +139,9 @@ def private_folder(folder: Path, *, what: str) -> Path:
     """The folder, made with mode 0700 where it does not exist; see `refuse_if_others_write`.
 
     Raises:
-        StateError: it cannot be made, or others can write to it.
+        StateError: it cannot be made, others can write to it, or the platform has no POSIX locks.
     """
+    refuse_without_locks(what)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -117,7 +158,9 @@ def replace_durably(source: Path, target: Path) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Make creations, renames and removals in `directory` durable, where the file system can."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no directories
+        return
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | _EVERY_FILE)
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -131,11 +174,13 @@ def refuse_if_others_write(path: Path, *, what: str) -> None:
     """Refuse what others than its owner may write to, or may replace because its folder is theirs to write.
 
     A folder with the sticky bit, as /tmp has it, lets nobody replace what is another's. What cannot be asked
-    is left to whoever opens it. Lists of access rights beyond the mode are not read.
+    is left to whoever opens it. Lists of access rights beyond the mode are not read. Windows has no modes.
 
     Raises:
         StateError: with the command that mends it.
     """
+    if os.name == "nt":
+        return
     for place, named, excused in ((path.parent, f"the folder of {what}", stat.S_ISVTX), (path, what, 0)):
         try:
             mode = place.stat().st_mode
@@ -167,8 +212,7 @@ def open_regular(path: Path) -> Iterator[tuple[BinaryIO, int]]:
         FileNotFoundError: there is none.
         CorruptState: a directory, a pipe or a device is in its place.
     """
-    # Non-blocking, so that a pipe in the file's place cannot hang the reader.
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    descriptor = open_to_read(path)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -184,11 +228,13 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
     """Hold the exclusive lock file `path`; the system frees it when the process dies. No forked child has it.
 
     Raises:
-        StateError: the file system has no locks; or another holds this one, and `wait` is False.
+        StateError: the platform or the file system has no locks; or another holds this one, and `wait` is
+            False.
     """
+    refuse_without_locks("a state on disk")
     holder = object()
     with _OPENING:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = open_to_write(path, os.O_RDWR | os.O_CREAT)
         _LOCKS[holder] = descriptor
     try:
         try:

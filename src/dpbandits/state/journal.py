@@ -47,7 +47,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, ProtocolError
-from dpbandits.state.files import open_regular, replace_durably, write_durably, write_through
+from dpbandits.state.files import (
+    open_regular,
+    open_to_write,
+    replace_durably,
+    write_durably,
+    write_through,
+)
 from dpbandits.state.ledger import Ledger, Witness
 
 __all__ = ["Journal", "Place", "Record"]
@@ -315,7 +321,7 @@ class Journal:
     def _write(self, data: bytes) -> None:
         """Behind the last record, through to disk; a failure is undone where the disk lets it."""
         # No O_CREAT: a log that was deleted must not be begun anew.
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = open_to_write(self._path, os.O_WRONLY)
         try:
             if os.fstat(descriptor).st_size != self._mark.length:
                 raise ProtocolError(
@@ -430,7 +436,7 @@ def _write_end(path: Path, mark: Place) -> None:
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    descriptor = open_to_write(path, os.O_WRONLY)
     try:
         os.fsync(descriptor)
     finally:

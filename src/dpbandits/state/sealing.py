@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from dpbandits.errors import CorruptState, InvalidParameter, MissingExtra, ProtocolError
-from dpbandits.state.files import write_durably
+from dpbandits.state.files import open_to_read, write_durably
 
 __all__ = ["StateKey"]
 
@@ -68,10 +68,10 @@ class StateKey:
         Raises:
             InvalidParameter: others may read the file, or it is no key.
         """
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = open_to_read(path)
         try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_mode & 0o077:
+            mode = os.fstat(descriptor).st_mode
+            if not stat.S_ISREG(mode) or (mode & 0o077 and os.name != "nt"):  # Windows has no modes
                 raise InvalidParameter("the key must be a file that only its owner may read: chmod 600")
             return cls(os.read(descriptor, KEY_BYTES + 1))
         finally:

@@ -42,6 +42,7 @@ from dpbandits.errors import CorruptState, StateError
 from dpbandits.state.files import (
     locked,
     open_regular,
+    open_to_write,
     refuse_if_others_write,
     sync_directory,
     write_through,
@@ -133,8 +134,7 @@ class FileWitness:
         return self._folder / f"{hashlib.sha256(lineage.encode()).hexdigest()[:32]}.witness"
 
     def _append(self, path: Path, data: bytes) -> None:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = open_to_write(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             write_through(descriptor, data)
         finally:

@@ -257,5 +257,6 @@ def _race(
 
 _race("local-threads", "threads", Client, _MeetingLedger, _from_threads)
 _race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads)
-_race("local-forks", "processes", Client, MemoryLedger, _from_forks)
+if hasattr(os, "fork"):
+    _race("local-forks", "processes", Client, MemoryLedger, _from_forks)
 _race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks)

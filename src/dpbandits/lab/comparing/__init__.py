@@ -17,4 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RIVALS", "Comparison", "Rival", "Trial", "compare", "study_in"]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.lab.comparing.comparison": ("Comparison", "Trial", "compare"),
+        "dpbandits.lab.comparing.files": ("study_in",),
+        "dpbandits.lab.comparing.rivals": ("RIVALS", "Rival"),
+    },
+)

@@ -17,4 +17,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Facts", "PrivacyPlan", "TrustAnswer", "plan"]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.lab.planning.facts": ("Facts",),
+        "dpbandits.lab.planning.plan": ("PrivacyPlan", "TrustAnswer"),
+        "dpbandits.lab.planning.planner": ("plan",),
+    },
+)

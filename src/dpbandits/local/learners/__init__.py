@@ -33,4 +33,17 @@ __all__ = [
     "learner_for",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.local.learners.columns": ("ColumnLearner",),
+        "dpbandits.local.learners.elimination": ("EliminationConstants", "EliminationRule"),
+        "dpbandits.local.learners.explore": ("ExploreConstants", "ExploreRule"),
+        "dpbandits.local.learners.questions": ("QuestionConstants", "QuestionLearner"),
+        "dpbandits.local.learners.smooth": ("SmoothTreeConstants", "SmoothTreeRule"),
+        "dpbandits.local.learners.table": ("LEARNERS", "learner_for"),
+        "dpbandits.local.learners.transfer": ("TransferTree",),
+        "dpbandits.local.learners.tree": ("TreeConstants", "TreeRule"),
+        "dpbandits.local.learners.weights": ("WeightLearner",),
+    },
+)

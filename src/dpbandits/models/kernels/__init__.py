@@ -19,7 +19,7 @@ _SQUARED, _MATERN = "kernels.SquaredExponential", "kernels.Matern"
 
 __getattr__, __dir__ = lazy(
     __name__,
-    moved={
+    foreign={
         "ARD": f"{_SQUARED}(lengthscale=(0.3, 0.5))",
         "Constant": "2.0 * kernel",
         "ConstantKernel": "2.0 * kernel",

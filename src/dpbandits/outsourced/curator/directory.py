@@ -29,7 +29,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.release_terms import terms_of_release
 from dpbandits.state import Ledger, State, StateKey, StateStore
-from dpbandits.state.files import locked, refuse_if_others_write
+from dpbandits.state.files import locked, open_to_write, refuse_if_others_write, refuse_without_locks
 from dpbandits.state.holder import Saved, saved_state
 
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
@@ -83,6 +83,7 @@ class SecretDirectory:
 
     def make(self) -> None:
         """Make the directory if it is missing; see `check`. ProtocolError where it cannot be."""
+        refuse_without_locks("the secret directory")
         try:
             Path(self.path).mkdir(mode=0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -95,8 +96,9 @@ class SecretDirectory:
         Raises:
             MissingState: there is none.
             ProtocolError: others may read it.
-            StateError: others may put another in its place.
+            StateError: others may put another in its place, or the platform has no POSIX locks.
         """
+        refuse_without_locks("the secret directory")
         folder = Path(self.path)
         if not folder.is_dir():
             raise MissingState(
@@ -112,8 +114,8 @@ class SecretDirectory:
 
     def note(self, reason: str) -> None:
         """Write down why there was no answer, for the curator's eyes only."""
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(self.failures, flags, 0o600), "a", encoding="utf-8") as lines:
+        descriptor = open_to_write(self.failures, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as lines:
             lines.write(f"{reason}\n")
 
     def begin(self, lineage: str, public: dict[str, Any], secret: dict[str, Any]) -> None:

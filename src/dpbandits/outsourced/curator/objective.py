@@ -78,8 +78,11 @@ class Command:
             try:
                 printed, _ = process.communicate(timeout=self.timeout)
             except BaseException:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                if hasattr(os, "killpg"):
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(process.pid, signal.SIGKILL)
+                else:  # Windows: its children are left
+                    process.kill()
                 raise
         return process.returncode, printed
 

@@ -9,7 +9,6 @@ import atexit
 import io
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -137,7 +136,9 @@ class Audits:
                 text=True,
             )
             with self._child as child:
-                with suppress(OSError, AttributeError):  # Linux has both
+                with suppress(OSError, AttributeError, ImportError):  # Linux has both
+                    import resource
+
                     os.setpriority(os.PRIO_PROCESS, child.pid, 10)
                     resource.prlimit(child.pid, resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
                 try:
