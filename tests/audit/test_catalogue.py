@@ -75,7 +75,7 @@ COSTLY = (
 """Milliseconds a run: here they only show that they run."""
 
 POLICIES = {
-    "central.BlockGPUCB": (
+    "central.GPBandit": (
         "gp-bandit-actions",
         "gp-bandit-released",
         "gp-bandit-cells",

@@ -83,7 +83,7 @@ def test_what_else_is_attacked_is_of_the_same_kind_and_epsilon() -> None:
     assert names_for(policy(**BOX).to_config()) == ("cell-sums", "gp-bandit-cells")
 
 
-@pytest.mark.parametrize("config", [{}, {"policy": "central.Dubey2021"}, {"policy": "central.BlockGPUCB"}])
+@pytest.mark.parametrize("config", [{}, {"policy": "central.Dubey2021"}, {"policy": "central.GPBandit"}])
 def test_what_is_no_configuration_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(dpb.errors.InvalidParameter):
         audit_configuration(config)

@@ -87,19 +87,6 @@ def test_a_state_goes_on_where_eigenvectors_come_out_otherwise(name, tmp_path, m
         assert np.array_equal(mine, theirs)
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_a_state_without_its_basis_is_read_as_it_was_before(name, tmp_path, monkeypatch):
-    """Its features are computed anew: right on the processor that wrote it, and only there."""
-    policy, before = told(POLICIES[name]())
-    policy.save(tmp_path / "policy")
-    write(
-        tmp_path / "policy", **{f"basis_{number}": None for number, _ in enumerate(policy.features.basis())}
-    )
-    np.testing.assert_allclose(predicted(type(policy).load(tmp_path / "policy")), before, rtol=1e-9)
-    on_another_processor(monkeypatch)
-    assert abs(predicted(type(policy).load(tmp_path / "policy")) - before).max() > 0.01
-
-
 def test_features_may_be_turned_and_nothing_else():
     features, rng = mercer(scale=0.5), np.random.default_rng(2)
     projection, points = features.projection, rng.random((50, 2))

@@ -3,7 +3,6 @@
 import math
 import re
 import shutil
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -202,26 +201,6 @@ def test_doubling_goes_on_after_a_restart(tmp_path):
         one.tell(left.id, 1.0)
         other.tell(right.id, 1.0)
     assert np.array_equal(nodes(one), nodes(other))
-
-
-def test_a_state_of_the_first_layout_goes_on_with_its_own_scale(tmp_path):
-    """Layout 1 was concentrated whatever the source asked for: 7% more noise, and the same after loading."""
-    written = {}
-
-    class Layout1(Dubey2021):
-        state_version = 1
-        state_migrations: ClassVar = {}
-
-    for asked in ("near_gaussian", "concentrated"):
-        noise = SecureNoise(certificate="concentrated")
-        p = policy(noise=noise, cls=Layout1)
-        noise.certificate = asked  # what such a policy's configuration said
-        p.save(tmp_path / asked)
-        written[asked] = epoch_release(p).sigma
-        again = Dubey2021.load(tmp_path / asked)
-        assert epoch_release(again).sigma == written[asked]
-        assert again.guarantee.certificate == p.guarantee.certificate
-    assert epoch_release(policy(noise=SecureNoise())).sigma < 0.94 * written["concentrated"]
 
 
 def test_one_user_moves_all_nodes_by_at_most_the_sensitivity():

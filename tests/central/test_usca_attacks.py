@@ -454,7 +454,6 @@ def test_phased_guarantee_speaks_of_phases():
     assert "Propensities" not in text
     assert "basic composition" not in text
     assert "compose in parallel" in " ".join(text.split())
-    assert phased_usca.PhasedExploreThenCommit.kind == "central.PhasedUSCA"
 
 
 def test_charging_is_claimed_where_somebody_charges():

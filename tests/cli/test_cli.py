@@ -105,7 +105,7 @@ def test_guarantee_reads_a_short_toml(tmp_path):
     path = tmp_path / "policy.toml"
     path.write_text(
         """
-policy = "central.BlockGPUCB"
+policy = "central.GPBandit"
 horizon = 500
 n_features = 5
 domain = { type = "Box", low = [0.0], high = [1.0] }
@@ -125,7 +125,7 @@ kernel = { type = "SquaredExponential", lengthscale = 0.3 }
         ("policy.json", "{"),
         ("policy.toml", "= 3"),
         ("policy.ini", "x"),
-        ("policy.json", '{"policy": "central.BlockGPUCB", "horizon": 3}'),
+        ("policy.json", '{"policy": "central.GPBandit", "horizon": 3}'),
         ("policy.json", '{"policy": "baselines.Uniform", "surprise": 1}'),
     ],
 )

@@ -31,9 +31,6 @@ def test_every_policy_of_every_room_is_under_contract():
     assert covered == shipped - ELSEWHERE
 
 
-KIND_BEFORE_THE_MOVE = {"GPBandit": "BlockGPUCB"}
-"""Format identifiers in files outlive the names of classes."""
-
 WITHOUT_CANDIDATES = {"PhasedExploreThenCommit", "ExploreThenCommit"}
 """Policies that are given contexts and no candidates: their contracts are in
 `test_contexts_instead_of_candidates`."""
@@ -54,6 +51,4 @@ def test_whatever_central_exports_with_a_guarantee_is_under_a_contract():
 def test_every_policy_answers_to_the_protocol(case):
     policy = case.make()
     assert isinstance(policy, Policy)
-    assert policy.kind.split(".")[-1] == KIND_BEFORE_THE_MOVE.get(
-        type(policy).__name__, type(policy).__name__
-    )
+    assert policy.kind.split(".")[-1] == type(policy).__name__

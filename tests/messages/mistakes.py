@@ -127,7 +127,7 @@ def place() -> Iterator[None]:
             Path("logged.toml").write_text(known + log)
             given = "".join(f"[columns.{name}]\nlow = 0\nhigh = 1\n" for name in ("arm", "reward"))
             Path("given-away.toml").write_text(known + given + log)
-            Path("half.json").write_text('{"policy": "central.BlockGPUCB", "horizon": 3}')
+            Path("half.json").write_text('{"policy": "central.GPBandit", "horizon": 3}')
             Path("spec.json").write_text("{}")
             yield
         finally:

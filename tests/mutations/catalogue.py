@@ -601,12 +601,6 @@ MUTATIONS = (
         tests="tests/policy/test_bookkeeping.py tests/contracts/test_asking_and_telling.py",
     ),
     _bug(
-        "earlier counts forgotten",
-        "who took part before a restart, by a number for an id, takes part again",
-        ("policy/bookkeeping.py", "found._typed = int(", "found._typed = False and int("),
-        tests="tests/policy/test_bookkeeping.py",
-    ),
-    _bug(
         "surplus rows kept",
         "a user's rows beyond those that the noise covers are learned from",
         (
@@ -1098,27 +1092,7 @@ MUTATIONS = (
             "counts = np.array(arrays[taken], dtype=np.int64)",
             "counts = np.minimum(np.array(arrays[taken], dtype=np.int64), 1)",
         ),
-        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
-    ),
-    _bug(
-        "an old layout taken for the new",
-        'people of an earlier layout, counted under 7 and "7", begin anew after the restart',
-        (
-            "policy/bookkeeping.py",
-            "found._typed = int(arrays.get(layout, np.array(1))) != _ONE_ID_A_PERSON",
-            "found._typed = False",
-        ),
-        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
-    ),
-    _bug(
-        "old counts of a person overwrite each other",
-        'of the counts a person had under 7, "7" and b"7" one is kept',
-        (
-            "policy/bookkeeping.py",
-            "self._taken[digest] += earlier",
-            "self._taken[digest] = earlier",
-        ),
-        tests="tests/policy/test_bookkeeping.py::test_counts_of_an_earlier_layout_are_brought_together",
+        tests="tests/policy/test_bookkeeping.py::test_rounds_of_a_person_are_counted_over_a_restart",
     ),
     _bug(
         "ids go on after a crash",
@@ -2432,7 +2406,7 @@ MUTATIONS = (
         "a release that was begun and paid with one table is finished with another",
         (
             "outsourced/curator/curator.py",
-            'if bound is not None and rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:',
+            'if rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:',
             "if bound is None and rows is None:",
         ),
         tests="tests/outsourced/test_curator.py::test_a_secret_directory_is_one_tables",
@@ -2536,12 +2510,6 @@ MUTATIONS = (
             "",
         ),
         tests="tests/outsourced/test_curator.py::test_a_folder_released_on_other_terms_is_refused",
-    ),
-    _bug(
-        "an earlier curator's past is lost",
-        "a simulated release of an earlier layout becomes an enforced one",
-        ("outsourced/curator/directory.py", ' | {"status": guarantee.status}', ' | {"status": "enforced"}'),
-        tests="tests/outsourced/test_curator.py::test_an_earlier_directory_says_what_it_released_and_gets_a_cap",
     ),
     # -- what was released, on a device and its server --------------------------------------------
     _bug(

@@ -356,40 +356,6 @@ def published_in(folder, **options):
     return curator
 
 
-def as_layout_4(folder, curator, **changes):
-    """Its state in the layout that kept the guarantee, no log of releases and no cap that was not given."""
-    path = folder / "curator.state"
-    state = read_state(path)
-    path.unlink()
-    later = ("privacy", "answer_after", "releases")
-    public = {name: value for name, value in state.public.items() if name not in later}
-    public |= {"guarantee": json.loads(curator.guarantee.to_json()), "cap": None}
-    write_state(path, dataclasses.replace(state, **{"version": 4, "public": public, **changes}))
-
-
-def test_a_directory_that_knows_no_table_opens_and_is_not_taken_up(tmp_path):
-    """Layout 3 held no digest."""
-    curator = published_in(tmp_path / "secret")
-    as_layout_4(tmp_path / "secret", curator, version=3, secret={"ids": None})
-    with pytest.raises(ProtocolError, match="does not know its table"):
-        make(secret=SecretDirectory(tmp_path / "secret", resume=True))
-    opened = Curator.open(tmp_path / "secret")
-    assert opened.answer(3) == opened.answer_again(3)
-
-
-@pytest.mark.parametrize("noise", [SecureNoise(), SimulatedNoise(3)], ids=["secure", "simulated"])
-def test_an_earlier_directory_says_what_it_released_and_gets_a_cap(tmp_path, noise):
-    """Layout 4 kept the guarantee itself, and no cap where none was given: now it is one evaluation a row."""
-    answers = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
-    curator = published_in(tmp_path / "secret", noise=noise, answers=answers)
-    as_layout_4(tmp_path / "secret", curator)
-    again = make(secret=SecretDirectory(tmp_path / "secret", resume=True), noise=noise, answers=answers)
-    for opened in (Curator.open(tmp_path / "secret"), again):
-        assert opened.cap == 200
-        assert opened.guarantee == curator.guarantee
-        np.testing.assert_array_equal(opened.publish().inputs, curator.publish().inputs)
-
-
 # -- the guarantee after a restart --------------------------------------------------------------------
 
 
@@ -925,16 +891,15 @@ def test_records_that_are_no_answers_and_second_answers_are_refused_for_good(tmp
     assert log.entries == [(3, 1.5)]
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_directory_of_an_early_build_is_refused_with_its_version(tmp_path, version):
+def test_a_directory_of_another_version_is_refused(tmp_path):
     make(secret=tmp_path / "secret").publish()
     path = tmp_path / "secret" / "curator.state"
     state = read_state(path)
     path.unlink()
-    write_state(path, dataclasses.replace(state, version=version))
+    write_state(path, dataclasses.replace(state, version=2))
     before = path.read_bytes()
     for begin in (lambda: Curator.open(tmp_path / "secret"), lambda: make(secret=tmp_path / "secret")):
-        with pytest.raises(IncompatibleState, match=rf"version {version} is older than this release"):
+        with pytest.raises(IncompatibleState, match=r"got 'outsourced\.curator' version 2"):
             begin()
     assert path.read_bytes() == before
 

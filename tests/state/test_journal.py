@@ -388,26 +388,9 @@ def test_another_subjects_log(path, subject):
     assert files_of(path) == before
 
 
-@pytest.mark.parametrize(
-    "old",
-    [
-        b"dpbandits server log 1\nrest",
-        b'{"log": "dpbandits.answers.v1", "release": "x"}\n{"row": 1, "answer": 0.5, "chain": "ab"}\n',
-    ],
-)
-def test_logs_of_format_1_are_refused_with_the_name_of_their_writer(path, old):
-    path.write_bytes(old)
-    for begin in (opened, lambda place: Journal.create(place, **NAME)):
-        with pytest.raises(
-            IncompatibleState, match=r"format 1, which early builds of dpbandits 0\.1\.0\.dev0"
-        ):
-            begin(path)
-    assert path.read_bytes() == old
-
-
 def test_another_format(path):
     path.write_bytes(b'{"journal": "words", "format": 3, "subject": "example", "witnessed": false}\n')
-    with pytest.raises(IncompatibleState, match="another format than 2"):
+    with pytest.raises(IncompatibleState, match="another format than 1"):
         opened(path)
     for nonsense in (b"{}\n", b"[1]\n", b"[" * 4000, b"\xff\n", b"\n"):
         path.write_bytes(nonsense)

@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
-from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
@@ -121,7 +120,7 @@ class _UnderWay:
     noise_position: int = 0
 
 
-class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
+class GPBandit(BasePolicy):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
@@ -181,11 +180,15 @@ class GPBandit(TunedPolicy, BasePolicy, tuning=GPTuning, flat=1):
         ((1,), (1,))
     """
 
-    kind = "central.BlockGPUCB"
+    kind = "central.GPBandit"
     noise: NoiseSource
     privacy: JointDP
     features: Features
     config_omits = BasePolicy.config_omits | {"kernel"}  # the features say it
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **BasePolicy.config_parsers,
+        "tuning": GPTuning.from_config,
+    }
 
     def __init__(
         self,

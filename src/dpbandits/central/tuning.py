@@ -125,11 +125,6 @@ class GPTuning(Configured):
         if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):
             raise InvalidParameter("lag: is counted in rounds, and needs a reporting_delay in rounds")
 
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration that names no kind of release is older than the choice: features."""
-        return {"release": "features"} | super().arguments(config)
-
     def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
         """Blocks and how they are mixed, as a policy of this horizon uses them."""
         rounds = LONGEST_HORIZON if horizon is None else horizon

@@ -92,7 +92,7 @@ class BasePolicy(RoundPolicy):
         return super()._arrays() | {f"basis_{number}": array for number, array in enumerate(basis)}
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        if self.features is not None and "basis_0" in arrays:  # the first states of a layout have none
+        if self.features is not None:
             basis = [arrays[f"basis_{number}"] for number, _ in enumerate(self.features.basis())]
             self.features = self.features.in_basis(basis)
         super()._restore(arrays)

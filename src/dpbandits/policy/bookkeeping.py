@@ -8,10 +8,8 @@ User ids are kept only as digests under a secret salt.
 """
 
 import bisect
-import contextlib
 import hashlib
 import secrets
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -27,7 +25,6 @@ from dpbandits.errors import (
     ContributionExceeded,
     CorruptState,
     HorizonExceeded,
-    IncompatibleState,
     InvalidData,
     UnknownDecision,
 )
@@ -44,9 +41,6 @@ __all__ = [
 _FIRST_CAPACITY = 1024
 _DIGEST_BYTES = 16
 _LONGEST_ID = 48
-
-_ONE_ID_A_PERSON = 2
-"""Layout of digests in which 7, "7" and b"7" are one person."""
 
 
 class RoundStatus(IntEnum):
@@ -73,7 +67,6 @@ class UserCounts:
     def __init__(self, salt: bytes | None = None) -> None:
         self.salt = secrets.token_bytes(_DIGEST_BYTES) if salt is None else salt
         self._taken: Counter[bytes] = Counter()
-        self._typed = False  # whether counts of an earlier layout, by type of the id, may be among them
 
     def __len__(self) -> int:
         return len(self._taken)
@@ -92,31 +85,13 @@ class UserCounts:
 
     def digests_of(self, texts: Sequence[str]) -> list[bytes]:
         """The same of texts that `_checks.person` has read."""
-        begun, found = self._begun("str"), []
+        begun = hashlib.blake2b(b"str:", key=self.salt, digest_size=_DIGEST_BYTES)
+        found = []
         for text in texts:
             whole = begun.copy()
             whole.update(text.encode(errors="surrogatepass"))
             found.append(whole.digest())
-        if self._typed:
-            for digest, text in zip(found, texts, strict=True):
-                self._bring_together(digest, text)
         return found
-
-    def _begun(self, kind: str) -> hashlib.blake2b:
-        """What a digest of an id begins with: the key, and of which type it is."""
-        return hashlib.blake2b(kind.encode() + b":", key=self.salt, digest_size=_DIGEST_BYTES)
-
-    def _bring_together(self, digest: bytes, text: str) -> None:
-        """Layout 1 counted 7, "7" and b"7" apart: all that this person had there becomes one count."""
-        apart = unicodedata.normalize("NFD", text)
-        for kind, spelt in (("int", text), ("bytes", text), ("bytes", apart), ("str", apart)):
-            with contextlib.suppress(UnicodeEncodeError):
-                whole = self._begun(kind)
-                whole.update(spelt.encode(errors="surrogateescape"))
-                known = whole.digest()
-                earlier = 0 if known == digest else self._taken.pop(known, 0)
-                if earlier:
-                    self._taken[digest] += earlier
 
     def had(self, digests: Sequence[bytes]) -> IntArray:
         """(n,) rounds that each has had."""
@@ -136,43 +111,27 @@ class UserCounts:
         self._taken.update(dict(zip(digests, counts.tolist(), strict=True)))
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
-        """Counts of both together; nothing is changed.
-
-        Raises:
-            IncompatibleState: one of them has counts of an earlier layout, in which one person may have two.
-        """
-        if (self._typed or other._typed) and self._taken and other._taken:
-            raise IncompatibleState(
-                "one of the shards was saved by an earlier release, which counted 7 and '7' as two persons: "
-                "learn its rows anew"
-            )
+        """Counts of both together; nothing is changed."""
         return self._taken + other._taken
 
-    def replace(self, taken: Counter[bytes], other: "UserCounts") -> None:
+    def replace(self, taken: Counter[bytes]) -> None:
         """Take over what `merged` gave."""
-        self._taken, self._typed = taken, self._typed or other._typed
+        self._taken = taken
 
-    def arrays(self, *, salt: str, users: str, taken: str, layout: str) -> dict[str, np.ndarray[Any, Any]]:
+    def arrays(self, *, salt: str, users: str, taken: str) -> dict[str, np.ndarray[Any, Any]]:
         """What `restore` needs, under these names: secret."""
         digests = b"".join(self._taken)
         return {
             salt: np.frombuffer(self.salt, dtype=np.uint8).copy(),
             users: np.frombuffer(digests, dtype=np.uint8).reshape(-1, _DIGEST_BYTES).copy(),
             taken: np.fromiter(self._taken.values(), dtype=np.int64, count=len(self._taken)),
-            layout: np.array(1 if self._typed else _ONE_ID_A_PERSON),
         }
 
     @classmethod
     def restored(
-        cls,
-        arrays: Mapping[str, np.ndarray[Any, Any]],
-        *,
-        salt: str,
-        users: str,
-        taken: str,
-        layout: str,
+        cls, arrays: Mapping[str, np.ndarray[Any, Any]], *, salt: str, users: str, taken: str
     ) -> "UserCounts":
-        """Counts that `arrays` wrote; those of an earlier layout are brought together as their users come.
+        """Counts that `arrays` wrote.
 
         Raises:
             ValueError: they contradict each other.
@@ -184,7 +143,6 @@ class UserCounts:
         if not rows or counts.ndim != 1 or (counts < 0).any() or len(found.salt) != _DIGEST_BYTES:
             raise ValueError("digests and counts do not fit together")
         found._taken = Counter(dict(zip(map(bytes, digests), counts.tolist(), strict=True)))
-        found._typed = int(arrays.get(layout, np.array(1))) != _ONE_ID_A_PERSON
         return found
 
 
@@ -222,7 +180,7 @@ _BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
 
 _PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 
-_BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken", "layout": "book_ids"}
+_BOOK_NAMES = {"salt": "book_salt", "users": "book_users", "taken": "book_taken"}
 
 
 class RoundBook:

@@ -17,7 +17,7 @@ from dpbandits._reading import reading
 from dpbandits._seen import no_such, said
 from dpbandits._typing import Seed
 from dpbandits.domains import RewardRange
-from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import features, kernels
 from dpbandits.privacy import definitions
 from dpbandits.privacy import noise as noise_sources
@@ -28,7 +28,6 @@ from dpbandits.privacy.release_terms import Release, check_releases, terms_of_re
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.ledger import Ledger
-from dpbandits.state.migration import Migrations, next_layout
 
 __all__ = ["KeptPolicy", "PolicyOptions"]
 
@@ -100,9 +99,8 @@ class KeptPolicy(Configured, Held, ABC):
     """What a guarantee rests on; a simulated one's position is part of the state."""
     open_ended: bool = False
     """Whether the horizon is what arithmetic carries, as none was given."""
-    state_version: ClassVar[int] = 2
-    state_migrations: ClassVar[Migrations] = {1: next_layout}
-    """Steps from older layouts of this policy's state; see `dpbandits.state.migration`."""
+    state_version: ClassVar[int] = 1
+    """Layout of this policy's state."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
@@ -226,8 +224,7 @@ class KeptPolicy(Configured, Held, ABC):
 
         Raises:
             ForkedState: the ledger has seen this lineage go further than this copy.
-            IncompatibleState: the ledger that witnesses the state is missing; another object's or version's;
-                or of a layout without a log of releases, and it has released something.
+            IncompatibleState: the ledger that witnesses the state is missing; another object's or version's.
             CorruptState: the file is torn, or its releases are not what its configuration promises.
             InvalidParameter: an account for a state that has one, or none for one that needs it.
             BudgetExceeded: an account that was given cannot pay.
@@ -253,7 +250,6 @@ class KeptPolicy(Configured, Held, ABC):
             path,
             kind=cls.kind,
             version=cls.state_version,
-            steps=cls.state_migrations,
             ledger=ledger,
             key=key,
             adopt=adopt,
@@ -267,19 +263,12 @@ class KeptPolicy(Configured, Held, ABC):
             if isinstance(policy.noise, SimulatedNoise):
                 policy.noise = policy.noise.at(int(saved.state.arrays["noise_position"]))
             policy._restore(saved.state.arrays)
-        policy._check_log(known="promise" in saved.state.public)
+        policy._check_log()
         return policy
 
-    def _check_log(self, *, known: bool) -> None:
+    def _check_log(self) -> None:
         """Refuse releases that the log does not know, or knows on weaker terms than are promised."""
-        uses = self._uses()
-        if known:
-            check_releases(self._holder.log, uses, privacy=self.privacy)
-        elif any(use.drawn for use in uses):
-            raise IncompatibleState(
-                "an early build of dpbandits 0.1.0.dev0 wrote this state and kept no log of releases, so "
-                "nothing is known of the noise in what it has released: go on with that build, or begin anew"
-            )
+        check_releases(self._holder.log, self._uses(), privacy=self.privacy)
 
     def _charge(self) -> None:
         """Spend what is due before anything leaves; by default each use pays by itself."""

@@ -41,7 +41,7 @@ has the status `simulated`.
 import os
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -188,11 +188,6 @@ class SecureNoise(Valued):
         block = _SAMPLERS[self.sampler](scale, max(0, wanted - waiting))
         with self._lock:
             self._prepared.setdefault(scale, []).append(block)
-
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration that names no certificate is older than the choice: concentrated."""
-        return {"certificate": "concentrated"} | super().arguments(config)
 
     def _start_empty(self) -> None:
         """No prepared noise, and a lock that nobody holds."""

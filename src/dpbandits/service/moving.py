@@ -133,8 +133,6 @@ class _Policy:
 
 
 def _people(identity: str, arrays: Mapping[str, Any]) -> list[Row]:
-    if len(arrays["book_users"]) and int(arrays["book_ids"]) < 2:
-        raise InvalidParameter("a policy has counts of an early build: it cannot be moved")
     users, taken = arrays["book_users"], arrays["book_taken"].tolist()
     return [(identity, user.tobytes(), count) for user, count in zip(users, taken, strict=True)]
 

@@ -47,7 +47,6 @@ from dpbandits.state.container import State
 from dpbandits.state.format import read_state
 from dpbandits.state.ledger import Cost, Ledger
 from dpbandits.state.live import Life, Reach
-from dpbandits.state.migration import Migrations, migrated
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.store import StateStore
@@ -71,12 +70,11 @@ def saved_state(
     *,
     kind: str,
     version: int,
-    steps: Migrations | None = None,
     ledger: Ledger | None = None,
     key: StateKey | None = None,
     adopt: bool = False,
 ) -> Saved:
-    """The last committed state at `path`, in the present layout; see `StateStore.load` and `migrated`.
+    """The last committed state at `path`; see `StateStore.load`.
 
     Raises:
         MissingState: nothing was ever saved there.
@@ -92,7 +90,11 @@ def saved_state(
                 "another ledger than this one has witnessed the state: pass that one; only a state that none "
                 "has witnessed is adopted"
             )
-    state = migrated(store.load(adopt=adopt), kind=kind, version=version, steps=steps)
+    state = store.load(adopt=adopt)
+    if (state.kind, state.version) != (kind, version):
+        raise IncompatibleState(
+            f"expected state of {kind} version {version}, got {state.kind!r} version {state.version}"
+        )
     return Saved(state, store, ledger)
 
 
@@ -194,7 +196,7 @@ class Holder:
         """Take over the log of releases; returns the account that pays."""
         with reading("what a state says of its releases", CorruptState):
             own, witnessed, live = promise["account"], promise["witnessed"], promise["live"]
-            adopted = promise.get("adopted", False)
+            adopted = promise["adopted"]
             flags = all(isinstance(flag, bool) for flag in (witnessed, adopted, live))
             if not isinstance(own, str | None) or not flags:
                 raise CorruptState("the account of a state cannot be read")

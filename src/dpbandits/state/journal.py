@@ -58,10 +58,8 @@ from dpbandits.state.ledger import Ledger, Witness
 
 __all__ = ["Journal", "Place", "Record"]
 
-FORMAT = 2
-"""Of the file. Format 1 stood for two layouts, one of the server's log and one of the log of answers."""
-
-_OLDER = (b"dpbandits server log 1\n", b'{"log": "dpbandits.answers.v1"')
+FORMAT = 1
+"""Version of the file's layout."""
 
 _LONGEST_HEADER = 1 << 12
 """Bytes in which another subject's header ends, so that it is told from a damaged one."""
@@ -360,11 +358,6 @@ def _first(header: bytes) -> Place:
 
 def _compare(held: bytes, header: bytes, kind: str) -> None:
     """Refuse a file that does not begin with the header."""
-    if held.startswith(_OLDER):
-        raise IncompatibleState(
-            f"the log of {kind} has format 1, which early builds of dpbandits 0.1.0.dev0 wrote: "
-            "finish it with the release that wrote it, or begin another"
-        )
     if held.startswith(header):
         return
     try:

@@ -36,7 +36,6 @@ from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.rows import check_cells, one_row, reference_of
 from dpbandits.central.explore_then_commit.schedule import scheduled
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS, RewardSums, integer_caps
-from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.published_function import PublishedCells
 from dpbandits.central.statement import Setting, explore_guarantee, on_a_public_clock
 from dpbandits.domains import RewardRange
@@ -86,7 +85,7 @@ class PhasedTuning(Configured):
         check_delay(self.reporting_delay)
 
 
-class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, flat=2):
+class PhasedExploreThenCommit(RoundPolicy):
     """Kernel bandit on public actions and contexts that releases once a phase.
 
     Args:
@@ -111,13 +110,14 @@ class PhasedExploreThenCommit(TunedPolicy, RoundPolicy, tuning=PhasedTuning, fla
         'counted'
     """
 
-    kind = "central.PhasedUSCA"
+    kind = "central.PhasedExploreThenCommit"
     noise: NoiseSource
     privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "contexts": law_or_schema,
         "actions": CellMeasure.from_config,
+        "tuning": PhasedTuning.from_config,
     }
     _charged_as = "run"
 

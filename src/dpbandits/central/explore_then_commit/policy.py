@@ -51,7 +51,6 @@ from dpbandits.central.explore_then_commit.rows import (
 )
 from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.explore_then_commit.tables import TableCalibration, TableRelease, TableRules
-from dpbandits.central.layouts import TunedPolicy
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.central.statement import Setting, explore_guarantee, explore_records
@@ -62,7 +61,7 @@ from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidP
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import PolicyOptions, PublicCoins
+from dpbandits.policy import KeptPolicy, PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
 from dpbandits.policy.owners import Owners
 from dpbandits.policy.rounds import round_taken
@@ -134,11 +133,6 @@ class ExploreTuning(Configured):
             _checks.one_of(self.release, get_args(ReleaseName), name="release")
         _checks.an(self.count_contexts, bool, name="count_contexts", pass_="count_contexts=True")
 
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration that names no release is older than the choice: features."""
-        return {"release": "features"} | super().arguments(config)
-
 
 def release_for(
     menu: Menu | None, privacy: JointDP, tuning: ExploreTuning, *, of_cells: bool, publishes: bool
@@ -161,10 +155,7 @@ def release_for(
     return "marginals" if menu.contexts.dim >= MARGINAL_COLUMNS else "features"
 
 
-_RENAMED = {"release_epsilon": "publish_epsilon", "release_ridge": "publish_ridge", "unit_ids": "user_ids"}
-
-
-class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENAMED):
+class ExploreThenCommit(KeptPolicy):
     """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
 
     Args:
@@ -214,7 +205,7 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
         [0.0]
     """
 
-    kind = "central.USCA"
+    kind = "central.ExploreThenCommit"
     # of cells, or of marginal tables
     calibration: Any  # Calibration, TableCalibration
     contexts: Any  # ContextLaw, Schema
@@ -223,9 +214,10 @@ class ExploreThenCommit(TunedPolicy, tuning=ExploreTuning, flat=2, renamed=_RENA
     noise: NoiseSource
     privacy: JointDP
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        **TunedPolicy.config_parsers,
+        **KeptPolicy.config_parsers,
         "contexts": law_or_schema,
         "actions": CellMeasure.from_config,
+        "tuning": ExploreTuning.from_config,
     }
 
     def __init__(

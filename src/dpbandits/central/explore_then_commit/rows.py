@@ -37,8 +37,8 @@ from dpbandits.tables.menu import Menu
 
 __all__ = ["CellRules", "RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
-_KIND = "central.USCA.shard"
-_USER_NAMES = {"salt": "salt", "users": "unit_digests", "taken": "unit_rows", "layout": "unit_ids"}
+_KIND = "central.ExploreThenCommit.shard"
+_USER_NAMES = {"salt": "salt", "users": "user_digests", "taken": "user_rows"}
 _PART_BYTES = 8
 
 
@@ -310,7 +310,7 @@ class Shard:
             )
         grown = self.cells.merged(other.cells)
         self._parts |= other._parts
-        self._users.replace(together, other._users)
+        self._users.replace(together)
         self.cells, self._left_out = grown, self._left_out + other._left_out
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -350,7 +350,7 @@ class Shard:
             self.cells = RewardSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
             users = UserCounts.restored(arrays, **_USER_NAMES)
             parts = {row.tobytes() for row in arrays["parts"]}
-            left_out = np.array(arrays.get("left_out", np.zeros(2)), dtype=np.int64)
+            left_out = np.array(arrays["left_out"], dtype=np.int64)
             caps = arrays["caps"]
         whole = set(map(len, parts)) <= {_PART_BYTES} and left_out.shape == (2,)
         if not whole or not np.array_equal(caps, self.rules.caps):

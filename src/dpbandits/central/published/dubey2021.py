@@ -25,8 +25,7 @@ Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rew
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
@@ -46,8 +45,6 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
 from dpbandits.privacy.release_terms import Release
-from dpbandits.state import State
-from dpbandits.state.migration import Migrations, next_layout
 
 __all__ = ["Dubey2021"]
 
@@ -56,15 +53,6 @@ FIRST_EPOCH = 64
 
 MOST_EPOCHS = 16
 """64 (2^16 - 1) rounds: what int64 sums hold."""
-
-
-def _with_its_own_scale(state: State) -> State:
-    """Layout 1 knew the concentrated certificate alone, whatever its noise source asked for."""
-    config = state.public["config"]
-    noise = dict(config["noise"])
-    if noise["kind"] == "SecureNoise":
-        noise["certificate"] = "concentrated"
-    return replace(state, version=2, public={**state.public, "config": {**config, "noise": noise}})
 
 
 class Dubey2021(BasePolicy):
@@ -90,8 +78,6 @@ class Dubey2021(BasePolicy):
     """
 
     kind = "central.published.Dubey2021"
-    state_version = 3
-    state_migrations: ClassVar[Migrations] = {1: _with_its_own_scale, 2: next_layout}
     noise: NoiseSource
     privacy: JointDP
     features: Features

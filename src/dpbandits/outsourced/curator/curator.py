@@ -209,7 +209,8 @@ class Curator(Held):
             "account": None if secret is None else secret.account,
             "witnessed": secret is not None and secret.ledger is not None,
             "charge": _charge(privacy, answers),
-        } | ({} if user is None else {"users": True})
+            "users": user is not None,
+        }
         self._set_up(public, noise=noise, mechanism=chosen, objective=function, secret=secret, raw=rows)
         if secret is not None:
             secret.make()
@@ -230,7 +231,6 @@ class Curator(Held):
             MissingState: no curator there.
             ProtocolError: the release was never finished: repeat the constructor with the table; or it was
                 made with a ledger, and none was passed.
-            IncompatibleState: an early build wrote the directory; answer from it with that build.
             InvalidParameter: no path; or an objective came for answers that are a column of the table.
             CorruptState: the state is damaged, or the log of answers is missing or was changed.
             ForkedState: another copy of the directory has gone on.
@@ -303,7 +303,7 @@ class Curator(Held):
             self._mechanism,
             privacy=self._privacy,
             scaling=PublicScaling.from_config(self._public["public_transform"]),
-            counted=self._public.get("users", False),
+            counted=self._public["users"],
             rows=self._public["rows"],
             status="simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status,
             answers=self._answer_noise,
@@ -433,9 +433,7 @@ class Curator(Held):
         if public != json.loads(json.dumps(self._public)):
             kind = "finished" if finished else "unfinished"
             raise ProtocolError(f"the {kind} release in this directory has other parameters")
-        if bound is None and finished:
-            raise ProtocolError("the release in this directory does not know its table: use Curator.open")
-        if bound is not None and rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:
+        if rows.digest(bytes.fromhex(bound["salt"])) != bound["digest"]:
             raise ProtocolError("the release in this directory is of another table: name another directory")
         self._take_up(earlier)
 

@@ -12,22 +12,16 @@ another table is refused. It tells whoever reads this directory, and nobody else
 table is right in every row, at the price of a slow digest a guess (`TableRows.digest`).
 """
 
-import json
 import os
 import stat
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dpbandits import _checks
-from dpbandits._reading import reading
-from dpbandits.errors import CorruptState, InvalidParameter, MissingState, ProtocolError
+from dpbandits.errors import InvalidParameter, MissingState, ProtocolError
 from dpbandits.outsourced.publish import as_path
-from dpbandits.outsourced.statement import RELEASES
-from dpbandits.privacy.guarantee import Guarantee
-from dpbandits.privacy.noise import from_config as noise_from_config
-from dpbandits.privacy.release_terms import terms_of_release
 from dpbandits.state import Ledger, State, StateKey, StateStore
 from dpbandits.state.files import locked, open_to_write, refuse_if_others_write, refuse_without_locks
 from dpbandits.state.holder import Saved, saved_state
@@ -35,7 +29,7 @@ from dpbandits.state.holder import Saved, saved_state
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
 
 KIND = "outsourced.curator"
-VERSION = 5
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,6 @@ class SecretDirectory:
             self._state,
             kind=KIND,
             version=VERSION,
-            steps={3: _unbound, 4: _logged},
             ledger=self.ledger,
             key=self.key,
         )
@@ -137,29 +130,3 @@ class SecretDirectory:
     @property
     def _state(self) -> Path:
         return Path(self.path) / "curator.state"
-
-
-def _unbound(state: State) -> State:
-    """Layout 3 held no digest of the table."""
-    return replace(state, version=4, secret={"ids": None, "table": None, **state.secret})
-
-
-def _logged(state: State) -> State:
-    """Layout 4 kept the guarantee itself, no log of releases, and no cap where none was given.
-
-    A directory of that layout could be opened on its own terms only: what its guarantee says of the noise is
-    what the rows were drawn on.
-    """
-    public = dict(state.public)
-    with reading("a release of an earlier layout", CorruptState):
-        guarantee = Guarantee.from_json(json.dumps(public.pop("guarantee")))
-        noise, terms = noise_from_config(public["noise"]), []
-        for purpose, record in zip(RELEASES, guarantee.mechanisms, strict=False):
-            charge = None if public["account"] is None else state.lineage
-            place = {"purpose": purpose, "first": 0, "count": 1, "charge": charge}
-            kept = terms_of_release(record, noise) | {"status": guarantee.status}
-            terms.append({**place, **kept, "witnessed": public["witnessed"]})
-        public["privacy"] = guarantee.definition.to_config()
-        public["cap"] = public["rows"] if public["cap"] is None else public["cap"]
-    public |= {"answer_after": None, "releases": terms if state.arrays else []}
-    return replace(state, version=5, public=public)

@@ -278,7 +278,7 @@ class Modeler(Seen, Configured):
 
     def to_config(self) -> dict[str, Any]:
         """JSON-ready configuration: with the rows and the answers it determines every choice."""
-        return super().to_config() | {"version": 2, "release": self.published.release_id}
+        return super().to_config() | {"release": self.published.release_id}
 
     @classmethod
     def from_config(  # type: ignore[override]  # rows are no configuration
