@@ -26,10 +26,10 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run serve demo js test coverage test-slow test-optimised fuzz lint format docs bench clean
+.PHONY: help run serve demo js test coverage test-slow test-numerics test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo '  Variables: ARGS="..." JOBS=n WORKERS=n PYTHON=/path/to/python VENV=folder'
 
 run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
@@ -60,6 +60,9 @@ coverage: $(VENV)/.dev js/node_modules ## The same, and which lines no test runs
 
 test-slow: $(VENV)/.dev ## Run the long tests too
 	$(PY) -m pytest $(PARALLEL) -m "slow or not slow" --timeout 1800 $(ARGS)
+
+test-numerics: $(VENV)/.dev ## Run the tests marked numerics under every BLAS kernel that the processor can run
+	$(PY) tests/numerics/run.py $(PARALLEL) $(ARGS)
 
 mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every one must be caught
 	$(PY) tests/mutations/run.py --out docs/_results/mutations.json $(ARGS)

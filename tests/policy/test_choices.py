@@ -1,6 +1,7 @@
 import numpy as np
 
 from dpbandits.policy import best_choice, best_row, uniform_choice
+from dpbandits.policy.choices import TIE
 
 
 def test_uniform_choice_covers_exactly_the_available_rows():
@@ -45,6 +46,8 @@ def test_one_row_is_chosen_as_by_best_choice_and_its_coin_is_drawn_for_a_tie_alo
         ([1.0, nan, 2.0], 0.4),
         ([nan, nan], 0.9),
         ([7.0], None),
+        ([1.0, 1.0 + 1e-15, 0.5], 0.2),
+        ([-4e6, -4e6 * (1.0 + 1e-15)], 0.8),
     ):
         drawn = []
 
@@ -56,3 +59,14 @@ def test_one_row_is_chosen_as_by_best_choice_and_its_coin_is_drawn_for_a_tie_alo
         expected = best_choice(row[None], np.array([0.5 if coin is None else coin]), None)
         assert best_row(row, toss) == expected[0]
         assert drawn == ([] if coin is None else [coin])
+
+
+def test_scores_that_differ_by_rounding_tie_and_others_do_not():
+    """Scores that are equal in exact arithmetic differ in their last bits from processor to processor."""
+    rng, coins = np.random.default_rng(0), (np.arange(30) + 0.5) / 30
+    for top in (0.0, 1e-30, 0.3, -0.3, 5.0, -5.0, 1e9, -1e9):
+        size = max(1.0, abs(top))
+        rounded = top + 1e-14 * size * rng.standard_normal((30, 3)) - [0.0, 0.0, 2.0 * TIE * size]
+        assert np.bincount(best_choice(rounded, coins, None), minlength=3).tolist() == [15, 15, 0]
+        assert [best_row(row, lambda: 0.9) for row in rounded] == [1] * 30
+        assert best_choice(rounded, coins, np.tile([False, True, True], (30, 1))).tolist() == [1] * 30

@@ -403,18 +403,10 @@ class FeatureGP:
         return np.asarray(features.dot(self._law) if features.ndim == 2 else features @ self._law)
 
     @staticmethod
-    def moments(looked: FloatArray, *, in_blocks: bool = True) -> tuple[FloatArray, FloatArray]:
-        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1).
-
-        Args:
-            looked: (..., m + 1).
-            in_blocks: whether arms have blocks of features of their own.
-        """
+    def moments(looked: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean, a view, and standard deviation (...) of the function, from what `look` gave (..., m + 1)."""
         spread = looked[..., :-1]
-        # With blocks not vecdot, which is quicker: it adds in an order that hangs on where a block begins, so
-        # that arms of which nothing is known would not tie.
-        squares = np.einsum("...j,...j->...", spread, spread) if in_blocks else np.vecdot(spread, spread)
-        return looked[..., -1], np.sqrt(squares)
+        return looked[..., -1], np.sqrt(np.vecdot(spread, spread))
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""

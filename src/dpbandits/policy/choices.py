@@ -6,7 +6,14 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["best_choice", "best_row", "uniform_choice"]
+__all__ = ["TIE", "best_choice", "best_row", "uniform_choice"]
+
+TIE = 1e-12
+"""A score ties with the best if it is below it by at most this much, times the best if that is above 1.
+
+Scores are matrix products, in widths of the reward range. Each BLAS kernel adds in its own order, so scores
+that are equal in exact arithmetic differ by about 1e-15. A difference of 1e-12 in reward decides nothing.
+"""
 
 
 def uniform_choice(
@@ -30,21 +37,29 @@ def best_row(scores: FloatArray, coin: Callable[[], float]) -> int:
 
 
 def _only_best(scores: FloatArray) -> int | None:
-    """The row of the highest score (n,); None where several have it, or it is no number."""
+    """The row of the highest score (n,); None where several tie, or it is no number."""
     index = int(scores.argmax())
-    best, last = scores.item(index), len(scores) - 1 - int(scores[::-1].argmax())
-    return index if last == index and best == best else None
+    best = scores.item(index)
+    least = min(best - TIE, best * (1.0 - TIE), best * (1.0 + TIE))  # as in `_tied`
+    return index if np.count_nonzero(scores >= least) == 1 else None
+
+
+def _tied(scores: FloatArray) -> BoolArray:
+    """Which scores (B, n) tie with the best of their set, itself included; none where that is no number."""
+    best = scores.max(axis=1, keepdims=True)
+    least = np.minimum(best - TIE, np.minimum(best * (1.0 - TIE), best * (1.0 + TIE)))  # infinite if best is
+    return np.asarray(scores >= least)
 
 
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
-    """Row with the highest score (B, n) in each set; ties go by the public coins (B,)."""
+    """Row with the highest score (B, n) in each set; ties, see `TIE`, go by the public coins (B,)."""
     if len(scores) == 1 and available is None:  # the common case, without arrays for one number
         index = _only_best(scores[0])
         if index is not None:
             return np.array([index])
     if available is not None:
         scores = np.where(available, scores, -np.inf)
-    best = scores == scores.max(axis=1, keepdims=True)
+    best = _tied(scores)
     if available is not None:
         best &= available
     indices, tied = best.argmax(axis=1), best.sum(axis=1) > 1

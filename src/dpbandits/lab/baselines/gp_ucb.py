@@ -196,7 +196,6 @@ class FeatureGPUCB(_Optimist):
         self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self.forget = check_half_life(forget)
         self._seen: _Seen | None = None
-        self._in_blocks = len(self.features.supports) > 1
         self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
@@ -229,7 +228,7 @@ class FeatureGPUCB(_Optimist):
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
         phi = self.features.of_known(candidates)
         looked = self._model.look(phi)
-        best = self._highest(self._model.moments(looked, in_blocks=self._in_blocks), available, start)
+        best = self._highest(self._model.moments(looked), available, start)
         self._seen = _Seen(start, best, phi, looked, self._model.n_observations)
         return best
 
@@ -242,7 +241,7 @@ class FeatureGPUCB(_Optimist):
             return super()._choose_one(candidates, available, start)
         phi = self.features.of_known(candidates)
         looked = self._model.look(phi)
-        mean, scores = self._model.moments(looked, in_blocks=self._in_blocks)
+        mean, scores = self._model.moments(looked)
         np.multiply(scores, self.ucb_weight, out=scores)
         np.add(scores, mean, out=scores)
         first, drawn = self._ties

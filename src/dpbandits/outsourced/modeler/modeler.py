@@ -19,7 +19,7 @@ tenth: there is little to be learned from one row, and the rows with the best me
 Everything here is computed from what was published and the answers: it is post-processing of the one and of
 the other, whatever the curator promised about them. Choices are a function of (rows, configuration, answers
 in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other linear
-algebra libraries may round differently, which can only matter where two rows tie to 1e-12.
+algebra libraries may round differently, which can only matter where two rows nearly tie (see `choices.TIE`).
 
 `exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen; how it falls, on the
 tuning tables and worlds of `benchmarks/outsourced_worlds.py` and these seeds.
@@ -43,12 +43,12 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.outsourced.modeler import fitting
 from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior
 from dpbandits.outsourced.publish import PublishedRows
+from dpbandits.policy.choices import best_row
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["DEFAULT_EXPLORATION", "Modeler"]
 
 DEFAULT_EXPLORATION = 12.0
-_TIE = 1e-12
 _FIRST_ROWS = 5
 """Rows chosen at random before hyperparameters are first fitted."""
 _REFIT_GROWTH = 1.3
@@ -378,9 +378,6 @@ class Modeler(Seen, Configured):
             np.sqrt(score, out=score)
             score += posterior.mean
         score[self._taken] = -np.inf
-        best = float(score.max())
-        tied = np.flatnonzero(score >= best - _TIE * max(1.0, abs(best)))
-        if len(tied) == 1:
-            return int(tied[0])
-        coin = float(self._coins.uniform("outsourced-tie", position, position + 1, 1)[0, 0])
-        return int(tied[min(int(coin * len(tied)), len(tied) - 1)])
+        return best_row(
+            score, lambda: self._coins.uniform("outsourced-tie", position, position + 1, 1).item()
+        )

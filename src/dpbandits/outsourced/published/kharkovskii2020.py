@@ -29,6 +29,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import BrokenMechanism, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.models.kernels.base import Kernel
+from dpbandits.policy.choices import best_row
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
@@ -233,7 +234,7 @@ class PublishedModeler:
             spread = variance if self._by_variance else np.sqrt(variance)
             bound = self._process.mean + math.sqrt(self._exploration_share * beta) * spread
             bound[self._taken] = -np.inf
-            row = int(bound.argmax())
+            row = best_row(bound, lambda: 0.0)  # the first of those that tie: on grids many do
         self._taken[row] = True
         return row
 
