@@ -14,6 +14,7 @@ from dpbandits.errors import (
     InvalidData,
     InvalidParameter,
 )
+from dpbandits.models.features import MercerFeatures
 from dpbandits.policy import Receipt
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import JointDP, PureDP, SecureNoise, SimulatedNoise
@@ -352,3 +353,25 @@ def test_a_pure_promise_without_arms_is_kept_by_cells():
     assert (promised.epsilon, promised.delta, promised.certificate) == (0.5, 0.0, PureDP(0.5))
     with pytest.raises(InvalidParameter):
         policy(release="features", privacy=JointDP(epsilon=0.5))
+
+
+@pytest.mark.numerics
+def test_a_point_of_a_finite_domain_has_one_cell_whatever_row_of_a_product_it_stands_in(tmp_path):
+    """Kernels that round by row (Nehalem's) made two cells of one point, and people stood in either of them.
+
+    With 16 points and noise far below one reward, people stand where they are expected and nowhere else.
+    """
+    pool = np.random.default_rng(0).random((16, 3))
+    cube = dpb.Box(low=[0.0] * 3, high=[1.0] * 3)
+    features = MercerFeatures(kernel=dpb.kernels.Matern(nu=1.5, lengthscale=0.3), domain=cube, n_features=100)
+    changes = {"kernel": None, "n_features": None, "features": features, "domain": dpb.Finite(pool)}
+    one = policy(**changes, horizon=400, blocks=(160, 320), privacy=JointDP(epsilon=1e4))
+    for t in range(321):
+        decision = one.ask(pool[t % 16][None], user=f"user-{t}")
+        one.tell(decision.id, 1.0)
+    one.save(tmp_path / "policy")
+    arrays = read_state(tmp_path / "policy").arrays
+    for sums, counts in zip(arrays["released"], arrays["cell_counts"], strict=True):
+        assert (counts > 0.0).sum() == 16
+        np.testing.assert_allclose(sums[counts > 0.0] / sums.max(), 1.0, rtol=0.01)
+        assert np.abs(sums[counts == 0.0]).max() < 0.01 * sums.max()

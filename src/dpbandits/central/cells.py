@@ -70,6 +70,11 @@ COUNT_ERROR = 0.1
 
 ROUNDS_OF_CLUSTERING = 6
 
+PLACE_DIGITS = 9
+ONE_PLACE = 10.0**-PLACE_DIGITS
+"""Centres that differ by less are one place. A matrix product rounds one point differently in different rows, by
+about 1e-15. Without this, one point of a finite domain makes two cells, and its people go to either of them."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CellDesign:
@@ -270,7 +275,8 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
     from scipy.spatial.distance import cdist  # here: who has no cells need not wait for it
 
-    return np.asarray(cdist(points, centres).argmin(axis=1))
+    apart = cdist(points, centres)
+    return np.asarray((apart <= apart.min(axis=1, keepdims=True) + ONE_PLACE).argmax(axis=1))
 
 
 def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
@@ -280,7 +286,7 @@ def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
     """
     from scipy.cluster.vq import kmeans2  # as above
 
-    distinct = np.unique(points, axis=0)
+    distinct = points[np.unique(points.round(PLACE_DIGITS), axis=0, return_index=True)[1]]
     if len(distinct) <= n_cells:
         return np.concatenate([distinct, np.repeat(distinct[-1:], n_cells - len(distinct), axis=0)])
     with warnings.catch_warnings():
