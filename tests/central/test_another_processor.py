@@ -16,6 +16,8 @@ from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import read_state, write_state
 from internals.features import on_another_processor
 
+pytestmark = pytest.mark.numerics
+
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
 BOX = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
 PEOPLE = dpb.Schema(age=dpb.Range(0, 1), weight=dpb.Range(0, 1))

@@ -16,6 +16,8 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomF
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import StateStore
 
+pytestmark = pytest.mark.numerics
+
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
 ARMS = ["mail", 2, True]
 BLOCKS = (8, 20, 40)

@@ -19,6 +19,8 @@ from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz
 from tuning import built
 
+pytestmark = pytest.mark.numerics
+
 PRIOR = 0.2
 TWO = ((0, 20), (20, 40))
 SQUARE = Box(low=[0.0, 0.0], high=[1.0, 1.0])

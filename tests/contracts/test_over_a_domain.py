@@ -8,6 +8,8 @@ from contracts.cases import BLOCKS, CASES, DOMAIN, HORIZON, decision_set, reward
 from dpbandits.errors import ContributionExceeded, HorizonExceeded, InvalidData, InvalidParameter
 from dpbandits.policy import BasePolicy
 
+pytestmark = pytest.mark.numerics
+
 AMONG_CANDIDATES_ONLY = {"dubey2021", "constant arm", "private ridge", "cell histogram"}
 
 over_a_domain = pytest.mark.parametrize(

@@ -16,6 +16,8 @@ from dpbandits.outsourced import Curator
 from dpbandits.privacy import JointDP, LocalDP, RowDP, SimulatedNoise
 from dpbandits.privacy.rows import AnswerLaplace
 
+pytestmark = pytest.mark.numerics
+
 CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
 ROBUST = Robust(bytes(range(32)), groups=3)

@@ -14,6 +14,8 @@ from dpbandits.policy.decide import arm_scores
 from dpbandits.policy.exported import read
 from js.driver import NODE, asked
 
+pytestmark = pytest.mark.numerics
+
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90, clip=True),
     region=dpb.Categories(["north", "south", "west"]),

@@ -22,7 +22,7 @@ from dpbandits.local import Client, PublishedArms, Spec
 from dpbandits.privacy.reports import mechanism
 from js.driver import asked, needs_node
 
-pytestmark = needs_node
+pytestmark = [needs_node, pytest.mark.numerics]
 
 VECTORS = json.loads(
     (Path(__file__).resolve().parents[2] / "docs" / "_results" / "report-vectors.json").read_text()

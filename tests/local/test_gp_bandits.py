@@ -26,6 +26,8 @@ from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
 from dpbandits.state.ledger import MemoryLedger
 
+pytestmark = pytest.mark.numerics
+
 BOX = Box(low=[0.0], high=[1.0])
 FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=5)
 

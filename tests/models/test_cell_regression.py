@@ -7,6 +7,8 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.cell_regression import posterior_from_cells
 from dpbandits.models.noisy_regression import WeightPosterior
 
+pytestmark = pytest.mark.numerics
+
 M = 3
 PRIOR = WeightPosterior.prior(0.5, ((0, M),))
 

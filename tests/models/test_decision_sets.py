@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 
 import dpbandits as dpb
 from dpbandits.models.decision_sets import PublicSets
+
+pytestmark = pytest.mark.numerics
 
 DOMAIN = dpb.Box(low=[0], high=[1])
 FEATURES = dpb.features.MercerFeatures(

@@ -7,6 +7,8 @@ from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 
+pytestmark = pytest.mark.numerics
+
 UNIT = CellMeasure.uniform(low=0, high=1, cells=14)
 BETA = CellMeasure.beta(2, 5, low=0, high=1, cells=11)
 ARMS = CellMeasure.finite([0.0, 1.0, 2.0])

@@ -26,6 +26,8 @@ from dpbandits.models.features.additive import AdditiveFeatures
 from dpbandits.models.kernels import Indicator, Matern, SquaredExponential
 from dpbandits.models.kernels import base as kernel_module
 
+pytestmark = pytest.mark.numerics
+
 SQUARE = domains.Box(low=[0.0, -1.0], high=[1.0, 1.0])
 GRID = domains.Finite(points=SQUARE.grid(7))
 TEN = domains.Box(low=[0.0] * 10, high=[1.0] * 10)

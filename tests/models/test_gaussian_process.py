@@ -13,6 +13,8 @@ from dpbandits.models import gaussian_process as module
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP, PoolGP
 from dpbandits.models.kernels import Indicator, Kernel, Matern, SquaredExponential
 
+pytestmark = pytest.mark.numerics
+
 KERNEL = Matern(nu=2.5, lengthscale=(0.3, 0.6))
 
 

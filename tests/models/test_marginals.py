@@ -23,6 +23,8 @@ from dpbandits.models.marginals import (
 from dpbandits.models.marginals.effects import category_components, range_components
 from dpbandits.models.marginals.law import shrunk_law
 
+pytestmark = pytest.mark.numerics
+
 EFFECTS = Effects.of([None, 3, None, 2])
 
 

@@ -12,6 +12,8 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.features.maximise import Maximiser, WholeDomain
 from dpbandits.models.kernels import Indicator, Kernel, Matern, SquaredExponential
 
+pytestmark = pytest.mark.numerics
+
 CUBE = Box([0.0, -1.0, 0.0], [1.0, 1.0, 3.0])
 KERNELS = (
     SquaredExponential(lengthscale=0.6),

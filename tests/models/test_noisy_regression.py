@@ -12,6 +12,8 @@ from dpbandits.models.noisy_regression import (
     posterior_from_noisy_statistics,
 )
 
+pytestmark = pytest.mark.numerics
+
 PRIOR, REWARD = 0.2, 0.25
 
 

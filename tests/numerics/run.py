@@ -31,7 +31,8 @@ KERNELS = {
 NUMPY_VARIANTS = {"avx512f": ("AVX512", "X86_V4"), "avx2": ("AVX2", "FMA3", "X86_V3"), "avx": ("AVX", "F16C")}
 """How the names of NumPy's processor features begin that need a flag."""
 
-COMMAND = ("-m", "pytest", "-m", "numerics", "-q", "--no-header", "tests")
+MARKED = "pytest.mark.numerics"
+COMMAND = ("-m", "pytest", "-m", "numerics and not slow", "-q", "--no-header")
 
 
 def in_use() -> list[str]:
@@ -88,6 +89,9 @@ def main() -> int:
     if given.in_use:
         sys.stdout.write(" ".join(in_use()))
         return 0
+    files = sorted(
+        str(path) for path in (REPOSITORY / "tests").rglob("test_*.py") if MARKED in path.read_text()
+    )
     ran: dict[tuple[str, ...], str] = {}
     failed = []
     for kernel in (None, *KERNELS):
@@ -102,7 +106,7 @@ def main() -> int:
         ran[used] = name
         for _ in range(given.times):
             _said(f"{name} ({'/'.join(used) or 'no OpenBLAS'})")
-            command = [sys.executable, *COMMAND, *for_pytest]
+            command = [sys.executable, *COMMAND, *files, *for_pytest]
             if subprocess.run(command, cwd=REPOSITORY, env=environment(kernel), check=False).returncode:
                 failed.append(name)
     _said(f"failed under {', '.join(failed)}" if failed else f"passed under {len(ran)} kernels")

@@ -24,6 +24,8 @@ from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
 
+pytestmark = pytest.mark.numerics
+
 HALF = 25 / math.sqrt(2)
 SCHEMA = Schema(x=Range(-1, 1), y=Range(-1, 1))
 

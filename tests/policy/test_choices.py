@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 
 from dpbandits.policy import best_choice, best_row, uniform_choice
 from dpbandits.policy.choices import TIE
+
+pytestmark = pytest.mark.numerics
 
 
 def test_uniform_choice_covers_exactly_the_available_rows():

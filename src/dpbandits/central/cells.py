@@ -72,8 +72,8 @@ ROUNDS_OF_CLUSTERING = 6
 
 PLACE_DIGITS = 9
 ONE_PLACE = 10.0**-PLACE_DIGITS
-"""Centres that differ by less are one place. A matrix product rounds one point differently in different rows, by
-about 1e-15. Without this, one point of a finite domain makes two cells, and its people go to either of them."""
+"""Centres that differ by less are one place. A matrix product may round a point otherwise in another row, by
+about 1e-15. Without this, one point of a finite domain makes two cells, and its people go to either."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -10,6 +10,8 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.gaussian_process import FeatureGP
 from dpbandits.models.kernels import SquaredExponential
 
+pytestmark = pytest.mark.numerics
+
 KERNEL = SquaredExponential(lengthscale=0.4)
 SQUARE = dpb.Box([0, 0], [1, 1])
 FEATURES = MercerFeatures(kernel=KERNEL, domain=SQUARE, n_features=20)

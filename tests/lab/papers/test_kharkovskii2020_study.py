@@ -68,6 +68,7 @@ def test_what_counts_of_the_rows_asked():
     assert study.scores(np.array([150.0, 149.0, 150.0]), tied)["top"] == 2.0
 
 
+@pytest.mark.numerics
 def test_results_repeat():
     world = worlds.synthetic_world(5, per_side=20)
     method = study.METHODS["L2-Laplace, marginal likelihood"]
@@ -119,6 +120,7 @@ def test_the_code_s_form_counts_its_given_row_with_the_first_of_fifty():
     assert asked[0] == max(world.values[first], world.values[modeler.ask()])
 
 
+@pytest.mark.numerics
 def test_rows_as_m_is_drawn_are_the_published_ones_times_the_root_of_r():
     """A kernel as much wider gives the same choices."""
     world = worlds.synthetic_world(4, per_side=12)
@@ -127,6 +129,7 @@ def test_rows_as_m_is_drawn_are_the_published_ones_times_the_root_of_r():
     np.testing.assert_array_equal(found, study.published(3, form=study.AS_IN_THE_CODE)(world, 3.0, 12, 5))
 
 
+@pytest.mark.numerics
 def test_m_over_the_root_of_ten_is_the_published_one_at_ten_and_shorter_below():
     world = worlds.synthetic_world(4, per_side=12)
     by_ten, published = (partial(study.published, form=f) for f in (study.BY_TEN, study.AS_IN_THE_CODE))

@@ -200,8 +200,8 @@ def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
 
     Matrix products round by their shape. Here they all have one: `ROWS_AT_ONCE` points at a time, the last
     ones filled up. What a user's point becomes on the lattice of a release must not depend on anybody else:
-    give every user the same place, whoever reports. (A place alone moves nothing but last bits, with some BLAS
-    kernels.)
+    give every user the same place, whoever reports. (With some BLAS kernels a place
+    moves last bits.)
     """
     phi = np.empty((len(points), features.n_features))
     for start in range(0, len(points), ROWS_AT_ONCE):
