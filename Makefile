@@ -26,7 +26,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run serve demo js test coverage test-slow test-numerics test-optimised fuzz lint format docs bench clean
+.PHONY: help run reproduce serve demo js test coverage test-slow test-numerics test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ help: ## Show this list
 
 run: $(VENV)/.run ## Run the studies and write the report (ARGS go to `dpbandits run`)
 	$(VENV)/bin/dpbandits run --force $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+
+reproduce: $(VENV)/.run ## List what is reproduced of the papers, or run one (ARGS="dubey2021 figure-1 --reps 2")
+	$(PY) -m reproduction $(ARGS)
 
 serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
 	$(VENV)/bin/dpbandits serve $(ARGS)
@@ -65,10 +68,10 @@ test-numerics: $(VENV)/.dev ## Run the tests marked numerics under every BLAS ke
 	$(PY) tests/numerics/run.py $(PARALLEL) $(ARGS)
 
 mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every one must be caught
-	$(PY) tests/mutations/run.py --out docs/_results/mutations.json $(ARGS)
+	$(PY) tests/mutations/run.py --out reproduction/results/mutations.json $(ARGS)
 
 faults: $(VENV)/.dev ## Kill, fill disks, tear writes, race: nothing may be lost, spent twice or released twice
-	$(PY) tests/faults/run.py --out docs/_results/faults.json $(ARGS)
+	$(PY) tests/faults/run.py --out reproduction/results/faults.json $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types, who imports whom, and that no private name crosses a room
 	$(PY) -m ruff check
@@ -88,19 +91,19 @@ docs: $(VENV)/.dev ## Build the documentation and run its code, warnings as erro
 
 fuzz: $(VENV)/.dev ## Fuzz every parser, a million inputs each (ARGS go to `fuzz.run`)
 	$(INSTALL) '.[dev,fuzz]'
-	cd tests && $(abspath $(PY)) -m fuzz.run --out ../docs/_results/fuzzing.json $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
+	cd tests && $(abspath $(PY)) -m fuzz.run --out ../reproduction/results/fuzzing.json $(if $(JOBS),--jobs $(JOBS)) $(ARGS)
 
 test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the library (python -O)
 	$(PY) -O -m pytest -W ignore::pytest.PytestConfigWarning $(ARGS)
 
 bench: $(VENV)/.dev ## Time what a step costs, beside bare NumPy and peers
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/run.py --out docs/_results/speed.json $(ARGS)
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) benchmarks/peers.py
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.run --out reproduction/results/speed.json $(ARGS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.peers
 
 clean: ## Delete what the targets made, except .venv and reports
 	rm -rf build dist docs/_build docs/auto_examples docs/jupyter_execute docs/sg_execution_times.rst
 	rm -rf .coverage .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
-	find src tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests docs reproduction benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
 	@for python in $(or $(PYTHON),python3.11 python3 python3.12 python3.13 python3.14 python); do \

@@ -1,8 +1,8 @@
 """Count ten million reports in files: one process, then a local Dask cluster of two workers; the same bits.
 
-    python benchmarks/aggregate_reports.py --folder FOLDER --out docs/_results/counting.json
-    python benchmarks/aggregate_reports.py --reports 1000000 --files 16
-    python benchmarks/aggregate_reports.py --database --folder FOLDER --out docs/_results/counting.json
+    python -m benchmarks.aggregate_reports --folder FOLDER --out reproduction/results/counting.json
+    python -m benchmarks.aggregate_reports --reports 1000000 --files 16
+    python -m benchmarks.aggregate_reports --database --folder FOLDER --out reproduction/results/counting.json
 
 With `--database` also into a local policy of the service on PostgreSQL (a server of its own, see
 `service_workers.py`): by four workers, who take batches of files in turn; and in bulk, the cluster's counts
@@ -155,8 +155,7 @@ def counts_of(server, published):
 
 def into_database(paths, spec, published, counts, n, *, only_bulk):
     """Two rows: workers of the service, and counts in bulk; or the second alone."""
-    from service_workers import address, postgresql
-
+    from benchmarks.service_workers import address, postgresql
     from dpbandits.service.postgres import PostgresStore
     from dpbandits.service.shared_surveys import SharedServer
 

@@ -1,4 +1,4 @@
-"""What `ExploreThenCommit` costs: `python benchmarks/explore_then_commit.py`. Prints Markdown.
+"""What `ExploreThenCommit` costs: `python -m benchmarks.explore_then_commit`. Prints Markdown.
 
 Seconds of processor time of one thread (wall time belongs to whatever else the machine does). Rows are made
 before the clock starts: contexts as floats, actions as cell numbers, rewards as floats. Peak memory is that
@@ -17,9 +17,9 @@ import time
 import numpy as np
 
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
+from reproduction.pavlovic2025.rkhs import rkhs_setting
 
 LINES = [
     *[("SE .2 in 1+1", rounds) for rounds in (10_000, 100_000, 1_000_000, 10_000_000)],
@@ -95,7 +95,7 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for line, (name, rounds) in enumerate(LINES):
-        command = [sys.executable, __file__, "--line", str(line)]
+        command = [sys.executable, "-m", "benchmarks.explore_then_commit", "--line", str(line)]
         done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603  # this file itself
         v = json.loads(done.stdout)
         print(

@@ -1,7 +1,7 @@
 """What a currency gains over bare sums, and how long a large ledger takes.
 
-python benchmarks/ledger.py
-python benchmarks/ledger.py --charges 200000 --out ledger.json
+python -m benchmarks.ledger
+python -m benchmarks.ledger --charges 200000 --out ledger.json
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Open a server's folder of ten million reports: how long it takes, and how much memory.
 
-    python benchmarks/open_server.py --folder FOLDER --out docs/_results/opening.json
-    python benchmarks/open_server.py --reports 1000000 --versions 500
+    python -m benchmarks.open_server --folder FOLDER --out reproduction/results/opening.json
+    python -m benchmarks.open_server --reports 1000000 --versions 500
 
 The folder is written through `DurableServer.absorb` and `publish`, in batches; reports are those of
 devices in law (signed ternary, epsilon = 1), drawn many at a time. All versions are open, so that every
@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from aggregate_reports import contract, reports
 
+from benchmarks.aggregate_reports import contract, reports
 from dpbandits.local import DurableServer
 
 OPENING = """
@@ -89,7 +89,7 @@ def main():
         (server / "server.state").unlink(missing_ok=True)
         from_log = opened(folder)
     results = {
-        "command": "python benchmarks/open_server.py",
+        "command": "python -m benchmarks.open_server",
         "reports": accepted,
         "versions": arguments.versions,
         "written_seconds": seconds,

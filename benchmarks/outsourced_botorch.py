@@ -1,6 +1,6 @@
 """One modeler's run, side by side: our incremental pool against BoTorch conditioned anew at every step.
 
-python benchmarks/outsourced_botorch.py [n]. Needs torch and botorch. The same published rows, kernel (the
+python -m benchmarks.outsourced_botorch [n]. Needs torch and botorch. The same published rows, kernel (the
 expected kernel of the noise law), answers and acquisition on both sides; hyperparameters are known, so that
 BoTorch fits nothing and only conditions and predicts, which flatters it. Candidates are scored one point a
 batch entry, 2,048 at a time, as `botorch.optim.optimize_acqf_discrete` does.

@@ -1,6 +1,6 @@
 """CPU time and memory of outsourced optimisation: publish, then 50 steps of ask and tell, kernel known.
 
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/outsourced_speed.py ROWS COLUMNS EPSILON
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python -m benchmarks.outsourced_speed ROWS COLUMNS EPSILON
 
 Prints JSON. Noise is drawn with secure noise. Times are CPU seconds of this process, the best of five
 (one for a million rows); memory is the process's peak, curator included.

@@ -1,6 +1,8 @@
 """What asking over a whole box costs, and whether the highest point is found.
 
-    OMP_NUM_THREADS=1 python benchmarks/over_a_box.py --out docs/_results/over-a-box.json      # half a minute
+    OMP_NUM_THREADS=1 python -m benchmarks.over_a_box --out reproduction/results/over-a-box.json
+
+It takes half a minute.
 
 Drawn functions of Mercer features over the unit box. `missed`: how far below the best of 60 searches with
 SciPy's L-BFGS-B from random points the point lies that is chosen, the largest of 12 functions, as a share of

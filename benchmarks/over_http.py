@@ -1,6 +1,6 @@
 """What a decision and its reward cost over HTTP, beside a bare FastAPI route with one SQLite insert.
 
-    python benchmarks/over_http.py --out docs/_results/over-http.json
+    python -m benchmarks.over_http --out reproduction/results/over-http.json
 
 Server and client are two processes on this machine; the client keeps its connections open and waits for each
 answer. Both servers commit each insert to the disk (WAL, synchronous = FULL). They take turns in short

@@ -1,4 +1,4 @@
-"""What people would use instead, in one run: `python benchmarks/peers.py`.
+"""What people would use instead, in one run: `python -m benchmarks.peers`.
 
 Time a decision (ask and tell, CPU) and regret, on functions over the unit square, rewards 0 or 1.
 
@@ -29,7 +29,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from releases import world_of
 
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB
@@ -37,8 +36,9 @@ from dpbandits.lab.evaluation import report_seeds
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.studies.releases import world_of
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "peers.json"
+RESULTS = Path(__file__).resolve().parents[1] / "reproduction" / "results" / "peers.json"
 KERNEL = SquaredExponential(lengthscale=0.3 * 2**0.5)
 ROUNDS, FEW, MANY = 1_000, 300, 10_000
 PRIOR, NOISE = 0.25, 0.25

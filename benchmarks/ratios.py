@@ -377,7 +377,7 @@ def sklearn_loop(horizon: int) -> Call:
 
 
 def botorch_steps() -> Measured:
-    from outsourced_botorch import compared
+    from benchmarks.outsourced_botorch import compared
 
     def ratio() -> float:
         ours, theirs, _ = compared(2_000)

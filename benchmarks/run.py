@@ -1,4 +1,4 @@
-"""What a step costs: `make bench`, or `python benchmarks/run.py --only posterior`.
+"""What a step costs: `make bench`, or `python -m benchmarks.run --only posterior`.
 
 Prints two Markdown tables: ratios to bare NumPy, to peers and to itself (`ratios.py`), misses first; seconds.
 With `--out` the ratios are written as JSON, those that were not measured this time being kept as they were.
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ratios import RATIOS, Ratio, features_of, non_private_run, whole_run, world
 
 import dpbandits as dpb
+from benchmarks.ratios import RATIOS, Ratio, features_of, non_private_run, whole_run, world
 from dpbandits.models.noisy_regression import posterior_from_block_statistics
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz

@@ -1,6 +1,6 @@
 """What the service does in a second, and how little its size costs: all that its page says of speed.
 
-    python benchmarks/service_speed.py --out docs/_results/service-speed.json
+    python -m benchmarks.service_speed --out reproduction/results/service-speed.json
 
 On an idle machine, in five minutes or so. Client and server are two processes on it.
 
@@ -32,7 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from over_http import _request, compared, load
+
+from benchmarks.over_http import _request, compared, load
 
 REPORTS, CONNECTIONS = 100, 16
 POLICY: dict[str, Any] = {

@@ -1,6 +1,6 @@
 """Decisions and rewards a second of 1, 2 and 4 workers on PostgreSQL, beside bare routes and bare inserts.
 
-    python benchmarks/service_workers.py --out docs/_results/service-workers.json
+    python -m benchmarks.service_workers --out reproduction/results/service-workers.json
 
 On an idle machine with Debian's PostgreSQL, in five minutes or so. It begins a server of its own on a
 socket, with the settings of a fresh installation (every commit is on the disk), and workers as
@@ -39,8 +39,9 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
-from over_http import CONNECTIONS, load
-from service_speed import POLICY
+
+from benchmarks.over_http import CONNECTIONS, load
+from benchmarks.service_speed import POLICY
 
 WORKERS = (1, 2, 4)
 POLICIES = 8

@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dpbandits.lab.papers.dubey2021.parts import OF_THE_SAME_PROMISE
-from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
+from reproduction.dubey2021.parts import OF_THE_SAME_PROMISE
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["CHANGED", "behind"]
 

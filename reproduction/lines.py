@@ -46,7 +46,7 @@ def seeds_of(*rows: Row | None) -> str:
 
 def command_of(*words: str) -> str:
     """What runs a line's cells."""
-    return "dpbandits lab study " + " ".join(filter(None, words)).strip()
+    return "python -m reproduction " + " ".join(filter(None, words)).strip()
 
 
 def computed(verdict: str, run: str) -> dict[str, str]:

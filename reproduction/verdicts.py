@@ -19,13 +19,13 @@ Standard errors stand behind the numbers.
 
 from pathlib import Path
 
-from dpbandits.lab.papers.dubey2021.verdicts import dubey_lines
-from dpbandits.lab.papers.kharkovskii2020.verdicts import kharkovskii_lines
-from dpbandits.lab.papers.lines import COLUMNS, NOT_RUN
-from dpbandits.lab.papers.ma2025.verdicts import ma_lines
-from dpbandits.lab.papers.pavlovic2025.verdicts import pavlovic_lines
-from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
+from reproduction.dubey2021.verdicts import dubey_lines
+from reproduction.kharkovskii2020.verdicts import kharkovskii_lines
+from reproduction.lines import COLUMNS, NOT_RUN
+from reproduction.ma2025.verdicts import ma_lines
+from reproduction.pavlovic2025.verdicts import pavlovic_lines
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["COLUMNS", "NOT_RUN", "verdicts"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["DOCUMENTED", "publish", "results_parser"]
 
-DOCUMENTED = Path(__file__).resolve().parents[1] / "docs" / "_results"
+DOCUMENTED = Path(__file__).resolve().parents[1] / "reproduction" / "results"
 """Results that the documentation shows."""
 
 
@@ -18,7 +18,7 @@ def results_parser(description: str | None) -> argparse.ArgumentParser:
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", action="store_true", help="print the results as JSON")
-    parser.add_argument("--out", type=Path, help="write the results there, such as into docs/_results")
+    parser.add_argument("--out", type=Path, help="write the results there, such as into reproduction/results")
     return parser
 
 

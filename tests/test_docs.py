@@ -74,7 +74,7 @@ def test_the_index_lists_every_task_and_every_guide() -> None:
 
 
 def test_the_readme_shows_how_many_people_one_needs_as_it_was_measured() -> None:
-    rows = json.loads((ROOT / "docs" / "_results" / "people-needed.json").read_text(encoding="utf-8"))
+    rows = json.loads((ROOT / "reproduction" / "results" / "people-needed.json").read_text(encoding="utf-8"))
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for row in rows:
         above, error = row["above_constant"], row["above_constant_error"]

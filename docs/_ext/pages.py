@@ -1,7 +1,7 @@
 """What the documentation's pages share: reading results, tables, and pictures for light and dark pages.
 
 Pages import it by name (`conf.py` puts this folder where notebooks look). It reads what named commands wrote
-into `_results` and computes nothing of its own.
+into `reproduction/results` and computes nothing of its own.
 """
 
 import base64
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 """Of a table in a result file."""
 
-RESULTS = Path(__file__).parents[1] / "_results"
+RESULTS = Path(__file__).parents[2] / "reproduction" / "results"
 _DARK_TEXT, _DARK_LINES, _DARK_GRID = "#d5dbe1", "#8a94a0", "#3b444e"
 _TOO_DARK = {
     plot.PALETTE["black"]: "#d5dbe1",

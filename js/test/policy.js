@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { digestOf, hex } from "../src/blake2b.js";
 
 const { vectors } = JSON.parse(
-  readFileSync(new URL("../../docs/_results/report-vectors.json", import.meta.url), "utf8"),
+  readFileSync(new URL("../../reproduction/results/report-vectors.json", import.meta.url), "utf8"),
 );
 
 /** The same with another number of the version, or another contract. */

@@ -3,7 +3,7 @@
 `PRINTED` is the paper's own: its world, alpha .1, .5, 1, 10 at beta .1, 20 trials.
 """
 
-from dpbandits.lab.papers.dubey2021.cells import FIGURE_COLUMNS, PAPER_COLUMNS, policy_cells, policy_item
+from reproduction.dubey2021.cells import FIGURE_COLUMNS, PAPER_COLUMNS, policy_cells, policy_item
 
 __all__ = ["ITEM", "PRINTED"]
 

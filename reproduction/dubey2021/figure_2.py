@@ -5,7 +5,7 @@
 
 from functools import partial
 
-from dpbandits.lab.papers.dubey2021.cells import (
+from reproduction.dubey2021.cells import (
     FIGURE_COLUMNS,
     PAPER_COLUMNS,
     picture,

@@ -4,16 +4,16 @@ Items ending in -printed have the paper's own world and grid; those without are 
 was at hand.
 """
 
-from dpbandits.lab.papers.dubey2021 import figure_1, figure_2, parts, table_1
-from dpbandits.lab.papers.dubey2021.cells import (
+from dpbandits.lab.study import Study
+from reproduction.dubey2021 import figure_1, figure_2, parts, table_1
+from reproduction.dubey2021.cells import (
     AIMS,
     ROBUSTNESS_COLUMNS,
     TABLE_PROMISES,
     policy_cells,
     policy_item,
 )
-from dpbandits.lab.papers.dubey2021.worlds import ROBUSTNESS_WORLDS
-from dpbandits.lab.study import Study
+from reproduction.dubey2021.worlds import ROBUSTNESS_WORLDS
 
 __all__ = ["STUDY"]
 

@@ -13,7 +13,6 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.schedule import default_blocks
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.dubey2021.worlds import block_features, tree_features, world_of
 from dpbandits.lab.study import Record
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.learners.weights import WeightLearner
@@ -22,6 +21,7 @@ from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from reproduction.dubey2021.worlds import block_features, tree_features, world_of
 
 __all__ = ["local_settings", "simulate_local", "simulate_published_local"]
 

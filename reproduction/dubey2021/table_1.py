@@ -6,14 +6,14 @@ that of the paper's Figure 1.
 
 from functools import partial
 
-from dpbandits.lab.papers.dubey2021.cells import (
+from reproduction.dubey2021.cells import (
     COLUMNS,
     PAPER_COLUMNS,
     TABLE_PROMISES,
     policy_cells,
     policy_item,
 )
-from dpbandits.lab.papers.dubey2021.worlds import TABLE_WORLDS
+from reproduction.dubey2021.worlds import TABLE_WORLDS
 
 __all__ = ["ITEM", "PRINTED"]
 

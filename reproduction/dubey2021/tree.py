@@ -19,13 +19,13 @@ from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.dubey2021.worlds import world_of
 from dpbandits.lab.study import Record
 from dpbandits.lab.worlds import FunctionBandit
 from dpbandits.policy import PublicCoins, best_choice
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from reproduction.dubey2021.worlds import world_of
 
 __all__ = ["Parts", "simulate_tree"]
 

@@ -1,4 +1,4 @@
-"""Lines of Dubey2021 on the page of verdicts; see `lab.papers.verdicts`."""
+"""Lines of Dubey2021 on the page of verdicts; see `reproduction.verdicts`."""
 
 import math
 from collections.abc import Iterator
@@ -11,11 +11,11 @@ from dpbandits.central.published.printed import (
     printed_local_scales,
     printed_scale,
 )
-from dpbandits.lab.papers.dubey2021.theory import features_asked, quadrature_error
-from dpbandits.lab.papers.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
-from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
 from dpbandits.privacy.calibration import gaussian_mu
+from reproduction.dubey2021.theory import features_asked, quadrature_error
+from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["dubey_lines"]
 
@@ -142,7 +142,7 @@ def _algorithms(held: ResultFolder) -> Iterator[Row]:
 
 def _theory() -> Iterator[Row]:
     page = "computed: the page dubey2021"
-    theory = "computed: lab.papers.dubey2021.theory"
+    theory = "computed: reproduction.dubey2021.theory"
 
     def over(formula: Formula, epsilon: float) -> str:
         at: dict[str, Any] = {"levels": 11, "epsilon": epsilon, "delta": 1e-5}

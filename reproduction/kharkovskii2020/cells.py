@@ -9,8 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.lab.papers.kharkovskii2020 import methods
-from dpbandits.lab.papers.kharkovskii2020.methods import (
+from dpbandits.lab.plot import (
+    LINES,
+    PALETTE,
+    add_legend,
+    draw_band,
+    draw_points,
+    label_axes,
+    new_figure,
+    panels,
+)
+from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
+from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
+from reproduction.kharkovskii2020 import methods
+from reproduction.kharkovskii2020.methods import (
     FORMS,
     GP_UCB,
     GP_UCB_CODE,
@@ -26,19 +38,7 @@ from dpbandits.lab.papers.kharkovskii2020.methods import (
     WITHOUT_EPSILON,
     Method,
 )
-from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS, SearchWorld
-from dpbandits.lab.plot import (
-    LINES,
-    PALETTE,
-    add_legend,
-    draw_band,
-    draw_points,
-    label_axes,
-    new_figure,
-    panels,
-)
-from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
-from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
+from reproduction.kharkovskii2020.worlds import WORLDS, SearchWorld
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,7 @@
 """Figure 2 of Kharkovskii2020: regret against the number of queries, by epsilon, in all four worlds."""
 
-from dpbandits.lab.papers.kharkovskii2020.cells import CELLS, search_item
-from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, WITHOUT_EPSILON
+from reproduction.kharkovskii2020.cells import CELLS, search_item
+from reproduction.kharkovskii2020.methods import PUBLISHED, WITHOUT_EPSILON
 
 __all__ = ["ITEM"]
 

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from dpbandits.lab.papers.kharkovskii2020.cells import CELLS, SearchCell, picture, search_item
-from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED
+from reproduction.kharkovskii2020.cells import CELLS, SearchCell, picture, search_item
+from reproduction.kharkovskii2020.methods import PUBLISHED
 
 __all__ = ["ITEM"]
 

@@ -3,8 +3,9 @@
 Items share cells, and each repetition of a cell is kept: a study goes on where it was stopped.
 """
 
-from dpbandits.lab.papers.kharkovskii2020 import figure_2, figure_3
-from dpbandits.lab.papers.kharkovskii2020.cells import (
+from dpbandits.lab.study import Item, Study
+from reproduction.kharkovskii2020 import figure_2, figure_3
+from reproduction.kharkovskii2020.cells import (
     CELLS,
     PAPERS_REPS,
     AttackCell,
@@ -19,8 +20,7 @@ from dpbandits.lab.papers.kharkovskii2020.cells import (
     shorter_cells,
     small_r_cells,
 )
-from dpbandits.lab.papers.kharkovskii2020.methods import HIDDEN
-from dpbandits.lab.study import Item, Study
+from reproduction.kharkovskii2020.methods import HIDDEN
 
 __all__ = ["STUDY"]
 

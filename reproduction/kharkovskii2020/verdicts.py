@@ -1,4 +1,4 @@
-"""Lines of Kharkovskii2020 on the page of verdicts; see `lab.papers.verdicts`."""
+"""Lines of Kharkovskii2020 on the page of verdicts; see `reproduction.verdicts`."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.lab.papers.kharkovskii2020.cells import PAPER, PAPERS_REPS, SMALL_R, SMALL_R_PLACES
-from dpbandits.lab.papers.kharkovskii2020.methods import (
+from dpbandits.lab.study import Row
+from dpbandits.outsourced.published.kharkovskii2020 import guideline_dimension
+from reproduction.kharkovskii2020.cells import PAPER, PAPERS_REPS, SMALL_R, SMALL_R_PLACES
+from reproduction.kharkovskii2020.methods import (
     GP_UCB,
     GP_UCB_CODE,
     GP_UCB_FIFTH,
@@ -19,11 +21,9 @@ from dpbandits.lab.papers.kharkovskii2020.methods import (
     PUBLISHED_DIMENSION,
     PUBLISHED_FIFTH,
 )
-from dpbandits.lab.papers.kharkovskii2020.worlds import WORLDS
-from dpbandits.lab.papers.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
-from dpbandits.lab.papers.results import ResultFolder
-from dpbandits.lab.study import Row
-from dpbandits.outsourced.published.kharkovskii2020 import guideline_dimension
+from reproduction.kharkovskii2020.worlds import WORLDS
+from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["explained", "kharkovskii_lines", "run_often", "small_r"]
 
@@ -124,7 +124,7 @@ def _excesses(held: ResultFolder) -> Iterator[Row]:
 
 
 def _theory() -> Iterator[Row]:
-    theory = "computed: lab.papers.kharkovskii2020.theory"
+    theory = "computed: reproduction.kharkovskii2020.theory"
     for item, printed, verdict, run in (
         (
             "Algorithms 1, 2",
@@ -143,7 +143,7 @@ def _theory() -> Iterator[Row]:
             "sigma_min from 173.7 to 205.3, by its largest r",
             f"reproduced: {_least_singular_value('branin31'):.1f}; "
             f"{_least_singular_value('branin31-code-raw'):.1f} as its public code scales rows",
-            "computed: lab.papers.kharkovskii2020.preparing",
+            "computed: reproduction.kharkovskii2020.preparing",
         ),
     ):
         yield line_of(item, printed=printed, **computed(verdict, run))

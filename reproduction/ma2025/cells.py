@@ -14,7 +14,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbandits._typing import Seed
-from dpbandits.lab.papers.ma2025.methods import (
+from dpbandits.lab.study import Cell, Item, Record, Row, Runs, rounded
+from reproduction.ma2025.methods import (
     CONSTANTS,
     MARKS,
     PRINTED_CONSTANTS,
@@ -23,7 +24,6 @@ from dpbandits.lab.papers.ma2025.methods import (
     curve,
     local_curves,
 )
-from dpbandits.lab.study import Cell, Item, Record, Row, Runs, rounded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ measured here, on one place each of Figures 7a and 9a and of Table 2: cells of t
 import math
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import PRINTED_WORLD, PrintedCell, WholeCell, crowd_item, crowds
-from dpbandits.lab.papers.ma2025.methods import CONSTANTS, Source
-from dpbandits.lab.papers.ma2025.pictures import panelled
 from dpbandits.lab.study import Row
+from reproduction.ma2025.cells import PRINTED_WORLD, PrintedCell, WholeCell, crowd_item, crowds
+from reproduction.ma2025.methods import CONSTANTS, Source
+from reproduction.ma2025.pictures import panelled
 
 __all__ = ["ITEMS", "TABLE"]
 

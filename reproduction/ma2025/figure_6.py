@@ -7,15 +7,15 @@ As printed: n = 1,000 at epsilon 1, centres k/K; no source, 500 users at (epsilo
 
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import (
+from reproduction.ma2025.cells import (
     PRINTED_METHODS,
     PRINTED_WORLD,
     WatchedCell,
     crowd_item,
     crowds,
 )
-from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import picture, watched_point
+from reproduction.ma2025.methods import Source
+from reproduction.ma2025.pictures import picture, watched_point
 
 __all__ = ["ITEMS"]
 

@@ -8,7 +8,8 @@ before its text was at hand: (b) with two sources.
 from functools import partial
 from operator import itemgetter
 
-from dpbandits.lab.papers.ma2025.cells import (
+from dpbandits.lab.study import Row
+from reproduction.ma2025.cells import (
     EPSILONS,
     LARGEST_EPSILON,
     PRINTED_METHODS,
@@ -19,9 +20,8 @@ from dpbandits.lab.papers.ma2025.cells import (
     crowd_item,
     crowds,
 )
-from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import panelled, picture
-from dpbandits.lab.study import Row
+from reproduction.ma2025.methods import Source
+from reproduction.ma2025.pictures import panelled, picture
 
 __all__ = ["ITEMS"]
 

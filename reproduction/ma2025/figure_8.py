@@ -8,16 +8,16 @@ how we read it before the text was at hand: n = 40,000, centres k/(K + 1).
 from functools import partial
 from operator import itemgetter
 
-from dpbandits.lab.papers.ma2025.cells import (
+from dpbandits.lab.study import Row
+from reproduction.ma2025.cells import (
     PRINTED_WORLD,
     SHIFT_METHODS,
     PrintedCell,
     crowd_item,
     crowds,
 )
-from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
-from dpbandits.lab.study import Row
+from reproduction.ma2025.methods import Source
+from reproduction.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
 
 __all__ = ["ITEMS"]
 

@@ -14,7 +14,8 @@ sources, epsilon 2 then 8 or 8 then 2 (n = 10,000).
 from collections.abc import Sequence
 from functools import partial
 
-from dpbandits.lab.papers.ma2025.cells import (
+from dpbandits.lab.study import Item, Row
+from reproduction.ma2025.cells import (
     EPSILONS,
     PRINTED_WORLD,
     SHIFT_METHODS,
@@ -24,9 +25,8 @@ from dpbandits.lab.papers.ma2025.cells import (
     crowd_item,
     crowds,
 )
-from dpbandits.lab.papers.ma2025.methods import Source
-from dpbandits.lab.papers.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
-from dpbandits.lab.study import Item, Row
+from reproduction.ma2025.methods import Source
+from reproduction.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
 
 __all__ = ["ITEMS"]
 

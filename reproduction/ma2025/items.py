@@ -6,7 +6,8 @@ algorithm at more constants. The figures use every
 method's defaults.
 """
 
-from dpbandits.lab.papers.ma2025 import (
+from dpbandits.lab.study import Study
+from reproduction.ma2025 import (
     constants,
     figure_6,
     figure_7,
@@ -16,8 +17,7 @@ from dpbandits.lab.papers.ma2025 import (
     table_2,
     transfer,
 )
-from dpbandits.lab.papers.ma2025.cells import FIRST_SEED
-from dpbandits.lab.study import Study
+from reproduction.ma2025.cells import FIRST_SEED
 
 __all__ = ["STUDY"]
 

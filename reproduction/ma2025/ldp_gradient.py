@@ -30,7 +30,7 @@ from scipy.special import expit
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.lab.baselines.ldp_vectors import VECTOR_REPORTS, VectorReport, clip_norm
+from reproduction.ma2025.ldp_vectors import VECTOR_REPORTS, VectorReport, clip_norm
 
 __all__ = ["GradientConstants", "GradientModel", "LDPGradientBandit", "LogisticModel", "NeuralModel"]
 

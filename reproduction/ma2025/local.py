@@ -1,6 +1,6 @@
 """Ma2025 and what beats it at equal epsilon: `local` and three small items beside it.
 
-Constants come from `benchmarks/tune_local_learners.py`. Everything here is an evaluation with
+Constants come from `reproduction/tuning/local_learners.py`. Everything here is an evaluation with
 simulated noise.
 """
 
@@ -15,8 +15,6 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Box
-from dpbandits.lab.baselines.crowds import ABSE, BinUCB, CrowdLearner, play
-from dpbandits.lab.baselines.ldp_gradient import GradientConstants, LDPGradientBandit, LogisticModel
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Choice, Item, Record, Single
@@ -25,6 +23,8 @@ from dpbandits.local.contract.spec import ArmChoice, Spec
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
 from dpbandits.privacy.definitions import LocalDP
+from reproduction.ma2025.crowds import ABSE, BinUCB, CrowdLearner, play
+from reproduction.ma2025.ldp_gradient import GradientConstants, LDPGradientBandit, LogisticModel
 
 __all__ = [
     "CASES",
@@ -116,7 +116,7 @@ QUESTION_TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
 """The same for the learner `questions`; None: nothing was set."""
 
 TUNED_CASES = ("smooth-auto", "smooth-laplace", "smooth-paper-laplace", "eliminate-auto")
-"""Cases whose constants were chosen by `benchmarks/tune_local_learners.py`, all alike."""
+"""Cases whose constants were chosen by `reproduction/tuning/local_learners.py`, all alike."""
 
 TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
     "tree": (

@@ -15,7 +15,7 @@
 
 All but these two and `smooth` take sources. Everyone publishes after 100 users, but for those of Ma2025,
 whose rules act rarely: a hundredth of its users. Constants in `CHOSEN` come from
-`benchmarks/tune_ma2025_methods.py`.
+`reproduction/tuning/ma2025_methods.py`.
 """
 
 import math
@@ -28,25 +28,25 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.crowds import ABSE, play
-from dpbandits.lab.baselines.ldp_gradient import (
-    GradientConstants,
-    LDPGradientBandit,
-    LogisticModel,
-    NeuralModel,
-)
 from dpbandits.lab.evaluation.crowds import SimulationResult
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.papers.ma2025.local import unit_spec
-from dpbandits.lab.worlds.classification import (
+from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
+from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
+from dpbandits.local.contract.spec import PUBLISHED, Spec
+from reproduction.ma2025.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
     Half,
     classification_table,
 )
-from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
-from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
-from dpbandits.local.contract.spec import PUBLISHED, Spec
+from reproduction.ma2025.crowds import ABSE, play
+from reproduction.ma2025.ldp_gradient import (
+    GradientConstants,
+    LDPGradientBandit,
+    LogisticModel,
+    NeuralModel,
+)
+from reproduction.ma2025.local import unit_spec
 
 __all__ = [
     "CHOSEN",

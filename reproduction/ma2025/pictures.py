@@ -1,19 +1,12 @@
-"""Pictures of Ma2025's experiments, and of one locally private run (`dpbandits local simulate`).
-
-For evaluation: regret looks at mean rewards that no server sees. Bins and their arms are public.
-"""
+"""Pictures of Ma2025's experiments. For evaluation: regret looks at mean rewards that no server sees."""
 
 from collections.abc import Callable, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
-from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.crowds import SimulationResult
-from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.papers.ma2025.methods import MARKS
+from dpbandits.lab.evaluation.pictures import ARM_COLOURS
 from dpbandits.lab.plot import (
     LINES,
     PALETTE,
@@ -25,7 +18,7 @@ from dpbandits.lab.plot import (
     panels,
 )
 from dpbandits.lab.study import Row
-from dpbandits.local.contract.spec import Spec
+from reproduction.ma2025.methods import MARKS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,11 +27,8 @@ if TYPE_CHECKING:
 __all__ = [
     "SIZE_OF_SOURCES",
     "bars",
-    "bins_picture",
-    "mean_regret",
     "panelled",
     "picture",
-    "regret_picture",
     "watched_point",
 ]
 
@@ -59,7 +49,6 @@ _COLOURS = {
     "abse": "black",
     "abse-printed": "grey",
 }
-_ARMS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sky", "amber", "grey", "black")]
 _STYLES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -158,7 +147,7 @@ def watched_point(rows: Sequence[Row], *, shown: Sequence[str]) -> "Figure":
         label_axes(second, title="", x="", y="regret at the point")
         for ax, method in zip(rest, shown, strict=True):
             shares = np.array(own[method]["arm_shares"])
-            layers = ax.stackplot(users, shares.T, colors=_ARMS, edgecolor="white", linewidth=0.5)
+            layers = ax.stackplot(users, shares.T, colors=ARM_COLOURS, edgecolor="white", linewidth=0.5)
             for arm, (layer, hatch) in enumerate(zip(layers, cycle(_HATCHES), strict=False)):
                 layer.set_hatch(hatch)
                 layer.set_label(f"arm {arm + 1}")
@@ -227,63 +216,3 @@ def _draw_lines(ax: "Axes", rows: Sequence[Row], line_of: Callable[[Row], tuple[
 def _source_label(row: Row) -> str:
     sources = (f"{source['n_users'] or 'all'} at {source['epsilon']:g}" for source in row["sources"])
     return " + ".join(sources) or "no source"
-
-
-def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Users seen (V,), mean regret per user so far (V,) and its standard error over runs (V,)."""
-    seen = results[0].users.cumsum().astype(np.float64)
-    mean, error = mean_and_error(np.array([result.regret.cumsum() for result in results]) / seen)
-    return seen, np.array(mean), np.nan_to_num(error)  # of a single run no error is known
-
-
-def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figure":
-    """Mean regret per user so far, with a band of one standard error.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    seen, mean, error = mean_regret(results)
-    figure, (axes,) = new_figure()
-    draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
-    axes.set(xlabel="users so far", ylabel="regret per user", title=title, ylim=(0.0, None))
-    return figure
-
-
-def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
-    """The bins, or cells, at every snapshot, coloured by the arm with the largest weight: one or two columns.
-
-    Raises:
-        InvalidParameter: more than two columns, or a run without snapshots.
-        MissingExtra: matplotlib is not installed.
-    """
-    if spec.dim > 2 or not result.snapshots:
-        raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
-    figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
-    from matplotlib.patches import Rectangle
-
-    boxes = "cells" if spec.asks else "bins"
-    edge: dict[str, Any] = {"linewidth": 0.0} if spec.asks else {"edgecolor": "white", "linewidth": 0.6}
-    for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
-        for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
-            bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
-            colour = _ARMS[arm % len(_ARMS)]
-            size = (high[0] - low[0], top - bottom)
-            axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
-        axes.set(
-            xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} {boxes}"
-        )
-        axes.grid(visible=False)
-        if spec.dim == 2:
-            axes.set(ylabel="second column")
-        else:
-            axes.set_yticks([])
-    return figure
-
-
-def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
-    """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
-    if spec.asks:
-        half = 0.5 / np.array(spec.grid.sizes)
-        return spec.grid.centres - half, spec.grid.centres + half
-    partition = spec.partition(splits)
-    return partition.low[partition.leaves], partition.high[partition.leaves]

@@ -9,7 +9,8 @@ these people). `PRINTED` are the paper's numbers. Its Jobs table could not be ha
 Real tables (`worlds.classification`), report halves: average regret at n/4 and n over that of ABSE on the
 same people, for four pairs (epsilon, epsilon of the source). `table2-questions` is the same of fewer rows:
 the learner `questions` beside the other learners and the linear bandit, on seeds of its own. People are
-drawn anew with every seed. Constants were chosen on the other halves (`benchmarks/tune_ma2025_methods.py`).
+drawn anew with every seed. Constants were chosen on the other halves
+(`reproduction/tuning/ma2025_methods.py`).
 
 Runs are paired by seed: every method meets the same people in the same order. The tests ask whether two
 methods differ on **these tables**, over orders of the people, noise and coins; they do not say what another
@@ -26,11 +27,11 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.papers.ma2025.cells import PRINTED_METHODS, CrowdCell, WholeCell, crowd_item, crowds
-from dpbandits.lab.papers.ma2025.methods import ABSES, Source, table_references
-from dpbandits.lab.papers.ma2025.pictures import bars
 from dpbandits.lab.study import Row, Runs
-from dpbandits.lab.worlds.classification import REPORT_TABLES
+from reproduction.ma2025.cells import PRINTED_METHODS, CrowdCell, WholeCell, crowd_item, crowds
+from reproduction.ma2025.classification import REPORT_TABLES
+from reproduction.ma2025.methods import ABSES, Source, table_references
+from reproduction.ma2025.pictures import bars
 
 __all__ = [
     "ITEMS",

@@ -12,12 +12,12 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
-from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.study import Cell, Choice, Item, Record, grid
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceArms
 from dpbandits.local.contract.spec import LearnerName
+from reproduction.ma2025.local import unit_spec
 
 __all__ = ["CASES", "ITEMS", "TransferCase", "TransferCell", "regret"]
 

@@ -1,4 +1,4 @@
-"""Lines of Ma2025 on the page of verdicts; see `lab.papers.verdicts`."""
+"""Lines of Ma2025 on the page of verdicts; see `reproduction.verdicts`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits.lab.papers.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
-from dpbandits.lab.papers.ma2025.cells import LARGEST_EPSILON, PRINTED_WORLD
-from dpbandits.lab.papers.ma2025.local import reference_regrets
-from dpbandits.lab.papers.ma2025.methods import PRINTED_CONSTANTS
-from dpbandits.lab.papers.ma2025.table_2 import PAPERS_NAMES, PRINTED, PRINTED_PAIRS
-from dpbandits.lab.papers.ma2025.theory import slope
-from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
+from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
+from reproduction.ma2025.cells import LARGEST_EPSILON, PRINTED_WORLD
+from reproduction.ma2025.local import reference_regrets
+from reproduction.ma2025.methods import PRINTED_CONSTANTS
+from reproduction.ma2025.table_2 import PAPERS_NAMES, PRINTED, PRINTED_PAIRS
+from reproduction.ma2025.theory import slope
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["ma_lines"]
 
@@ -342,6 +342,6 @@ def _theory(held: ResultFolder) -> Iterator[Row]:
         printed="rates",
         **computed(
             "calculators; what sources bring is in the lines of Figures 8 and 9",
-            "computed: lab.papers.ma2025.theory",
+            "computed: reproduction.ma2025.theory",
         ),
     )

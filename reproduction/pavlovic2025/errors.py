@@ -29,10 +29,14 @@ from dpbandits.central.explore_then_commit.estimator import (
 from dpbandits.central.explore_then_commit.publish import FunctionRelease
 from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.papers.pavlovic2025.ratios import answer_weights
-from dpbandits.lab.papers.pavlovic2025.theory import reward_clip
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, grid
-from dpbandits.lab.worlds.rkhs import (
+from dpbandits.models.features.eigen import EigenFeatures
+from dpbandits.policy.coins import PublicCoins
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.privacy.selection import exponential_law, permute_and_flip_law
+from reproduction.pavlovic2025.ratios import answer_weights
+from reproduction.pavlovic2025.rkhs import (
     BOUND,
     FINER,
     NOISE_SD,
@@ -41,11 +45,7 @@ from dpbandits.lab.worlds.rkhs import (
     RKHSWorld,
     rkhs_setting,
 )
-from dpbandits.models.features.eigen import EigenFeatures
-from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.calibration import gaussian_mu
-from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.privacy.selection import exponential_law, permute_and_flip_law
+from reproduction.pavlovic2025.theory import reward_clip
 
 __all__ = ["CONTINUUM", "HINDSIGHT", "ITEM", "METHODS", "ContinuumCell", "ErrorCell", "features_of", "slopes"]
 

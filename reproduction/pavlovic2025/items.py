@@ -22,15 +22,15 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator
-from dpbandits.lab.papers.pavlovic2025 import errors, ratios, theory, trials
-from dpbandits.lab.papers.pavlovic2025.errors import features_of
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, grid
-from dpbandits.lab.worlds.rkhs import BOUND, NOISE_SD, RKHSWorld, rkhs_setting
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
+from reproduction.pavlovic2025 import errors, ratios, theory, trials
+from reproduction.pavlovic2025.errors import features_of
+from reproduction.pavlovic2025.rkhs import BOUND, NOISE_SD, RKHSWorld, rkhs_setting
 
 __all__ = ["STUDY", "LemmaCell", "PhaseCell", "losses"]
 

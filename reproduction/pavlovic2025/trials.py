@@ -19,9 +19,9 @@ from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, Expl
 from dpbandits.central.explore_then_commit.sums import RewardSums, integer_caps
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.study import Cell, Item, Record, Row, grid, values_of
-from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from reproduction.pavlovic2025.randomised_trials import LoggedTrial, rand_hie, star
 
 __all__ = ["ITEM", "SplitResult", "TrialCell", "learn_private", "one_split"]
 

@@ -1,13 +1,13 @@
-"""Lines of Pavlovic2025 on the page of verdicts; see `lab.papers.verdicts`."""
+"""Lines of Pavlovic2025 on the page of verdicts; see `reproduction.verdicts`."""
 
 import math
 from collections.abc import Iterator
 from functools import partial
 
-from dpbandits.lab.papers.lines import NOT_RUN, command_of, computed, line_of, number_of
-from dpbandits.lab.papers.results import ResultFolder
 from dpbandits.lab.study import Row
-from dpbandits.lab.worlds.rkhs import BOUND
+from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of
+from reproduction.pavlovic2025.rkhs import BOUND
+from reproduction.result_folder import ResultFolder
 
 __all__ = ["pavlovic_lines"]
 
@@ -67,7 +67,7 @@ def _lemmas(held: ResultFolder) -> Iterator[Row]:
         verdict="rate only; exponents are on the page results-pavlovic2025" if answer else NOT_RUN,
         run=command_of("pavlovic2025", "errors"),
     )
-    theory = "computed: lab.papers.pavlovic2025.theory"
+    theory = "computed: reproduction.pavlovic2025.theory"
     yield line_of(
         "Theorem 8.2",
         printed="a bound",

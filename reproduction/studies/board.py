@@ -1,9 +1,11 @@
 """The board: all policies of a trust model on worlds that are hard on us, ranked by what they earn.
 
-`python benchmarks/board.py --out docs/_results/board.json` runs every policy of `lab.comparing.RIVALS` at
-(1, 1e-6), or 1 where it is local, in every world of `lab.worlds.hard`, five orders of 5,000 people (400 in
-`few-people`), seeds from 1,000,000. Eight worlds make the rank sums (`RANKED`); in `flat` nothing can be
-earned, and the rest show more of the same. Runs are kept in --runs, and a board that was broken off goes on.
+    python -m reproduction.studies.board --out reproduction/results/board.json
+
+This command runs every policy of `lab.comparing.RIVALS` at (1, 1e-6), or 1 where it is local, in every world
+of `lab.worlds.hard`, five orders of 5,000 people (400 in `few-people`), seeds from 1,000,000. Eight worlds
+make the rank sums (`RANKED`); in `flat` nothing can be earned, and the rest show more of the same. Runs are
+kept in --runs, and a board that was broken off goes on.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """What `run`, `learn` and `local simulate` earn on five tables, each from a file in `examples/tables` alone.
 
-`python benchmarks/described_tables.py [--reps 5] [--out docs/_results/described-tables.json]` takes, for each
-table and each report seed 1,000,000, 1,000,001, ..., the first rows in the seed's order, as many as the file
-says in `horizon`, and lets
+    python -m reproduction.studies.described_tables --reps 5 --out reproduction/results/described-tables.json
+
+This command takes, for each table and each report seed 1,000,000, 1,000,001, ..., the first rows in the
+seed's order, as many as the file says in `horizon`, and lets
 
 - random choice, the best constant arm of these rows in hindsight and a non-private policy decide about them;
 - the private policy of `run` decide about them, one after the other, and two crude ones beside it;
@@ -41,7 +42,7 @@ from dpbandits.tables import Categories
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable
 
-TABLES = Path(__file__).parent.parent / "examples" / "tables"
+TABLES = Path(__file__).resolve().parents[2] / "examples" / "tables"
 EPSILONS = (1.0, 4.0)
 DELTA = 1e-6
 

@@ -1,4 +1,4 @@
-"""People who change: `python benchmarks/drift.py --jobs 2`.
+"""People who change: `python -m reproduction.studies.drift --jobs 2`.
 
 What `GPTuning(forget=...)` is worth where a world becomes another at half time, at once or over a fifth of
 the rounds, and what it costs where nothing changes: T = 50,000, (1, 1e-6), of cells pure epsilon 1.
@@ -43,7 +43,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from joblib import Parallel, delayed
-from releases import code_version
 
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.domains import Arms, Box, Product
@@ -58,6 +57,7 @@ from dpbandits.models.gaussian_process import FeatureGP
 from dpbandits.models.kernels import Indicator, SquaredExponential
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.studies.releases import code_version
 
 ROUNDS, EPSILON, DELTA = 50_000, 1.0, 1e-6
 CHANGES = {"none": None, "abrupt": (0.5, 0.5), "slow": (0.4, 0.6)}
@@ -69,8 +69,8 @@ GROWTH = 0.1
 LDP_CELLS, LDP_WIDTH, LDP_BATCH = 16, 0.25, 100
 """Cells an arm, standard deviations above the mean, and rounds between two looks at the counts."""
 SEEDS, TUNING_SEEDS = range(1_000_000, 1_000_020), range(20_000, 20_008)
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "drift.json"
-RUNS = Path(__file__).resolve().parents[1] / "build" / "drift.jsonl"
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "drift.json"
+RUNS = Path(__file__).resolve().parents[2] / "build" / "drift.jsonl"
 
 
 def sections(seed: int, stream: str, dim: int, *, functions: int, relevant: int) -> Any:
@@ -346,6 +346,6 @@ def hash_of(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    import drift  # by its name, so that workers find it
+    from reproduction.studies import drift  # by its name, so that workers find it
 
     drift.main()

@@ -1,8 +1,8 @@
-"""People who change, and trust nobody: `python benchmarks/drift_local.py`.
+"""People who change, and trust nobody: `python -m reproduction.studies.drift_local`.
 
 What `forget` is worth for local learners where a world becomes another at half time, at once or over a fifth
 of the people, and what it costs where nothing changes: contexts of two columns, four arms, one report a
-person (`benchmarks/drift.py`'s world `smooth`), 40,000 and 160,000 people, epsilon 2 and 4.
+person (`reproduction/studies/drift.py`'s world `smooth`), 40,000 and 160,000 people, epsilon 2 and 4.
 
 | policy | what it is |
 |---|---|
@@ -30,7 +30,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from drift import CHANGES, LDP_BATCH, CorruptUCB, sections
 
 import dpbandits
 from dpbandits.domains import Arms, Box, Product
@@ -38,6 +37,7 @@ from dpbandits.lab.evaluation import report_seeds
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.local import Spec
 from dpbandits.privacy import LocalDP
+from reproduction.studies.drift import CHANGES, LDP_BATCH, CorruptUCB, sections
 
 PEOPLE, EPSILONS, ARMS, VERSIONS = (40_000, 160_000), (2.0, 4.0), 4, 200
 HALF_LIFE = 0.1
@@ -45,8 +45,8 @@ HALF_LIFE = 0.1
 POLICIES = ("forget", "stays", "knows", "restart", "smooth", "smooth stays", "ldp")
 SEEDS, TUNING_SEEDS = range(1_000_000, 1_000_005), range(20_000, 20_003)
 PARTS = {"before": (0.0, 0.5), "after": (0.5, 1.0), "last": (0.8, 1.0)}
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS, RUNS = ROOT / "docs" / "_results" / "drift-local.json", ROOT / "build" / "drift-local.jsonl"
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS, RUNS = ROOT / "reproduction" / "results" / "drift-local.json", ROOT / "build" / "drift-local.jsonl"
 CUBE = Box(low=[0.0, 0.0], high=[1.0, 1.0])
 
 

@@ -1,7 +1,7 @@
 """How long Mercer features are, and what dividing them by their usual length gains in regret.
 
-    python benchmarks/feature_norms.py            # norms: seconds
-    python benchmarks/feature_norms.py --regret   # and regret in three worlds: half a minute
+    python -m reproduction.studies.feature_norms            # norms: seconds
+    python -m reproduction.studies.feature_norms --regret   # and regret in three worlds: half a minute
 
 Noise is calibrated to features of length one. The table shows, for squared exponential kernels on unit boxes,
 the share of the kernel's variance that the default 20 features hold, the 99% quantile of their length under

@@ -1,6 +1,6 @@
 """Forgers in simulated crowds: regret of honest people at epsilon 1, with and without `Robust`.
 
-    python benchmarks/forgers.py --reps 40 --out docs/_results/forgers.json
+    python -m reproduction.studies.forgers --reps 40 --out reproduction/results/forgers.json
 
 A run that is there already is not made again. The arm that is promoted is the worst on average, the one that
 is demoted the best at every context (reversed: and all others promoted). Forgers send the strongest report
@@ -15,9 +15,9 @@ import numpy as np
 
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.forgers import Forgers
-from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Robust
+from reproduction.ma2025.local import unit_spec
 
 USERS, EPSILON, FIRST_SEED = 40_000, 1.0, 9_000_000
 SERVERS = {

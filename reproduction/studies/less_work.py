@@ -1,4 +1,4 @@
-"""What ways to do less work in the regression cost in reward: `python benchmarks/less_work.py`.
+"""What ways to do less work in the regression cost in reward: `python -m reproduction.studies.less_work`.
 
 *Sums*, `GPTuning(regression="sums")`: all blocks apart beside at most so many sums, on two worlds of
 Dubey2021. *Unresolved*: weights of features that the rounds cannot resolve keep their prior law; how much
@@ -23,11 +23,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from releases import world_of
 
 import dpbandits as dpb
 from dpbandits.central import regression
 from dpbandits.lab.evaluation import report_seeds
+from reproduction.studies.releases import world_of
 
 HORIZON = 1_000
 APART = (20, 8, 6)

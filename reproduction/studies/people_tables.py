@@ -1,10 +1,10 @@
 """Contexts and arms on tables of people: shares of the best non-private uplift, beside crude baselines.
 
-    python benchmarks/tables_of_people.py tables.npz --adult adult.data.gz
-    python benchmarks/people_tables.py --tables tables.npz --cells cells --jobs -1 \\
-        --out docs/_results/people-tables.json
-    python benchmarks/people_tables.py --group log --tables tables.npz --cells cells --seeds 1 --jobs -1 \\
-        --out docs/_results/people-tables.json
+    python -m reproduction.studies.tables_of_people tables.npz --adult adult.data.gz
+    python -m reproduction.studies.people_tables --tables tables.npz --cells cells --jobs -1 \\
+        --out reproduction/results/people-tables.json
+    python -m reproduction.studies.people_tables --group log --tables tables.npz --cells cells --seeds 1 \\
+        --jobs -1 --out reproduction/results/people-tables.json
 
 Every table is answered online from its first person on, in another order for every seed, by
 
@@ -43,7 +43,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one core a job
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from tables_of_people import FAMILIES, MOST_ROWS, REPORT, TUNING, People, of_file, synthetic
 
 import dpbandits as dpb
 from dpbandits.central.explore_then_commit.logged_table import WEIGHTED_BOUND
@@ -52,6 +51,15 @@ from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.evaluation.summary import mean_and_error
+from reproduction.studies.tables_of_people import (
+    FAMILIES,
+    MOST_ROWS,
+    REPORT,
+    TUNING,
+    People,
+    of_file,
+    synthetic,
+)
 
 EPSILONS = (0.3, 1.0, 3.0)
 METHODS = ("histogram", "ridge", "features", "marginals")
@@ -355,7 +363,7 @@ def main(arguments: list[str] | None = None) -> None:
         found.append(record)
         if number % 50 == 0:
             print(f"{number + 1} of {len(calls)} cells", file=sys.stderr, flush=True)
-    command = "python benchmarks/people_tables.py --tables tables.npz --cells cells"
+    command = "python -m reproduction.studies.people_tables --tables tables.npz --cells cells"
     results = {
         "command": command if options.group == "online" else f"{command} --group log --seeds {options.seeds}",
         "banner": BANNER,

@@ -1,6 +1,6 @@
 """Do plans hold? Plans are made from the public facts of worlds, and the worlds themselves are then run.
 
-`python benchmarks/plan.py FOLDER --out plan-validation.json` plans on every world of a folder and compares
+`python -m reproduction.studies.plan FOLDER --out FILE` plans on every world of a folder and compares
 with what really happens there: the coverage of planned shares, the width of their intervals, and whether the
 recommended epsilon reaches the target and is at most twice the smallest that does. What is done is kept
 beside the output, and a run that was broken off goes on. In two processes: `--part 1/2` and `--part 2/2` run
@@ -8,8 +8,8 @@ half of the worlds each into the same records; the same command without `--part`
 and writes the result. `--first-seed` is of the truth (from 1,000,000 on; worlds that nobody who wrote the
 code has seen take seeds from 9,000,000). True shares are means of `--reps` runs: of a few thousand people six
 runs say them to a tenth, which an interval has to hold too; more runs are the fairer judge. The constants of
-`dpbandits.lab.planning.answers` come from `benchmarks/plan_constants.py`, which sees
-`benchmarks/plan_tuning` alone.
+`dpbandits.lab.planning.answers` come from `reproduction/tuning/plan_constants.py`, which sees
+`reproduction/tuning/plan_tuning` alone.
 
 **A world** is one of:
 

@@ -1,4 +1,4 @@
-"""Kinds of release beside each other: `python benchmarks/releases.py --jobs 16`.
+"""Kinds of release beside each other: `python -m reproduction.studies.releases --jobs 16`.
 
 Regret of `GPBandit` by what it releases, on the worlds of Dubey2021's first figure, on camelback and on boxes
 of several columns. Cells are pure epsilon; features keep (epsilon, delta). Noise in cells has its exact
@@ -38,7 +38,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from joblib import Parallel, delayed
-from tuning_worlds import FAMILIES, tuning_world
 
 import dpbandits
 from dpbandits.central import GPBandit, GPTuning
@@ -53,9 +52,10 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.tuning.worlds import FAMILIES, tuning_world
 
-RESULTS = Path(__file__).resolve().parents[1] / "docs" / "_results" / "cells.json"
-RUNS = Path(__file__).resolve().parents[1] / "build" / "releases.jsonl"
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "cells.json"
+RUNS = Path(__file__).resolve().parents[2] / "build" / "releases.jsonl"
 SEEDS_A_JOB = 4
 KINDS = ("cells", "features", "ridge", "histogram")
 EARLIER_SEEDS = range(300, 490)
@@ -397,6 +397,8 @@ def main() -> None:
 FIELDS = ("group", "world", "kind", "epsilon", "delta", "horizon", "seeds", "aim")
 
 if __name__ == "__main__":
-    import releases  # by its name, so that workers keep what they computed between jobs
+    from reproduction.studies import (
+        releases,  # by its name, so that workers keep what they computed between jobs
+    )
 
     releases.main()

@@ -1,6 +1,6 @@
 """Test vectors of the byte formats: contracts, versions, reports, sums, tags, from given random bytes.
 
-    python benchmarks/report_vectors.py --out docs/_results/report-vectors.json
+    python -m reproduction.studies.report_vectors --out reproduction/results/report-vectors.json
 
 A device reads its random bytes from a stream here: block k is SHA-256 of the vector's name, a zero byte and k
 in eight bytes, little-endian. The page docs/byte-formats.md says what the numbers are.
@@ -133,7 +133,7 @@ def made() -> dict[str, object]:
                 "tagged": ReportKey(KEY).signed(bytes.fromhex(reports[0]["report"]), spec).hex(),
             }
         )
-    return {"command": "python benchmarks/report_vectors.py", "key": KEY.hex(), "vectors": vectors}
+    return {"command": "python -m reproduction.studies.report_vectors", "key": KEY.hex(), "vectors": vectors}
 
 
 if __name__ == "__main__":

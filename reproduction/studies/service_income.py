@@ -1,6 +1,6 @@
 """`cps-income` through the service by HTTP, and the same in the library: the same decisions, the same reward.
 
-    python benchmarks/service_income.py [--horizon 1500] [--orders 3] [--out FILE.json]
+    python -m reproduction.studies.service_income [--horizon 1500] [--orders 3] [--out FILE.json]
 
 A service on loopback is asked and told by `RemotePolicy`, one person at a time; a `GPBandit` of this process,
 with the same contexts, arms, promise and public seed, meets the same people in the same order. The service
@@ -22,7 +22,6 @@ from unittest.mock import patch
 
 import numpy as np
 import uvicorn
-from people_and_arms import as_dicts
 
 import dpbandits as dpb
 from dpbandits.central.gp_bandit import GPBandit
@@ -34,6 +33,7 @@ from dpbandits.service.budgets import open_population
 from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
+from reproduction.studies.people_and_arms import as_dicts
 
 EPSILON, DELTA = 1.0, 1e-6
 

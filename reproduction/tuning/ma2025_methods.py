@@ -1,10 +1,10 @@
 """How the constants of the methods on real tables were chosen: on people who are not reported on.
 
-    python benchmarks/tune_ma2025_methods.py tuning --reps 12 --out docs/_results
+    python -m reproduction.tuning.ma2025_methods tuning --reps 12 --out reproduction/results
 
 Items `tuning` (nine candidates a method), `tuning-fine` (where ours is not concerned, nine more around the
 best) and `mechanisms` (the vector mechanisms of the gradient learners, everything else at its default). What
-they chose stands in `dpbandits.lab.papers.ma2025.methods.CHOSEN`.
+they chose stands in `reproduction.ma2025.methods.CHOSEN`.
 
 Candidates run on the tuning halves of the real tables, whose people are never reported on, with tuning
 seeds, at two pairs (epsilon, epsilon of the source). A candidate's score is its regret over that of a random
@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.lab.papers.ma2025.local import TUNING_GRID
-from dpbandits.lab.papers.ma2025.methods import Source, curve, world_and_sources
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Study, values_of
-from dpbandits.lab.worlds.classification import REPORT_TABLES
+from reproduction.ma2025.classification import REPORT_TABLES
+from reproduction.ma2025.local import TUNING_GRID
+from reproduction.ma2025.methods import Source, curve, world_and_sources
 
 __all__ = ["FINE", "GRIDS", "STUDY", "TuningCell", "main", "score"]
 

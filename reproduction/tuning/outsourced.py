@@ -1,6 +1,7 @@
 """How the modeler's constants for an unknown kernel were chosen, one change at a time.
 
-    python benchmarks/tune_outsourced.py --records records --out docs/_results/outsourced-tuning.json
+    python -m reproduction.tuning.outsourced --records records \\
+        --out reproduction/results/outsourced-tuning.json
 
 On the tuning tables (two seeds each), the made-up worlds (six each) and ten draws of the paper's synthetic
 study, all at epsilon 3 and seeds below 1,000,000. Constants not named in a line are those of the library.
@@ -13,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from outsourced_tables import HORIZON, release
-from outsourced_worlds import FAMILIES, TUNING, world_of
 
 from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.papers.kharkovskii2020.methods import scores
 from dpbandits.lab.study import Cell, Record, run_cells
 from dpbandits.outsourced import Modeler
 from dpbandits.outsourced.modeler import fitting
+from reproduction.kharkovskii2020.methods import scores
+from reproduction.studies.outsourced_tables import HORIZON, release
+from reproduction.studies.outsourced_worlds import FAMILIES, TUNING, world_of
 
 VARIANTS = {
     "as it is": {},
@@ -108,7 +109,7 @@ def main(arguments: list[str] | None = None) -> None:
             rows.append({"variant": variant, "worlds": group, "runs": len(places), **means})
             print(json.dumps(rows[-1]), flush=True)
     if options.out is not None:
-        command = "python benchmarks/tune_outsourced.py --records records --out docs/_results/"
+        command = "python -m reproduction.tuning.outsourced --records records --out reproduction/results/"
         results = {"command": command + "outsourced-tuning.json", "banner": BANNER, "rows": rows}
         options.out.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
 

@@ -1,11 +1,13 @@
-"""What intervals of plans rest on: `python benchmarks/plan_constants.py benchmarks/plan_tuning --out FILE`.
+"""What intervals of plans rest on.
 
-Plans on every world of the tuning folder, runs the worlds themselves (both as `benchmarks/plan.py` does, with
-its records), and looks for the constants of `dpbandits.lab.planning.answers` with which intervals are
-narrowest in the median, of plans with all simulated worlds and with half of them: for given constants every
-world's intervals are made so long that they hold a part of the true shares of all other worlds of its kind,
-and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that is
-taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
+    python -m reproduction.tuning.plan_constants reproduction/tuning/plan_tuning --out FILE
+
+Plans on every world of the tuning folder, runs the worlds themselves (both as `reproduction/studies/plan.py`
+does, with its records), and looks for the constants of `dpbandits.lab.planning.answers` with which intervals
+are narrowest in the median, of plans with all simulated worlds and with half of them: for given constants
+every world's intervals are made so long that they hold a part of the true shares of all other worlds of its
+kind, and that part is the smallest with which `ASKED` of the worlds' own shares are held too. The factor that
+is taken at last holds that part of all. A world counts as one, however many shares of it are judged: they go
 together. Worlds drawn from facts and resampled tables have constants of their own, and with `--told rates` so
 have facts that say every arm's rate, with `--told segments` those that say what arms pay in segments. With
 `--most-error` true shares that are known worse are left out: intervals are to hold the truth, not what few
@@ -22,11 +24,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from plan import MOST_PEOPLE, SAID, TARGET, Held, truth
 
 from dpbandits.lab.planning import Facts, answers
 from dpbandits.lab.planning.answers import LEVEL, Apart, Curve, predicted
 from dpbandits.lab.planning.planner import apart_of
+from reproduction.studies.plan import MOST_PEOPLE, SAID, TARGET, Held, truth
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SHAPES = (0.02, 0.04, 0.07, 0.1, 0.15, 0.2, 0.25)
@@ -96,7 +98,7 @@ def set_of(world: str) -> int:
 
 
 def planned(held: Held, found: Any, rows: list[Any], most_error: float = np.inf) -> list[Planned]:
-    """The curves of a plan beside the true shares of `benchmarks/plan.py` that are known well enough."""
+    """The curves of a plan beside the true shares of `reproduction/studies/plan.py` with small errors."""
     true = {
         (row["trust"], row["epsilon"], int(row["people"])): row["true"]
         for row in rows
@@ -248,7 +250,9 @@ def main() -> None:
     parser.add_argument(
         "--most-error", type=float, default=np.inf, help="standard error of a true share that is judged"
     )
-    parser.add_argument("--records", type=Path, help="of `benchmarks/plan.py`; by default beside --out")
+    parser.add_argument(
+        "--records", type=Path, help="of `reproduction/studies/plan.py`; by default beside --out"
+    )
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     records = options.records or options.out.with_suffix(".jsonl")

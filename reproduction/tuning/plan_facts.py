@@ -1,7 +1,7 @@
-"""Say what strangers were not asked for: `python benchmarks/plan_facts.py FOLDER`.
+"""Say what strangers were not asked for: `python -m reproduction.tuning.plan_facts FOLDER`.
 
-Those who made the worlds of `benchmarks/plan_tuning` were not asked for every arm's rate, nor for segments.
-This adds to each what somebody who knows the decision would say.
+Those who made the worlds of `reproduction/tuning/plan_tuning` were not asked for every arm's rate, nor for
+segments. This adds to each what somebody who knows the decision would say.
 
 `[plan.rates]`: a range about the true rate whose half width is drawn between `WIDTHS` of the effect and whose
 middle is off by up to `OFF` of that.
@@ -20,11 +20,11 @@ import math
 from pathlib import Path
 
 import numpy as np
-from plan import Held
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.tables.columns import Categories, Range
+from reproduction.studies.plan import Held
 
 WIDTHS, OFF = (0.08, 0.25), 0.6
 SEGMENT_WIDTHS, PEOPLE_OFF = (0.12, 0.4), 0.15

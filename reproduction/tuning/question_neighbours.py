@@ -1,6 +1,6 @@
 """Constants of `questions` that were taken over, held against their neighbours on the local tuning worlds.
 
-    python benchmarks/question_neighbours.py --out docs/_results/question-neighbours.json
+    python -m reproduction.tuning.question_neighbours --out reproduction/results/question-neighbours.json
 
 Each constant is moved down and up by itself. The same crowds of all tuning worlds run with it and without
 it; the score is the mean over worlds and crowds of how much larger regret is, as a share of the regret with
@@ -25,8 +25,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from dpbandits.lab.papers.ma2025.local import Case, outcomes
 from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from reproduction.ma2025.local import Case, outcomes
 
 USERS, EPSILONS = 20_000, (1.0, 4.0)
 FIRST_SEED, SECOND_SEED = 800, 850

@@ -1,6 +1,6 @@
 """Constants of kinds of release, held against worlds and tables that no page shows but as tuning ones.
 
-    python benchmarks/tune_releases.py --records build --out docs/_results/releases-tuning.json
+    python -m reproduction.tuning.releases --records build --out reproduction/results/releases-tuning.json
 
 One constant at a time is changed to each of its neighbours and compared with the value that it has, in the
 places of its group, of `tuning_worlds.py`, on the same seeds. What counts, averaged over places:
@@ -41,8 +41,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from tables_of_people import People
-from tuning_worlds import changing_world, tuning_table, tuning_world
 
 import dpbandits as dpb
 from dpbandits.central import (
@@ -66,6 +64,8 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.marginals import posterior
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.studies.tables_of_people import People
+from reproduction.tuning.worlds import changing_world, tuning_table, tuning_world
 
 BOXES = (
     ("waves-2-rare", 1.0, 1_000),
@@ -319,15 +319,15 @@ LEFT: tuple[tuple[str, str], ...] = ()
 _ALL_SUMMED = Constant((regression,), "LARGEST_SYSTEM", ())
 
 ELSEWHERE = {
-    "chosen on a made-up table that no page shows, by benchmarks/tune_table_study.py": (
+    "chosen on a made-up table that no page shows, by reproduction/tuning/table_study.py": (
         "models.features.people.LENGTHSCALE",
         "models.features.people.CATEGORY_CORRELATION",
         "models.features.people.FEATURES_PER_ARM",
     ),
-    "held against tuning worlds by another command, benchmarks/releases.py --group rule": (
+    "held against tuning worlds by another command, reproduction/studies/releases.py --group rule": (
         "central.gp_bandit.CELL_BOXES",
     ),
-    "held against tuning seeds by another command, benchmarks/less_work.py --group unresolved": (
+    "held against tuning seeds by another command, reproduction/studies/less_work.py --group unresolved": (
         "central.regression.UNRESOLVED",
     ),
     "no trials are known of: what they stand for is written beside them": (
@@ -660,6 +660,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    import tune_releases  # by its name, so that workers find its cells
+    from reproduction.tuning import releases  # by its name, so that workers find its cells
 
-    tune_releases.main()
+    releases.main()

@@ -1,6 +1,6 @@
 """How the constants of the table study were chosen: coordinate search on a made-up table.
 
-`python benchmarks/tune_table_study.py [--sweeps 2] [--reps 6] [--horizon 20000]` starts at the committed
+`python -m reproduction.tuning.table_study [--sweeps 2] [--reps 6] [--horizon 20000]` starts at the committed
 constants, changes one at a time over a fixed grid on the table `synthetic-income` and seeds 0, 1, ...
 (tuning seeds; reports start at 1,000,000), keeps what earns most, and prints every trial. The private policy
 is tuned at (1, 1e-6) with simulated noise; the non-private one over the same grid with the same effort.

@@ -33,12 +33,12 @@ With `-one` one arm is best for nearly everybody.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tables_of_people import People
 
 from dpbandits.domains import Box
 from dpbandits.lab.worlds import Changing, FunctionBandit
 from dpbandits.lab.worlds.functions import UniformCandidates
 from dpbandits.policy.coins import PublicCoins
+from reproduction.studies.tables_of_people import People
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")

@@ -5,7 +5,7 @@ Whom do the people in the data trust? The answer chooses the room:
 - `dpbandits.central`: one trusted server sees raw data and promises joint differential privacy.
 - `dpbandits.local`: nobody is trusted; only private reports leave a person's own device.
 - `dpbandits.outsourced`: the data's owner publishes a table once, and a stranger optimises over it.
-- `dpbandits.lab`: nobody is protected; worlds, baselines, evaluation, and the papers' experiments.
+- `dpbandits.lab`: nobody is protected; worlds, baselines and evaluation.
 
 What a policy is built from:
 

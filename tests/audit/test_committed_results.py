@@ -7,7 +7,9 @@ from dpbandits.audit import NAMES, AuditRow
 
 ROWS = [
     AuditRow.from_json(fields)
-    for fields in json.loads((Path(__file__).parents[2] / "docs" / "_results" / "audit.json").read_text())
+    for fields in json.loads(
+        (Path(__file__).parents[2] / "reproduction" / "results" / "audit.json").read_text()
+    )
 ]
 
 

@@ -12,7 +12,6 @@ from dpbandits.errors import (
     InvalidData,
     InvalidParameter,
 )
-from dpbandits.lab.worlds.rkhs import rkhs_setting
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.calibration import near_gaussian_sigma, rounding_distance
@@ -22,6 +21,7 @@ from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger
 from dpbandits.state.store import StateStore
 from internals.policy import drawn, explores, phase_mechanisms
+from reproduction.pavlovic2025.rkhs import rkhs_setting
 from tuning import built
 
 T = 3000

@@ -238,7 +238,7 @@ ROOMS = {
     "central": ["learn", "predict", "evaluate"],
     "local": ["simulate", "aggregate"],
     "outsourced": ["curate", "answer", "optimise"],
-    "lab": ["study"],
+    "lab": ["compare"],
 }
 
 

@@ -1,6 +1,6 @@
 """Count what constructors answer to hostile values.
 
-    python -m hostile.run --out ../docs/_results/hostile.json
+    python -m hostile.run --out ../reproduction/results/hostile.json
 
 run in `tests`. `test_constructors.py` fails where an answer is none of the three that are counted here.
 """

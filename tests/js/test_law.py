@@ -25,7 +25,7 @@ from js.driver import asked, needs_node
 pytestmark = [needs_node, pytest.mark.numerics]
 
 VECTORS = json.loads(
-    (Path(__file__).resolve().parents[2] / "docs" / "_results" / "report-vectors.json").read_text()
+    (Path(__file__).resolve().parents[2] / "reproduction" / "results" / "report-vectors.json").read_text()
 )["vectors"]
 WORD = 1 << 64
 EPSILONS = (1e-6, 0.1, 0.5, 1.0, math.log(3), 2.0, 4.0, 9.25, 16.0)

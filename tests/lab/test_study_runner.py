@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import pytest
-from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab import papers
 from dpbandits.lab.evaluation.runner import on_cluster
-from dpbandits.lab.papers.dubey2021.cells import OPEN, PAPER_COLUMNS, RANDOM, PolicyCell
 from dpbandits.lab.study import Cell, Choice, Item, KeptRecords, Study, run_cells
+from reproduction import PAPERS, study
+from reproduction.dubey2021.cells import OPEN, PAPER_COLUMNS, RANDOM, PolicyCell
 
 RAN = []
 
@@ -141,11 +139,11 @@ def test_refuses_what_it_cannot_run():
 
 
 def test_every_paper_has_a_study_whose_cells_are_told_apart():
-    for name in papers.PAPERS:
-        study = papers.study(name)
-        assert study.name == name
-        for item, what in study.items.items():
-            cells = study.cells(item)
+    for name in PAPERS:
+        paper = study(name)
+        assert paper.name == name
+        for item, what in paper.items.items():
+            cells = paper.cells(item)
             told = {json.dumps([cell.name, cell.settings]) for cell in cells}
             assert len(told) == len(cells) > 0
             assert what.about
@@ -155,12 +153,12 @@ def test_every_paper_has_a_study_whose_cells_are_told_apart():
 
 def test_unknown_names_are_answered_by_those_that_are_known():
     with pytest.raises(InvalidParameter, match="dubey2021, kharkovskii2020, ma2025, pavlovic2025"):
-        papers.study("smith1999")
-    study = papers.study("dubey2021")
+        study("smith1999")
+    dubey = study("dubey2021")
     with pytest.raises(InvalidParameter, match="figure1, figure2, table1"):
-        study.item("figure9")
+        dubey.item("figure9")
     with pytest.raises(InvalidParameter, match=r"'random'.*'figure1'"):
-        study.cells("figure1", Choice(columns=["nothing"]))
+        dubey.cells("figure1", Choice(columns=["nothing"]))
 
 
 def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
@@ -187,7 +185,7 @@ def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
 
 def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind():
     """Names go into lists of objects; a cell without the field belongs to every value, as without epsilon."""
-    ma, dubey = papers.study("ma2025"), papers.study("dubey2021")
+    ma, dubey = study("ma2025"), study("dubey2021")
     where = {"sources.0.gamma": 2, "sources.0.epsilon": 8, "sources.0.n_users": 100_000}
     found = ma.cells("figure8-printed", Choice(where=where, columns=["tree"]))
     assert [[source.gamma for source in cell.sources] for cell in found] == [[], [2.0, 2.0]]
@@ -207,7 +205,7 @@ def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind(
 def test_a_field_that_no_cell_has_is_refused(name):
     """Else a slip of the pen would run everything."""
     with pytest.raises(InvalidParameter, match="no cell has"):
-        papers.study("ma2025").cells("figure8-printed", Choice(where={name: 2}))
+        study("ma2025").cells("figure8-printed", Choice(where={name: 2}))
 
 
 def test_fresh_runs_everything_again_and_the_last_record_counts(tmp_path):
@@ -225,9 +223,9 @@ def test_a_cluster_of_two_workers_gives_identical_rows(tmp_path):
     pytest.importorskip("distributed")
     pytest.importorskip("joblib")
     chosen = Choice(columns=[RANDOM], worlds=["figure1"])
-    study = papers.study("dubey2021")
-    here, _ = study.run("figure1", choice=chosen, reps=3)
-    there, _ = study.run("figure1", choice=chosen, reps=3, cluster="local:2", out=tmp_path)
+    dubey = study("dubey2021")
+    here, _ = dubey.run("figure1", choice=chosen, reps=3)
+    there, _ = dubey.run("figure1", choice=chosen, reps=3, cluster="local:2", out=tmp_path)
     for rows in (here, there):
         for row in rows:
             row.pop("seconds")
@@ -267,35 +265,3 @@ def test_whatever_else_listens_there_is_no_scheduler(said):
         for other in others:
             other.close()
     assert threading.active_count() < before
-
-
-class TestCommand:
-    def test_list_names_every_item(self):
-        ran = CliRunner().invoke(app, ["study", "--list", "--json"])
-        assert ran.exit_code == 0, ran.output
-        found = {(line["paper"], line["item"]) for line in json.loads(ran.output)}
-        assert found == {(name, item) for name in papers.PAPERS for item in papers.study(name).items}
-        some = CliRunner().invoke(app, ["study", "ma2025", "table2", "--list"])
-        assert some.exit_code == 0, some.output
-        assert "table2-printed" in some.output
-        assert "dubey2021" not in some.output
-
-    @pytest.mark.parametrize("said", ["delta", "=1", "=", "delta=0.1 delta=0.5"])
-    def test_a_field_without_name_or_value_and_one_named_twice_are_refused(self, said):
-        words = [word for part in said.split() for word in ("--where", part)]
-        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure2-printed", *words])
-        assert isinstance(ran.exception, InvalidParameter)
-        assert "NAME=VALUE" in str(ran.exception)
-
-    def test_values_of_fields_are_json_or_text(self):
-        words = ["--where", "delta=0.5", "--column", RANDOM, "--where", f"column={RANDOM}", "--reps", "2"]
-        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure2-printed", *words, "--json"])
-        assert ran.exit_code == 0, ran.output
-        (row,) = json.loads(ran.stdout)
-        assert (row["column"], row["reps"]) == (RANDOM, 2)
-
-    @pytest.mark.parametrize("flag", ["--resume", "--fresh"])
-    def test_resuming_needs_a_folder(self, flag):
-        ran = CliRunner().invoke(app, ["study", "dubey2021", "figure1", flag])
-        assert isinstance(ran.exception, InvalidParameter)
-        assert "--out" in str(ran.exception)

@@ -29,7 +29,7 @@ from dpbandits.local import (
 )
 from dpbandits.privacy import LocalDP
 
-FILE = Path(__file__).resolve().parents[2] / "docs" / "_results" / "report-vectors.json"
+FILE = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "report-vectors.json"
 FOUND = json.loads(FILE.read_text())
 VECTORS = {one["name"]: one for one in FOUND["vectors"]}
 

@@ -8,14 +8,14 @@ import pytest
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.papers.ma2025.local import unit_spec
-from dpbandits.lab.papers.ma2025.theory import bias, radius, warm_start
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import Ma2025Constants, Ma2025Rule
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy.reports import Moments
+from reproduction.ma2025.local import unit_spec
+from reproduction.ma2025.theory import bias, radius, warm_start
 
 N = 1000
 SILENT = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)

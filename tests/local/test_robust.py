@@ -16,7 +16,6 @@ from dpbandits.domains import Box
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.forgers import Forgers, strongest
-from dpbandits.lab.papers.ma2025.local import unit_spec
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import (
     Client,
@@ -34,6 +33,7 @@ from dpbandits.local.server.aggregation import read_counts, sums_digest, write_c
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, mechanism
 from internals.server import learner, snapshot_every
+from reproduction.ma2025.local import unit_spec
 
 SPEC = Spec(
     domain=Box(low=[0], high=[1]),

@@ -1,7 +1,6 @@
 """The board that is shown is whole: every policy, every world, report seeds, and ranks of what is shown."""
 
 import json
-import sys
 from itertools import product
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 from dpbandits.lab.comparing import RIVALS
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds import HARD
+from reproduction.studies import board
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-RESULTS = BENCHMARKS.parent / "docs" / "_results" / "board.json"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "board.json"
 
 
 @pytest.fixture
@@ -41,15 +40,9 @@ def test_ranks_are_of_the_means_that_are_shown(shown):
         assert [row["rank_sum"] for row in rows] == sorted(sum(row["ranks"].values()) for row in rows)
 
 
-def test_losses_are_against_our_own_and_the_board_has_eight_worlds(shown, monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import board
-
-    try:
-        assert shown["ranked"] == list(board.RANKED)
-        assert len(board.RANKED) == 8
-    finally:
-        sys.modules.pop("board")
+def test_losses_are_against_our_own_and_the_board_has_eight_worlds(shown):
+    assert shown["ranked"] == list(board.RANKED)
+    assert len(board.RANKED) == 8
     reward = {(row["world"], row["policy"]): row["reward"] for row in shown["means"]}
     ours = {"central": "GPBandit", "local": "Spec"}
     for row in shown["tests"]:

@@ -10,15 +10,15 @@ import pytest
 
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.lab.worlds import datasets as package_tables
-from dpbandits.lab.worlds.classification import (
+from dpbandits.tables import Categories, Range, Schema
+from reproduction.ma2025.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
     classification_table,
     packaged_table,
 )
-from dpbandits.tables import Categories, Range, Schema
 
-DATA = Path(os.environ.get("DPBANDITS_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("DPBANDITS_DATA", Path(__file__).parents[2] / "shared" / "data"))
 HEADER = "age, workclass, education-num, marital-status, hours-per-week, classification"
 
 

@@ -3,16 +3,18 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.errors import METHODS
+from reproduction import PAPERS, study
+from reproduction.__main__ import app
+from reproduction.dubey2021.cells import RANDOM
+from reproduction.pavlovic2025.errors import METHODS
 
 NAME = "SE .5 in 1+1"
 SMALL = ("--rounds", "400", "--epsilon", "1", "--reps", "2", "--seed", "1500000")
 
 
 def run(*arguments):
-    done = CliRunner().invoke(app, ["study", "pavlovic2025", *map(str, arguments)])
+    done = CliRunner().invoke(app, ["pavlovic2025", *map(str, arguments)])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -45,7 +47,7 @@ def test_lemmas_and_phases_have_standard_errors():
 
 
 def test_ratios_stay_below_one_and_come_close(monkeypatch):
-    from dpbandits.lab.papers.pavlovic2025 import ratios as pavlovic2025_ratios
+    from reproduction.pavlovic2025 import ratios as pavlovic2025_ratios
 
     monkeypatch.setattr(pavlovic2025_ratios, "CELLS", 9)
     found = rows("ratios", "--epsilon", "1")
@@ -56,3 +58,37 @@ def test_ratios_stay_below_one_and_come_close(monkeypatch):
 def test_unknown_settings_are_refused():
     with pytest.raises(InvalidParameter):
         run("errors", "--world", "SE .1 in 9+9")
+
+
+def test_list_names_every_item():
+    ran = CliRunner().invoke(app, ["--list", "--json"])
+    assert ran.exit_code == 0, ran.output
+    found = {(line["paper"], line["item"]) for line in json.loads(ran.output)}
+    assert found == {(name, item) for name in PAPERS for item in study(name).items}
+    some = CliRunner().invoke(app, ["ma2025", "table2", "--list"])
+    assert some.exit_code == 0, some.output
+    assert "table2-printed" in some.output
+    assert "dubey2021" not in some.output
+
+
+@pytest.mark.parametrize("said", ["delta", "=1", "=", "delta=0.1 delta=0.5"])
+def test_a_field_without_name_or_value_and_one_named_twice_are_refused(said):
+    words = [word for part in said.split() for word in ("--where", part)]
+    ran = CliRunner().invoke(app, ["dubey2021", "figure2-printed", *words])
+    assert isinstance(ran.exception, InvalidParameter)
+    assert "NAME=VALUE" in str(ran.exception)
+
+
+def test_values_of_fields_are_json_or_text():
+    words = ["--where", "delta=0.5", "--column", RANDOM, "--where", f"column={RANDOM}", "--reps", "2"]
+    ran = CliRunner().invoke(app, ["dubey2021", "figure2-printed", *words, "--json"])
+    assert ran.exit_code == 0, ran.output
+    (row,) = json.loads(ran.stdout)
+    assert (row["column"], row["reps"]) == (RANDOM, 2)
+
+
+@pytest.mark.parametrize("flag", ["--resume", "--fresh"])
+def test_resuming_needs_a_folder(flag):
+    ran = CliRunner().invoke(app, ["dubey2021", "figure1", flag])
+    assert isinstance(ran.exception, InvalidParameter)
+    assert "--out" in str(ran.exception)

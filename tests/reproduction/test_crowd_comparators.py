@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.crowds import ABSE, BinUCB, play
 from dpbandits.lab.worlds.contextual import world
+from reproduction.ma2025.crowds import ABSE, BinUCB, play
 
 
 @pytest.mark.parametrize(("name", "ceiling"), [("ma", 0.15), ("diagonal", 0.15), ("radial-3d", 0.17)])

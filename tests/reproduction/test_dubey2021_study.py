@@ -8,12 +8,19 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.papers.dubey2021 import worlds as dubey2021_worlds
-from dpbandits.lab.papers.dubey2021.cells import (
+from dpbandits.lab.plot import to_png
+from dpbandits.lab.study import Choice, run_cells
+from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.local import Server
+from dpbandits.policy import PublicCoins
+from dpbandits.privacy import JointDP, SimulatedNoise
+from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from reproduction.__main__ import app
+from reproduction.dubey2021 import worlds as dubey2021_worlds
+from reproduction.dubey2021.cells import (
     AIMS,
     BLOCKS,
     COLUMNS,
@@ -32,17 +39,10 @@ from dpbandits.lab.papers.dubey2021.cells import (
     make_policy,
     picture,
 )
-from dpbandits.lab.papers.dubey2021.items import STUDY
-from dpbandits.lab.papers.dubey2021.local import local_spec, simulate_published_local
-from dpbandits.lab.papers.dubey2021.parts import PARTS, WHOLE, PartsCell
-from dpbandits.lab.papers.dubey2021.tree import Parts, simulate_tree
-from dpbandits.lab.plot import to_png
-from dpbandits.lab.study import Choice, run_cells
-from dpbandits.lab.worlds import dubey2021_figure1
-from dpbandits.local import Server
-from dpbandits.policy import PublicCoins
-from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.prefix_sums import RELEASE_UNIT
+from reproduction.dubey2021.items import STUDY
+from reproduction.dubey2021.local import local_spec, simulate_published_local
+from reproduction.dubey2021.parts import PARTS, WHOLE, PartsCell
+from reproduction.dubey2021.tree import Parts, simulate_tree
 
 FIRST = FIRST_REPORT_SEED
 
@@ -91,7 +91,7 @@ def test_figure_in_miniature(short, tmp_path):
 
 
 def test_command(short, tmp_path):
-    arguments = ["study", "dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
+    arguments = ["dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
     ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"column": "local"' in ran.output
@@ -105,7 +105,7 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
     """A run with --column must not throw away what the file holds of other columns."""
 
     def rows(*columns):
-        arguments = ["study", "dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
+        arguments = ["dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
         for column in columns:
             arguments += ["--column", column]
         ran = CliRunner().invoke(app, arguments)

@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020 import cells, preparing, worlds
-from dpbandits.lab.papers.kharkovskii2020 import methods as study
-from dpbandits.lab.papers.kharkovskii2020.items import STUDY
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
 from dpbandits.models.kernels import SquaredExponential
@@ -23,6 +19,10 @@ from dpbandits.outsourced.published.kharkovskii2020 import (
     PublishedTransform,
     guideline_dimension,
 )
+from reproduction.__main__ import app
+from reproduction.kharkovskii2020 import cells, preparing, worlds
+from reproduction.kharkovskii2020 import methods as study
+from reproduction.kharkovskii2020.items import STUDY
 
 
 def test_the_world_is_a_draw_of_its_kernel():
@@ -287,13 +287,13 @@ def test_report_seeds_are_fresh_and_names_are_checked():
 
 
 def test_the_command_writes_what_it_prints(tmp_path):
-    arguments = ["study", "kharkovskii2020", "hidden", "--reps", "2", "--out", str(tmp_path)]
+    arguments = ["kharkovskii2020", "hidden", "--reps", "2", "--out", str(tmp_path)]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     (row,) = json.loads((tmp_path / "kharkovskii2020-hidden.json").read_text())
     assert f"{row['regret']:.3g}" in result.output
     assert json.loads(CliRunner().invoke(app, [*arguments, "--json"]).output) == [row]
-    assert "inflated" in CliRunner().invoke(app, ["study", "kharkovskii2020", "attack"]).output
+    assert "inflated" in CliRunner().invoke(app, ["kharkovskii2020", "attack"]).output
 
 
 def test_the_published_method_prepares_a_table_whose_kernel_is_unknown():
@@ -423,8 +423,8 @@ def test_real_tables(name):
 
 def test_a_table_by_path(tmp_path):
     from dpbandits.errors import InvalidData
-    from dpbandits.lab.papers.kharkovskii2020.worlds import world_from_file
     from dpbandits.tables import Range, Schema
+    from reproduction.kharkovskii2020.worlds import world_from_file
 
     rows = ["a,b,price"] + [f"{i},{i % 7},{i * i}" for i in range(40)]
     (tmp_path / "homes.csv").write_text("\n".join(rows))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.papers.kharkovskii2020 import theory
+from reproduction.kharkovskii2020 import theory
 
 UNIT = {"signal_variance": 1.0, "noise_variance": 1.0}
 

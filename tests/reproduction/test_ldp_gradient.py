@@ -5,15 +5,15 @@ import pytest
 from scipy.special import expit
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import ldp_vectors
-from dpbandits.lab.baselines.crowds import play
-from dpbandits.lab.baselines.ldp_gradient import (
+from dpbandits.lab.worlds.contextual import World
+from reproduction.ma2025 import ldp_vectors
+from reproduction.ma2025.crowds import play
+from reproduction.ma2025.ldp_gradient import (
     GradientConstants,
     LDPGradientBandit,
     LogisticModel,
     NeuralModel,
 )
-from dpbandits.lab.worlds.contextual import World
 
 SLOPES, OFFSETS = np.array([[0.5, 0.1], [-0.5, 0.0], [0.0, -0.3]]), np.array([0.25, 0.75, 0.55])
 

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import betaln
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.ldp_vectors import VECTOR_REPORTS, CapReport, CoordinateReport, clip_norm
+from reproduction.ma2025.ldp_vectors import VECTOR_REPORTS, CapReport, CoordinateReport, clip_norm
 
 KINDS = sorted(VECTOR_REPORTS)
 

@@ -5,17 +5,17 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.ma2025.items import STUDY
-from dpbandits.lab.papers.ma2025.local import (
+from dpbandits.lab.study import Choice
+from reproduction.__main__ import app
+from reproduction.ma2025.items import STUDY
+from reproduction.ma2025.local import (
     CASES,
     outcomes,
     public_code_ratios,
     reference_regrets,
     report_speed,
 )
-from dpbandits.lab.study import Choice
 
 
 @pytest.mark.parametrize("case", sorted(CASES))
@@ -27,7 +27,7 @@ def test_every_case_runs(case):
 
 
 def test_tables_resume_and_refuse_tuning_seeds(tmp_path):
-    arguments = ["study", "ma2025", "local", "--column", "smooth-auto", "--world", "ma", "--epsilon", "2"]
+    arguments = ["ma2025", "local", "--column", "smooth-auto", "--world", "ma", "--epsilon", "2"]
     arguments += ["--rounds", "500", "--reps", "2", "--out", str(tmp_path), "--json"]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.output

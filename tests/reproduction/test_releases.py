@@ -2,31 +2,17 @@
 
 import json
 import math
-import sys
 from pathlib import Path
-
-import pytest
 
 from dpbandits.central.gp_bandit import CELL_BOXES
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
+from reproduction.studies import releases
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-RESULTS = BENCHMARKS.parent / "docs" / "_results" / "cells.json"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "cells.json"
 KINDS = ("cells", "features")
 
 
-@pytest.fixture
-def releases(monkeypatch):
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import releases
-    import tuning_worlds
-
-    yield releases
-    for module in (releases, tuning_worlds):
-        sys.modules.pop(module.__name__)
-
-
-def test_seeds_that_are_reported_were_not_tuned_on(releases):
+def test_seeds_that_are_reported_were_not_tuned_on():
     for line in releases.LINES:
         seeds = range(line.first_seed, line.first_seed + line.seeds)
         if line.group == "rule":
@@ -36,7 +22,7 @@ def test_seeds_that_are_reported_were_not_tuned_on(releases):
         assert not set(seeds) & set(releases.EARLIER_SEEDS)
 
 
-def test_the_results_shown_are_of_every_line_and_of_its_seeds(releases):
+def test_the_results_shown_are_of_every_line_and_of_its_seeds():
     rows = json.loads(RESULTS.read_text())
     shown = {tuple(row[name] for name in releases.FIELDS): row["first_seed"] for row in rows}
     assert len(shown) == len(rows)
@@ -46,7 +32,7 @@ def test_the_results_shown_are_of_every_line_and_of_its_seeds(releases):
     assert shown == wanted
 
 
-def test_the_boxes_of_the_rule_are_those_that_the_tuning_worlds_chose(releases):
+def test_the_boxes_of_the_rule_are_those_that_the_tuning_worlds_chose():
     rows = [row for row in json.loads(RESULTS.read_text()) if row["group"] == "rule"]
     assert releases.boxes(rows, CELL_BOXES) == CELL_BOXES
     best = {kind: [row | {"regret": 0.0} if row["kind"] == kind else row for row in rows] for kind in KINDS}

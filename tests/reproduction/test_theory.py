@@ -5,9 +5,9 @@ import math
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.papers.dubey2021 import theory as dubey
-from dpbandits.lab.papers.ma2025 import theory as ma
-from dpbandits.lab.papers.pavlovic2025 import theory as pavlovic
+from reproduction.dubey2021 import theory as dubey
+from reproduction.ma2025 import theory as ma
+from reproduction.pavlovic2025 import theory as pavlovic
 
 E = math.e
 

@@ -3,7 +3,11 @@
 import json
 
 import pytest
-from tune_local_learners import (
+
+from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
+from reproduction.ma2025.local import CASES, TUNED_CASES
+from reproduction.tuning.local_learners import (
     FACTORS,
     FIRST_SEED,
     LINE,
@@ -13,10 +17,6 @@ from tune_local_learners import (
     main,
     tuned,
 )
-
-from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.papers.ma2025.local import CASES, TUNED_CASES
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
 
 SMALL = ((3, 1), (1, 1))
 

@@ -3,17 +3,18 @@
 import ast
 import json
 import re
-import sys
 from pathlib import Path
-
-import pytest
 
 import dpbandits
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
+from reproduction.studies import many_columns, releases
+from reproduction.studies import tables_of_people as tables
+from reproduction.tuning import releases as tune
+from reproduction.tuning import table_study as study
+from reproduction.tuning import worlds
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
-RESULTS = BENCHMARKS.parent / "docs" / "_results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 CPS_INCOME = ("AER", "CPSSW8")
 """Where `cps-income` comes from, and the benchmark's table of the same people."""
 
@@ -22,23 +23,7 @@ def shown(name):
     return json.loads((RESULTS / f"{name}.json").read_text())
 
 
-@pytest.fixture
-def scripts(monkeypatch):
-    """The benchmarks that say what was tuned on."""
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import releases
-    import tables_of_people
-    import tune_releases
-    import tune_table_study
-    import tuning_worlds
-
-    yield releases, tables_of_people, tune_table_study, tune_releases, tuning_worlds
-    for module in (releases, tables_of_people, tune_releases, tune_table_study, tuning_worlds):
-        sys.modules.pop(module.__name__)
-
-
-def test_no_page_shows_a_table_that_constants_were_chosen_on(scripts):
-    _, tables, study, *_ = scripts
+def test_no_page_shows_a_table_that_constants_were_chosen_on():
     tuned = {tables.SPECS[name].source for name in tables.TUNING}
     assert tables.SPECS["cpssw8"].source == CPS_INCOME
     assert shown("income")["table"] == "cps-income" != study.synthetic_income(seed=0, n_rows=10).name
@@ -68,9 +53,8 @@ def family(name):
     return re.split("[-:]", name)[0]
 
 
-def test_no_page_shows_a_family_that_constants_or_the_rule_were_chosen_on(scripts):
+def test_no_page_shows_a_family_that_constants_or_the_rule_were_chosen_on():
     """Families, and not only seeds: of boxes, and of tables of people."""
-    releases, tables, _, tune, worlds = scripts
     rows = shown("cells")
     tuned = {world for row in shown("releases-tuning") for world in row["worlds"]}
     tuned |= {row["world"] for row in rows if row["group"] == "rule"}
@@ -95,11 +79,7 @@ def test_no_page_shows_a_world_that_local_learners_were_tuned_on():
     assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED
 
 
-def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):
-    import many_columns
-
-    monkeypatch.delitem(sys.modules, "many_columns")
-    tables = scripts[1]
+def test_ten_columns_are_shown_on_other_tables_and_seeds():
     tuned = {one.source for one in many_columns.TUNING.values()}
     tuned |= {tables.SPECS[name].source for name in tables.TUNING}
     rows = shown("many-columns")["rows"]
@@ -109,9 +89,8 @@ def test_ten_columns_are_shown_on_other_tables_and_seeds(scripts, monkeypatch):
     assert min(row["first_seed"] for row in rows) >= FIRST_REPORT_SEED > many_columns.FIRST_TUNING_SEED
 
 
-def test_constants_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says(scripts):
+def test_constants_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_says():
     """Every neighbour was tried, in these places alone; who was ahead twice is the constant, or named."""
-    tune = scripts[3]
     rows, left = shown("releases-tuning"), set()
     for group, own in tune.GROUPS.items():
         for name, constant in own.constants.items():
@@ -156,8 +135,8 @@ def numbers_in(path):
             yield from (name for name in names if not name.startswith("_"))
 
 
-def test_every_constant_of_the_room_is_tuned_here_or_says_where_it_comes_from(scripts):
-    tune, root = scripts[3], Path(dpbandits.__file__).parent
+def test_every_constant_of_the_room_is_tuned_here_or_says_where_it_comes_from():
+    root = Path(dpbandits.__file__).parent
     paths = [
         *(path for path in (root / "central").rglob("*.py") if "published" not in path.parts),
         *(root / "models" / "marginals").glob("*.py"),
@@ -178,13 +157,14 @@ def test_every_constant_of_the_room_is_tuned_here_or_says_where_it_comes_from(sc
     elsewhere = [name for names in tune.ELSEWHERE.values() for name in names]
     assert len(set(elsewhere)) == len(elsewhere)
     assert not tried & set(elsewhere)
-    assert found <= tried | set(elsewhere), "tune it, or name it in ELSEWHERE of benchmarks/tune_releases.py"
+    assert found <= tried | set(elsewhere), (
+        "tune it, or name it in ELSEWHERE of reproduction/tuning/releases.py"
+    )
     assert set(elsewhere) <= found
     assert len(found) > 80
 
 
-def test_no_page_shows_a_seed_that_constants_were_chosen_on(scripts):
-    releases, *_ = scripts
+def test_no_page_shows_a_seed_that_constants_were_chosen_on():
     rows = shown("cells")
     by_group = {
         group: {

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dpbandits.lab.papers import PAPERS, study
-from dpbandits.lab.papers.behind import CHANGED, behind
-from dpbandits.lab.papers.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
-from dpbandits.lab.papers.kharkovskii2020.verdicts import explained, run_often, small_r
-from dpbandits.lab.papers.ma2025.cells import SHIFT_METHODS
-from dpbandits.lab.papers.ma2025.table_2 import PRINTED_PAIRS
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 from dpbandits.lab.study import Choice
+from reproduction import PAPERS, study
+from reproduction.behind import CHANGED, behind
+from reproduction.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
+from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
+from reproduction.ma2025.cells import SHIFT_METHODS
+from reproduction.ma2025.table_2 import PRINTED_PAIRS
+from reproduction.verdicts import COLUMNS, NOT_RUN, verdicts
 
-RESULTS = Path(__file__).resolve().parents[3] / "docs" / "_results"
+RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
 
 def line(found, paper, words):
@@ -310,6 +310,6 @@ def test_commands_choose_the_cells_of_their_lines():
 def test_only_the_place_itself_is_rerun():
     row = line(verdicts(RESULTS), "Ma2025", "Figure 9a, source epsilon 8, kappa 0")
     words = "--epsilon 2 --rounds 40000 --where sources.0.epsilon=8 --where sources.0.kappa=0"
-    assert row["run"] == f"dpbandits lab study ma2025 figure9a-printed {words}"
+    assert row["run"] == f"python -m reproduction ma2025 figure9a-printed {words}"
     choice = Choice(where={"sources.0.epsilon": 8, "sources.0.kappa": 0})
     assert [cell.method for cell in study("ma2025").cells("figure9a-printed", choice)] == list(SHIFT_METHODS)

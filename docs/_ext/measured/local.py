@@ -6,8 +6,8 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
-from dpbandits.lab.papers.ma2025.local import QUESTION_TARGETS, TARGETS
 from dpbandits.local.contract.questions import people_for
+from reproduction.ma2025.local import QUESTION_TARGETS, TARGETS
 
 EPSILONS = (1.0, 2.0, 4.0)
 WORLDS = [name for name in TARGETS if name != "cps-income"]

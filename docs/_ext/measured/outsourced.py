@@ -6,8 +6,8 @@ from typing import Any
 from IPython.display import HTML, Markdown
 from pages import Row, load, shown, table
 
-from dpbandits.lab.papers.kharkovskii2020.cells import picture
-from dpbandits.lab.papers.kharkovskii2020.items import STUDY
+from reproduction.kharkovskii2020.cells import picture
+from reproduction.kharkovskii2020.items import STUDY
 
 
 def outsourced(name: str) -> list[Row]:

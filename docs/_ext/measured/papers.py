@@ -5,15 +5,15 @@ from typing import Any
 from IPython.display import HTML, Markdown
 from pages import RESULTS, load, shown, table
 
-from dpbandits.lab.papers import study
-from dpbandits.lab.papers.behind import CHANGED, behind
-from dpbandits.lab.papers.dubey2021.parts import PARTS
-from dpbandits.lab.papers.kharkovskii2020.verdicts import explained, run_often, small_r
-from dpbandits.lab.papers.ma2025.constants import TABLE
-from dpbandits.lab.papers.ma2025.methods import CONSTANTS
-from dpbandits.lab.papers.ma2025.table_2 import PRINTED, PRINTED_BASE
-from dpbandits.lab.papers.verdicts import COLUMNS, NOT_RUN, verdicts
 from dpbandits.lab.plot import to_data_uri, to_png, to_svg
+from reproduction import study
+from reproduction.behind import CHANGED, behind
+from reproduction.dubey2021.parts import PARTS
+from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
+from reproduction.ma2025.constants import TABLE
+from reproduction.ma2025.methods import CONSTANTS
+from reproduction.ma2025.table_2 import PRINTED, PRINTED_BASE
+from reproduction.verdicts import COLUMNS, NOT_RUN, verdicts
 
 
 def paper_verdicts(paper: str) -> Markdown:

@@ -4,9 +4,9 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, grid, load, shown, table
 
 from dpbandits.lab import plot
-from dpbandits.lab.papers.pavlovic2025.errors import METHODS, features_of, slopes
-from dpbandits.lab.papers.pavlovic2025.trials import ITEM
-from dpbandits.lab.worlds.rkhs import rkhs_setting
+from reproduction.pavlovic2025.errors import METHODS, features_of, slopes
+from reproduction.pavlovic2025.rkhs import rkhs_setting
+from reproduction.pavlovic2025.trials import ITEM
 
 _ORDER = [
     "published calibration",

@@ -5,7 +5,7 @@ from pages import Row, bars, draw, load, shown, table
 from scipy.special import stdtr
 
 from dpbandits.lab import plot
-from dpbandits.lab.papers.ma2025.transfer import CASES, TransferCase
+from reproduction.ma2025.transfer import CASES, TransferCase
 
 
 def _transfers() -> dict[tuple[str, str], Row]:

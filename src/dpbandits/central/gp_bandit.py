@@ -61,7 +61,7 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
 """Boxes that cells are taken for: at most so many columns, so large a delta, an epsilon and so many rounds;
 epsilon is divided by the rounds of a user. On families of functions that are for tuning alone cells lost less
-than features in each of them: `benchmarks/releases.py --group rule`; see the page on releases."""
+than features in each of them: `reproduction/studies/releases.py --group rule`; see the page on releases."""
 
 UNKNOWN_HORIZON = 10_000
 """What the rule takes an unknown horizon for; features pay for one with noise, and cells do not."""

@@ -54,8 +54,8 @@ INDISTINCT = 2.0
 
 UNRESOLVED = 1.0
 """Of the variance of a mean of all rewards: functions that vary by less at every point are left as they were
-believed to be. That no smaller part saves reward is seen on tuning seeds: `benchmarks/less_work.py --group
-unresolved`."""
+believed to be. That no smaller part saves reward is seen on tuning seeds:
+`reproduction/studies/less_work.py --group unresolved`."""
 
 
 def posterior_from_releases(

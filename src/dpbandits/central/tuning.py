@@ -63,7 +63,7 @@ class GPTuning(Configured):
             work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
         regression: "blocks" (least squares over blocks, shrunk Gram), "sums" (over sums of some of them:
             several times cheaper with hundreds of features, and with 60 of them 2 to 3% more regret,
-            `benchmarks/less_work.py`) or "prefix" (last prefix sum: worse with few features; one
+            `reproduction/studies/less_work.py`) or "prefix" (last prefix sum: worse with few features; one
             eigendecomposition a release).
         factor: how the blocks are mixed; default the one that `factor_for` takes.
         public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.

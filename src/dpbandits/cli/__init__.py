@@ -8,7 +8,7 @@
 - `central learn`, `predict`, `evaluate`: a randomised log in, a public policy out, and what it is worth.
 - `local simulate`: people who decide on their own device; `local aggregate`: add up their reports.
 - `outsourced curate`, `answer`, `optimise`: release a table once, and let a stranger optimise over it.
-- `lab study PAPER ITEM`: a paper's figures and tables, its own numbers beside ours.
+- `lab compare STUDY.toml`: run any policies in any worlds, as one table.
 
 Nothing is overwritten silently: results are replaced with `--force`, releases, secrets and states never.
 Whatever goes wrong is one line on standard error, no traceback: exit status 1 says refused, 2 that words are

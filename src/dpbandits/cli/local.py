@@ -326,7 +326,7 @@ def _source(text: str, one: "World | PeopleWorld") -> "SimulatedSource":
 
 
 def _write(out: Path, spec: "Spec", results: "list[SimulationResult]", *, title: str) -> list[Path]:
-    from dpbandits.lab.papers.ma2025.pictures import bins_picture, mean_regret, regret_picture
+    from dpbandits.lab.evaluation.pictures import bins_picture, mean_regret, regret_picture
     from dpbandits.lab.plot import to_png
 
     out.mkdir(parents=True, exist_ok=True)

@@ -3,8 +3,8 @@
 - `worlds`: people and functions to decide about; `baselines`: policies without a promise, to compare with;
   `twin(policy)`: the one that goes with a policy, or its double in another room.
 - `evaluation`: what a policy earned, and what privacy cost.
-- `papers`: the figures and tables of the four papers, each a `study` of items and cells; `people`: the
-  study of real people; `plot`, `page`: the one style of pictures and of pages.
+- `study`: one way to run an experiment; `people`: the study of real people; `plot`, `page`: the style of
+  pictures and pages.
 - `plan(...)`: what privacy will cost, before anybody is asked; `planning` has what it is made of.
 - `compare(worlds, policies, ...)`: any policies in any worlds, as one tidy table; see `comparing`.
 """
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         baselines,
         comparing,
         evaluation,
-        papers,
         people,
         planning,
         plot,
@@ -35,7 +34,6 @@ __all__ = [
     "compare",
     "comparing",
     "evaluation",
-    "papers",
     "people",
     "plan",
     "planning",

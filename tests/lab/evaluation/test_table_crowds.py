@@ -7,13 +7,13 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.crowds import BinUCB, play
 from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfer
 from dpbandits.lab.evaluation.crowds import people_of
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import Spec
 from dpbandits.privacy import LocalDP
+from reproduction.ma2025.crowds import BinUCB, play
 
 PEOPLE = dpb.Schema(
     region=dpb.Categories(["north", "south", "west"]),

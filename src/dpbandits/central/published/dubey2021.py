@@ -9,8 +9,8 @@ Departs from the paper in two things. The noise is by default calibrated to the 
 printed formulas are not (`central.published.printed`); `paper_constants=` takes a printed formula instead,
 and the guarantee then says what it really gives. And three terms of Theorem 1's radius are left out:
 t B eps/sqrt(lambda_min) for what the features miss of the kernel, lambda I beside the shifted Gram, and the 1
-beside lambda_max/rho^2. `lab.papers.dubey2021.theory.confidence_width` has all of them; the page on the paper
-says what they come to. The spectral norm of the tree's noise is bounded by
+beside lambda_max/rho^2. `reproduction.dubey2021.theory.confidence_width` has all of them; the page on the
+paper says what they come to. The spectral norm of the tree's noise is bounded by
 sigma sqrt(L) (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), which is sharp for sigma (Z + Z^T)/2.
 
 With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024: the policy is near random there.

@@ -56,7 +56,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 class TableConstants:
     """Public constants of the policies that this study compares, one set for every table.
 
-    Chosen by `benchmarks/tune_table_study.py` on the made-up table `synthetic-income` and tuning seeds,
+    Chosen by `reproduction/tuning/table_study.py` on the made-up table `synthetic-income` and tuning seeds,
     never on a real table; the private and the non-private policy had the same grid.
 
     Args:

@@ -10,11 +10,11 @@ less near none and near all. Few worlds say little of b and v, so b/r and v/r ar
 along the curve and towards what is typical.
 
 The constants (`OF_FACTS`, `OF_RATES`, `OF_SEGMENTS`, `OF_TABLES`, `WITHIN`) are what
-`benchmarks/plan_constants.py` found on the worlds of `benchmarks/plan_tuning`: b, d and f of the
-intervals that are narrowest in the median where the others of these worlds choose each one's f and 94% of
-its own shares are held: more than `LEVEL`, as these worlds are few and strangers' worlds unlike them. Of
+`reproduction/tuning/plan_constants.py` found on the worlds of `reproduction/tuning/plan_tuning`: b, d and f
+of the intervals that are narrowest in the median where the others of these worlds choose each one's f and 94%
+of its own shares are held: more than `LEVEL`, as these worlds are few and strangers' worlds unlike them. Of
 facts with rates those true shares are judged that are known to .05. What intervals cover elsewhere is
-measured by `benchmarks/plan.py`.
+measured by `reproduction/studies/plan.py`.
 """
 
 from collections.abc import Sequence

@@ -511,8 +511,8 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 class _Sizes(NamedTuple):
     """What is drawn between believed bounds.
 
-    On the tuning worlds of `benchmarks/plan_tuning` base rate and effect lay about the middle of what their
-    makers believed, and the personal part anywhere, most often near an end.
+    On the tuning worlds of `reproduction/tuning/plan_tuning` base rate and effect lay about the middle of
+    what their makers believed, and the personal part anywhere, most often near an end.
     """
 
     base_rate: float

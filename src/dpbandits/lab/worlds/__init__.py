@@ -10,7 +10,6 @@ Tables, one row a person, classes or columns as arms:
 - `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`tables`).
 - `from_log(frame, ...)`: a randomised log, each person's other arms paid as a like person's was.
 - `hard(name, seed=)`: worlds that are hard on private policies (`HARD`).
-- `classification_table(name)`: real people, some of them auxiliary: `ClassificationTable`.
 
 Known functions, new candidates every round:
 
@@ -21,8 +20,7 @@ Known functions, new candidates every round:
 
 Public cells of actions and contexts, for `central.ExploreThenCommit`:
 
-- `rkhs_setting(name).world(seed)`: functions made of kernel sections; `DoseFinding(seed=)`: a made-up clinic.
-- `rand_hie(outcome=)`, `star()`: randomised experiments on real people, one row a person (`LoggedTrial`).
+- `DoseFinding(seed=)`: a made-up clinic.
 
 >>> world = dubey2021_figure1(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape
@@ -34,11 +32,6 @@ True
 
 from dpbandits._lazy import lazy
 from dpbandits.lab.worlds.changing import Changing
-from dpbandits.lab.worlds.classification import (
-    CLASSIFICATION_TABLES,
-    ClassificationTable,
-    classification_table,
-)
 from dpbandits.lab.worlds.datasets import available, cps_income, load, synthetic_income
 from dpbandits.lab.worlds.dose_finding import DoseFinding
 from dpbandits.lab.worlds.functions import (
@@ -52,27 +45,19 @@ from dpbandits.lab.worlds.gap_world import dubey2021_figure1, dubey2021_printed
 from dpbandits.lab.worlds.hard import HARD, hard
 from dpbandits.lab.worlds.matched import from_log
 from dpbandits.lab.worlds.protocol import Environment
-from dpbandits.lab.worlds.randomised_trials import LoggedTrial, rand_hie, star
-from dpbandits.lab.worlds.rkhs import RKHSSetting, RKHSWorld, rkhs_setting
 from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, table_of
 
 __all__ = [
-    "CLASSIFICATION_TABLES",
     "HARD",
     "BestArm",
     "Changing",
-    "ClassificationTable",
     "DoseFinding",
     "Environment",
     "FunctionBandit",
-    "LoggedTrial",
-    "RKHSSetting",
-    "RKHSWorld",
     "TableBandit",
     "UniformCandidates",
     "available",
     "camelback",
-    "classification_table",
     "cps_income",
     "dubey2021_figure1",
     "dubey2021_printed",
@@ -80,9 +65,6 @@ __all__ = [
     "hard",
     "load",
     "michalewicz_10",
-    "rand_hie",
-    "rkhs_setting",
-    "star",
     "styblinski_tang_20",
     "synthetic_income",
     "table_from_toml",

@@ -182,7 +182,7 @@ def people_for(dim: int, epsilon: float) -> float:
     """Expected users from which a spec of many columns takes the learner of questions by itself.
 
     Columns alone then take a quarter to a half of the reports, see `local.learners.columns`; with fewer there
-    is little left to earn that back. Chosen on tuning tables (`benchmarks/many_columns.py`).
+    is little left to earn that back. Chosen on tuning tables (`reproduction/studies/many_columns.py`).
 
     Example:
         >>> round(people_for(10, 2.0))

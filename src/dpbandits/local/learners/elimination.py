@@ -25,7 +25,7 @@ __all__ = ["EliminatingLearner", "EliminationConstants", "EliminationRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class EliminationConstants:
-    """Constants of the rule, chosen on tuning worlds (`benchmarks/tune_local_learners.py`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`) and frozen.
 
     Attributes:
         z: width of an interval in standard deviations.

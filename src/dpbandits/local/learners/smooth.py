@@ -28,7 +28,7 @@ __all__ = ["SmoothTreeConstants", "SmoothTreeRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class SmoothTreeConstants(TreeConstants):
-    """Constants of the rule, chosen on tuning worlds (`benchmarks/tune_local_learners.py`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction/tuning/local_learners.py`) and frozen.
 
     Those of `TreeConstants` where they decide about splits and draws; `prior_mean` is expected everywhere,
     `prior_sd` is the standard deviation of an arm's level.

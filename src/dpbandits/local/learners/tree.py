@@ -22,7 +22,7 @@ __all__ = ["TreeConstants", "TreeRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class TreeConstants:
-    """Constants of the rule, chosen on tuning worlds (`dpbandits.lab.papers.ma2025.local`) and frozen.
+    """Constants of the rule, chosen on tuning worlds (`reproduction.ma2025.local`) and frozen.
 
     Attributes:
         prior_mean: mean reward expected at the root.

@@ -2,7 +2,7 @@
 
 A domain is the columns of a context, ranges scaled to [0, 1] and categories as codes, and then the arm.
 Similar contexts have similar rewards; arms share nothing. Constants were chosen on the made-up table
-`synthetic-income` and tuning seeds (`benchmarks/tune_table_study.py`).
+`synthetic-income` and tuning seeds (`reproduction/tuning/table_study.py`).
 """
 
 import warnings

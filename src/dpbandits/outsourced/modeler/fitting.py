@@ -9,8 +9,8 @@ alone: log-normal around a third of the cube's side for lengthscales, and for th
 variance that no position explains a density proportional to w^a (1 - w)^b in its log-odds: on real tables
 most of it, on a smooth function none.
 
-The priors were chosen by `benchmarks/tune_outsourced.py` on tables and made-up worlds that no results page
-shows, and on tuning seeds of the paper's synthetic study.
+The priors were chosen by `reproduction/tuning/outsourced.py` on tables and made-up worlds that no results
+page shows, and on tuning seeds of the paper's synthetic study.
 """
 
 import math

@@ -22,7 +22,7 @@ in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on on
 algebra libraries may round differently, which can only matter where two rows nearly tie (see `choices.TIE`).
 
 `exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen; how it falls, on the
-tuning tables and worlds of `benchmarks/outsourced_worlds.py` and these seeds.
+tuning tables and worlds of `reproduction/studies/outsourced_worlds.py` and these seeds.
 """
 
 import math

@@ -1,0 +1,84 @@
+"""Pictures of simulated crowds: regret along the users, and which arm each bin has.
+
+Regret uses mean rewards that no server sees. Bins and their arms are public.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.crowds import SimulationResult
+from dpbandits.lab.evaluation.summary import mean_and_error
+from dpbandits.lab.plot import PALETTE, draw_band, new_figure
+from dpbandits.local.contract.spec import Spec
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["ARM_COLOURS", "bins_picture", "mean_regret", "regret_picture"]
+
+ARM_COLOURS = [PALETTE[name] for name in ("blue", "orange", "green", "pink", "sky", "amber", "grey", "black")]
+"""Colours of the arms, in their order."""
+
+
+def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Users seen (V,), mean regret per user so far (V,) and its standard error over runs (V,)."""
+    seen = results[0].users.cumsum().astype(np.float64)
+    mean, error = mean_and_error(np.array([result.regret.cumsum() for result in results]) / seen)
+    return seen, np.array(mean), np.nan_to_num(error)  # of a single run no error is known
+
+
+def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figure":
+    """Mean regret per user so far, with a band of one standard error.
+
+    Raises:
+        MissingExtra: matplotlib is not installed.
+    """
+    seen, mean, error = mean_regret(results)
+    figure, (axes,) = new_figure()
+    draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
+    axes.set(xlabel="users so far", ylabel="regret per user", title=title, ylim=(0.0, None))
+    return figure
+
+
+def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
+    """The bins, or cells, at every snapshot, coloured by the arm with the largest weight: one or two columns.
+
+    Raises:
+        InvalidParameter: more than two columns, or a run without snapshots.
+        MissingExtra: matplotlib is not installed.
+    """
+    if spec.dim > 2 or not result.snapshots:
+        raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
+    figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
+    from matplotlib.patches import Rectangle
+
+    boxes = "cells" if spec.asks else "bins"
+    edge: dict[str, Any] = {"linewidth": 0.0} if spec.asks else {"edgecolor": "white", "linewidth": 0.6}
+    for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
+        for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
+            bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
+            colour = ARM_COLOURS[arm % len(ARM_COLOURS)]
+            size = (high[0] - low[0], top - bottom)
+            axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
+        axes.set(
+            xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} {boxes}"
+        )
+        axes.grid(visible=False)
+        if spec.dim == 2:
+            axes.set(ylabel="second column")
+        else:
+            axes.set_yticks([])
+    return figure
+
+
+def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
+    """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
+    if spec.asks:
+        half = 0.5 / np.array(spec.grid.sizes)
+        return spec.grid.centres - half, spec.grid.centres + half
+    partition = spec.partition(splits)
+    return partition.low[partition.leaves], partition.high[partition.leaves]
