@@ -170,10 +170,8 @@ MISTAKES = [
     "audit usca-answer --samples 0",
     "audit usca-answer --epsilon nan",
     "audit usca-answer --samples 10 --out log.csv",
-    "lab study nobody",
-    "lab study ma2025 nothing",
-    "lab study ma2025 figure8 --jobs 0 --reps 2",
-    "lab study ma2025 figure8 --world nowhere --reps 2",
+    "lab compare nowhere.toml --out found",
+    "lab compare nowhere.toml --out found --reps 0",
     # devices and their server
     "local simulate --users 10 --epsilon 99",
     "local simulate --users 10 --epsilon 1 --world nowhere",

@@ -1,7 +1,7 @@
 """No private name crosses a room, and no public name means two things.
 
     python tests/lint/private_names.py             # the package must pass; tests are counted by folder
-    python tests/lint/private_names.py --tests     # the tests must pass too
+    python tests/lint/private_names.py --tests     # the tests and reproduction/ must pass too
 
 What fails, each as `file:line: message`, with exit status 1:
 
@@ -10,8 +10,7 @@ What fails, each as `file:line: message`, with exit status 1:
 - **Attributes.** `x._name`, also through `getattr` and its like, is allowed on `self` and `cls` (a subclass
   may use the hooks of its base), and on anything where a class of the same file defines `_name`: then `x` is
   one of its own instances. All else reaches into another object; what it reaches for deserves a public name.
-- **Namesakes.** Two public classes or functions of one name in different modules, unless `NAMESAKES` says why
-  they are one idea. Commands (`cli`) are left out: each repeats the name of what it calls.
+- **Namesakes.** Two public classes or functions of one name in different modules. Commands (`cli`) are left out: each repeats the name of what it calls.
 - **Tests** speak public names. Those that attack internals on purpose go through `tests/internals`, one file
   an object, and only there may a private name stand.
 """
@@ -24,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["NAMESAKES", "Finding", "findings_in_package", "findings_in_tests", "main", "namesakes"]
+__all__ = ["Finding", "findings_in_package", "findings_in_tests", "main", "namesakes"]
 
 PACKAGE = "dpbandits"
 
@@ -35,12 +34,6 @@ SHARED = frozenset(
 
 PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make", "_replace", "_repr_html_"})
 """Documented names of the standard library, whose underscore has other reasons."""
-
-NAMESAKES: dict[str, str] = {
-    "picture": "how a paper's items are drawn; the module says of which paper",
-    "verdict": "what a paper's item came to; the module says of which paper",
-}
-"""Public names that stand twice, and why they are one idea."""
 
 _REACHERS = ("getattr", "setattr", "delattr", "hasattr")
 
@@ -104,7 +97,7 @@ def namesakes(root: Path) -> list[Finding]:
         for node in _tree(path).body:
             if not isinstance(node, ast.ClassDef | ast.FunctionDef) or is_private(node.name):
                 continue
-            if node.name.startswith("__") or node.name in NAMESAKES:
+            if node.name.startswith("__"):
                 continue
             earlier = first.setdefault(node.name, path)
             if earlier != path:
@@ -195,7 +188,7 @@ def main(arguments: list[str] | None = None) -> int:
     ]
     inside = findings_in_tests(tests)
     if options.tests:
-        failures += inside
+        failures += [*inside, *findings_in_tests(options.root / "reproduction")]
     else:
         folders = Counter(str(finding.path.relative_to(tests).parent) for finding in inside)
         for folder, count in sorted(folders.items()):

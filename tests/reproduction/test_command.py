@@ -92,3 +92,18 @@ def test_resuming_needs_a_folder(flag):
     ran = CliRunner().invoke(app, ["dubey2021", "figure1", flag])
     assert isinstance(ran.exception, InvalidParameter)
     assert "--out" in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("einstein1905", "dubey2021"),
+        ("ma2025 nothing", "figure8"),
+        ("ma2025 figure8 --world nowhere --reps 2", "the worlds are"),
+        ("ma2025 figure8 --jobs 0 --reps 2", "jobs"),
+    ],
+)
+def test_a_mistake_is_answered_by_what_there_is(words, told):
+    ran = CliRunner().invoke(app, words.split())
+    assert isinstance(ran.exception, InvalidParameter)
+    assert told in str(ran.exception)
