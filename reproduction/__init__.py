@@ -1,4 +1,8 @@
-"""Experiments of the papers: a folder a paper, a file a figure or table; its `items` holds its `STUDY`.
+"""Reproduction of four papers: a folder a paper, a file a figure or table.
+
+Each folder's `items` module holds the `STUDY` of its paper, and `study` finds it by the paper's name.
+`python -m reproduction PAPER ITEM` runs an item. `tuning` holds the programs that chose the library's
+constants, `studies` those behind other pages of the documentation, and `results` what all of them wrote.
 
 >>> study("dubey2021").item("figure1").about
 'regret by epsilon, on the function of the first figure'
@@ -7,7 +11,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from dpbandits._lazy import lazy
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -15,10 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "study"]
 
-__getattr__, __dir__ = lazy(__name__)
-
 PAPERS = ("dubey2021", "kharkovskii2020", "ma2025", "pavlovic2025")
-"""Names of the papers, as `study` and the command line know them."""
+"""Names of the papers, as `study` and the command know them."""
 
 
 def study(paper: str) -> "Study":

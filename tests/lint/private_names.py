@@ -10,7 +10,8 @@ What fails, each as `file:line: message`, with exit status 1:
 - **Attributes.** `x._name`, also through `getattr` and its like, is allowed on `self` and `cls` (a subclass
   may use the hooks of its base), and on anything where a class of the same file defines `_name`: then `x` is
   one of its own instances. All else reaches into another object; what it reaches for deserves a public name.
-- **Namesakes.** Two public classes or functions of one name in different modules. Commands (`cli`) are left out: each repeats the name of what it calls.
+- **Namesakes.** Two public classes or functions of one name in different modules. Commands (`cli`) are left
+  out: each repeats the name of what it calls.
 - **Tests** speak public names. Those that attack internals on purpose go through `tests/internals`, one file
   an object, and only there may a private name stand.
 """
