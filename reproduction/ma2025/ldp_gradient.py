@@ -185,7 +185,7 @@ class GradientConstants:
 
 
 class LDPGradientBandit:
-    """A crowd learner (see `baselines.crowds`) from private gradients.
+    """A crowd learner (see `ma2025.crowds`) from private gradients.
 
     Args:
         model: what is learned: `LogisticModel` or `NeuralModel`.

@@ -50,7 +50,7 @@ class Case:
 
     Attributes:
         mechanism: of the reports; empty for comparators without privacy; of `linear` the name of a report of
-            vectors (`baselines.ldp_vectors`).
+            vectors (`ma2025.ldp_vectors`).
         policy: the rule, or the name of a comparator without bins.
         arms: assigned by the server or chosen by users.
         floating: the paper's floating-point noise instead of the mechanism's exact one.

@@ -9,7 +9,7 @@
 | `ma2025-c0.01` to `-c0.3` | the same at C_n = c ln n below 1 |
 | `ma2025` | the same with what the authors' public code adds (`local.published.ma2025_variant`) |
 | `ma2025-tuned` | that with radius and bias chosen like everybody's constants, without a proof |
-| `linear`, `neural` | private gradients (`baselines.ldp_gradient`), logistic or with one hidden layer |
+| `linear`, `neural` | private gradients (`ma2025.ldp_gradient`), logistic or with one hidden layer |
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 | `abse-printed` | the same with the width of its own paper, 4 |
 

@@ -6,7 +6,7 @@ everybody, in the split by birth on Adult (constants of the methods that are tun
 these people). `PRINTED` are the paper's numbers. Its Jobs table could not be had.
 
 `table2` is ours, built before the paper's text was at hand.
-Real tables (`worlds.classification`), report halves: average regret at n/4 and n over that of ABSE on the
+Real tables (`ma2025.classification`), report halves: average regret at n/4 and n over that of ABSE on the
 same people, for four pairs (epsilon, epsilon of the source). `table2-questions` is the same of fewer rows:
 the learner `questions` beside the other learners and the linear bandit, on seeds of its own. People are
 drawn anew with every seed. Constants were chosen on the other halves

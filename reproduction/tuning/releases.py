@@ -331,6 +331,8 @@ ELSEWHERE = {
         "central.regression.UNRESOLVED",
     ),
     "no trials are known of: what they stand for is written beside them": (
+        "central.cells.ONE_PLACE",
+        "central.cells.PLACE_DIGITS",
         "central.gp_bandit.UNKNOWN_HORIZON",
         "central.schedule.OPEN_ENDED_GROWTH",
         "central.regression.REWARD_VARIANCE",
