@@ -458,28 +458,6 @@ def test_a_damaged_log_of_choices(table, damage):
         assert len(log.read_text().splitlines()) == 3
 
 
-def test_a_log_of_an_earlier_version_goes_on_where_the_kernel_was_known(table):
-    """Choices are the same there; where it was fitted they are others, and the log is refused."""
-    assert curate(table).returncode == 0
-    log = table / "log.jsonl"
-
-    def asked(steps, text, *options):
-        arguments = ("optimise", str(table / "release"), "--steps", str(steps), "--log", str(log))
-        return invoke(*arguments, *options, text=text)
-
-    done = asked(2, "1\n2\n", "--lengthscale", "9")
-    assert done.returncode == 0, done.stderr
-    first, *entries = log.read_text().splitlines()
-    config = {**json.loads(first)["modeler"], "version": 1, "per_column": False}
-    log.write_text("\n".join([json.dumps({"modeler": config}), *entries]) + "\n")
-    done = asked(3, "3\n", "--lengthscale", "9")
-    assert done.returncode == 0, done.stderr
-    log.write_text("\n".join([json.dumps({"modeler": {**config, "kernel": None}}), *entries]) + "\n")
-    done = asked(3, "3\n")
-    assert done.returncode == 1
-    assert "fitted kernels by another rule" in " ".join(done.stderr.split())
-
-
 def test_help_names_every_option():
     for command in ("curate", "answer", "optimise"):
         result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})

@@ -200,17 +200,6 @@ def test_unknown_kernels_have_a_lengthscale_a_column_by_default():
     assert asked[None] == asked[True] != asked[False]
 
 
-def test_a_configuration_of_the_earlier_rule_is_refused_where_it_fitted():
-    _, released, _ = release()
-    known = Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5).to_config()
-    unknown = Modeler(released, horizon=5).to_config()
-    assert Modeler.from_config({**known, "version": 1, "per_column": False}, released).horizon == 5
-    with pytest.raises(InvalidParameter, match="version 1, which fitted kernels by another rule"):
-        Modeler.from_config({**unknown, "version": 1}, released)
-    with pytest.raises(InvalidParameter, match="version 1 or 2"):
-        Modeler.from_config({**known, "version": 3}, released)
-
-
 def test_another_release_is_refused():
     _, first, _ = release(seed=1)
     _, second, _ = release(seed=2)

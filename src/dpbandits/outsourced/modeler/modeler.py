@@ -291,16 +291,6 @@ class Modeler(Seen, Configured):
         """
         with reading("the configuration of an outsourced.Modeler"):
             fields = dict(config)
-            version = fields.pop("version", None)
-            if version not in (1, 2):
-                raise InvalidParameter("expected the configuration of an outsourced.Modeler, version 1 or 2")
-            if version == 1 and fields.get("kernel") is None:
-                raise InvalidParameter(
-                    "this configuration is of version 1, which fitted kernels by another rule and asked for "
-                    "other rows: rebuild it with the release of dpbandits that wrote it"
-                )
-            if version == 1:
-                fields["per_column"] = None  # said nothing where the kernel was known
             if fields.pop("release", None) != published.release_id:
                 raise InvalidParameter("this configuration was made for another release")
             return cls(published, **cls.arguments(fields))
