@@ -11,6 +11,7 @@ from dpbandits.audit.bounds import (
     chosen_thresholds,
     clopper_pearson,
     event_bound,
+    fewest_outputs,
     gaussian_bound,
     law_bound,
     mu_bound,
@@ -166,3 +167,18 @@ def test_exact_laws_are_compared_exactly_and_rounded_down():
 def test_float_laws_are_granted_their_rounding():
     assert law_bound(np.array([0.5, 0.5]), np.array([0.5 * (1 + 1e-12), 0.5])) == 0.0
     assert law_bound(np.array([0.3]), np.array([0.1])) == pytest.approx(math.log(3), rel=1e-8)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+@pytest.mark.parametrize("epsilon", [0.02, 1.0, 6.0])
+@pytest.mark.parametrize("confidence", [0.5, 0.999, SURE])
+def test_the_fewest_outputs_can_exceed_a_claim_and_one_fewer_cannot(epsilon, delta, confidence):
+    """All outputs of one world show the event, and none of the other: no counts prove more."""
+
+    def best(n):
+        counted = {"above": [1.0], "below": [0.0], "delta": delta, "confidence": confidence}
+        return event_bound(np.zeros(n), np.ones(n), **counted)
+
+    n = fewest_outputs(epsilon, delta, confidence=confidence)
+    assert best(n) > epsilon
+    assert n == 1 or best(n - 1) <= epsilon

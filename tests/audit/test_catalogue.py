@@ -12,7 +12,7 @@ from dpbandits.audit import NAMES, AuditRow, AuditSettings, build, run_audits
 from dpbandits.audit.catalogue.crowds import AXES, DOMAIN, PEOPLE, tell_everyone
 from dpbandits.audit.catalogue.mechanisms import laws
 from dpbandits.audit.catalogue.parts import DELTA, LineFeatures, PreparedNoise
-from dpbandits.audit.claims import GaussianAudit
+from dpbandits.audit.claims import CERTAIN, GaussianAudit
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import PrivateRidge
 from dpbandits.models.features import Features
@@ -106,7 +106,9 @@ def test_every_audit_builds_and_says_what_it_is():
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in COSTLY and "broken" not in name])
 def test_honest_claims_are_not_exceeded(name):
-    row = build(name, epsilon=1.0).run(samples=FAST.get(name, 20_000), confidence=SURE)
+    audit = build(name, epsilon=1.0)
+    samples = max(FAST.get(name, 20_000), audit.fewest_samples(SURE))  # fewer could not be exceeded
+    row = audit.run(samples=samples, confidence=SURE)
     assert row.verdict == "holds"
     assert row.lower_bound >= 0.0
 
@@ -151,7 +153,7 @@ def test_a_private_ridge_is_attacked_by_what_it_predicts_for_others(told, broken
 @pytest.mark.parametrize("name", COSTLY)
 def test_whole_policies_run(name):
     row = build(name, epsilon=1.0).run(samples=400, confidence=SURE)
-    assert row.verdict == "holds"
+    assert row.verdict != "exceeded"
     assert row.scope == "policy"
 
 
@@ -166,7 +168,7 @@ def test_whole_policies_run(name):
         ("broken-cell-sums-half-scale", 20_000),
         ("broken-cells-of-people-who-come-again", 20_000),
         ("broken-marginals-of-people-who-come-again", 60_000),
-        ("broken-copies-without-a-witness", 100_000),
+        pytest.param("broken-copies-without-a-witness", 100_000, marks=pytest.mark.slow),
         ("broken-other-terms", 10_000),
         ("broken-numbers-by-rows-left", 20_000),
         ("broken-device-that-looks-first", 20_000),
@@ -181,6 +183,42 @@ def test_claims_that_are_known_to_be_false_are_caught(name, samples):
     row = build(name).run(samples=samples, confidence=0.999)
     assert row.known_broken
     assert row.verdict == "exceeded"
+
+
+BROKEN = [name for name in NAMES if name.startswith("broken-")]
+
+
+def test_it_is_known_how_many_samples_catch_each_false_claim():
+    """All are fewer than the command takes by itself: there a claim that is not caught is a failure."""
+    for name in BROKEN:
+        assert 0 < build(name).fewest_samples() <= AuditSettings().samples
+    for name in set(NAMES) - set(BROKEN):
+        assert 0 <= build(name).fewest_samples() <= AuditSettings().samples
+
+
+@pytest.mark.parametrize("name", [name for name in BROKEN if build(name).caught_from == CERTAIN])
+def test_an_event_that_is_certain_in_one_world_alone_is_caught_from_the_first_sample_that_can(name):
+    """Every run has the same bound: all outputs of one world show the event, and none of the other."""
+    audit = build(name)
+    fewest = audit.fewest_samples()
+    caught, few = audit.run(samples=fewest), audit.run(samples=fewest - 1)
+    assert (caught.verdict, few.verdict) == ("exceeded", "undecided")
+    assert few.fewest_samples == fewest
+
+
+def test_numbers_of_samples_stand_for_the_claims_that_they_were_found_for():
+    """At another epsilon, or more confidence, a claim that is not caught is undecided."""
+    assert build("broken-float-laplace", epsilon=2.0).fewest_samples() is None
+    assert build("broken-float-laplace").fewest_samples(0.9999) is None
+    assert build("broken-own-bin-noise", epsilon=2.0).fewest_samples(0.9999) > 27
+    printed = "broken-dubey2021-lemma-12-policy-0.02"
+    assert build(printed, epsilon=2.0).fewest_samples() == build(printed).fewest_samples()
+
+
+def test_a_false_claim_that_few_samples_do_not_catch_is_not_missed():
+    row = build("broken-dubey2021-lemma-12-policy-0.02").run(samples=2000)
+    assert not row.unexpected
+    assert row.samples == 2 * 60 < row.fewest_samples
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])

@@ -1,13 +1,16 @@
 """Audits can fail: each kind catches too little noise and lets enough of it pass."""
 
+import itertools
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpbandits.audit import ExactAudit, GaussianAudit, SampledAudit
+from dpbandits.audit import AuditRow, ExactAudit, GaussianAudit, SampledAudit
+from dpbandits.audit.claims import CERTAIN
 from dpbandits.audit.scores import fit_categories, fit_linear
 from dpbandits.privacy import SecureNoise
 from dpbandits.privacy.calibration import gaussian_sigma
@@ -29,14 +32,44 @@ def laplace_audit(claim, true, **changes):
 
 @pytest.mark.parametrize("known_broken", [False, True])
 def test_sampled_audits_catch_half_the_noise_and_pass_enough(known_broken):
-    honest = laplace_audit(1.0, 1.0, known_broken=known_broken).run(samples=40_000, confidence=SURE)
+    facts = {"known_broken": known_broken, "caught_from": CERTAIN}
+    honest = laplace_audit(1.0, 1.0, **facts).run(samples=40_000, confidence=SURE)
     assert honest.verdict == "holds"
     assert honest.tightness > 0.5
     assert honest.as_expected != known_broken
-    half = laplace_audit(1.0, 2.0, known_broken=known_broken).run(samples=40_000, confidence=SURE)
+    half = laplace_audit(1.0, 2.0, **facts).run(samples=40_000, confidence=SURE)
     assert half.verdict == "exceeded"
     assert half.lower_bound < 2.0
     assert half.as_expected == known_broken
+
+
+def test_an_audit_of_too_few_samples_is_undecided():
+    """27 outputs of each world can exceed epsilon 1, and 26 cannot, whatever they are."""
+    for known_broken, share in itertools.product([False, True], [1.0, 0.3]):
+        audit = laplace_audit(1.0, 0.5, known_broken=known_broken, caught_from=CERTAIN, share=share)
+        fewest = audit.fewest_samples()
+        assert int(fewest * share) == 27 > int((fewest - 1) * share)
+        few, enough = audit.run(samples=fewest - 1), audit.run(samples=fewest)
+        assert (few.verdict, few.fewest_samples) == ("undecided", fewest)
+        assert not few.as_expected
+        assert not few.unexpected
+        assert enough.verdict == "holds"
+        assert enough.unexpected == known_broken
+        assert AuditRow.from_json(few.to_json()) == few
+
+
+def test_a_false_claim_that_is_not_caught_is_undecided_where_nobody_knows_how_many_samples_it_takes():
+    audit = laplace_audit(1.0, 0.5, known_broken=True)
+    assert audit.fewest_samples() is None
+    assert audit.run(samples=2000, confidence=SURE).verdict == "undecided"
+    known = replace(audit, caught_from=2000)
+    assert known.run(samples=2000).verdict == "holds"
+    assert known.run(samples=1999).verdict == "undecided"
+    assert known.run(samples=2000, confidence=SURE).verdict == "undecided"
+    exact = ExactAudit(
+        name="coin", epsilon=1.0, pairs=lambda: [([1.0], [1.0])], known_broken=True, **COMMON
+    ).run(samples=1)
+    assert exact.verdict == "holds"
 
 
 def test_gaussian_audits_catch_half_the_noise_and_pass_enough():

@@ -97,10 +97,14 @@ def test_a_first_block_that_is_too_long_to_be_played_is_refused_before_it_is() -
 def test_the_command_reads_a_file(tmp_path: Path) -> None:
     file = tmp_path / "spec.json"
     file.write_text(CONFIGURATIONS["local bins"][0].to_json())
-    arguments = ["audit", "--configuration", str(file), "--samples", "1000", "--json"]
-    told = CliRunner().invoke(app, arguments)
+    arguments = ["audit", "--configuration", str(file), "--json", "--samples"]
+    told = CliRunner().invoke(app, [*arguments, "3000"])
     assert told.exit_code == 0, told.output
     assert [row["verdict"] for row in json.loads(told.stdout)] == ["holds"] * 4
+    few = CliRunner().invoke(app, [*arguments, "1000"])
+    assert few.exit_code == 3
+    assert {row["verdict"] for row in json.loads(few.stdout)} == {"holds", "undecided"}
+    arguments.append("1000")
     assert CliRunner().invoke(app, [*arguments, "--all"]).exit_code != 0
     file.write_text("{}")
     refused = CliRunner().invoke(app, arguments)

@@ -29,6 +29,8 @@ ROW = AuditRow(
 EXCEEDED = replace(ROW, name="too-little", lower_bound=1.2, tightness=1.2, verdict="exceeded")
 CAUGHT = replace(EXCEEDED, name="broken-x", known_broken=True, lower_bound=9.0, tightness=9.0)
 MISSED = replace(ROW, name="broken-y", known_broken=True)
+FEW = replace(MISSED, name="broken-z", verdict="undecided", fewest_samples=61_000)
+UNKNOWN = replace(FEW, name="broken-w", fewest_samples=None)
 
 
 def invoke(*arguments):
@@ -77,6 +79,9 @@ def test_one_sampled_audit_on_the_screen_with_a_page(tmp_path):
         ((ROW, CAUGHT), 0),
         ((ROW, EXCEEDED, CAUGHT), 1),
         ((ROW, MISSED), 1),
+        ((ROW, CAUGHT, FEW), 3),
+        ((ROW, MISSED, FEW), 1),
+        ((EXCEEDED, UNKNOWN), 1),
     ],
 )
 def test_the_exit_status_says_whether_anything_was_unexpected(monkeypatch, rows, status):
@@ -85,6 +90,26 @@ def test_the_exit_status_says_whether_anything_was_unexpected(monkeypatch, rows,
     assert done.exit_code == status
     shown = json.loads(invoke("--all", "--json").stdout)
     assert [row["name"] for row in shown] == [row.name for row in rows]
+
+
+def test_what_is_undecided_is_named_with_the_samples_that_decide(monkeypatch, tmp_path):
+    given(monkeypatch, ROW, CAUGHT, FEW, UNKNOWN)
+    done = invoke("--all", "--out", tmp_path)
+    shown = " ".join(done.stdout.split())
+    assert done.exit_code == 3
+    assert "1 of 1 honest claims held, and 1 of 3" in shown
+    assert "2 had too few samples and are undecided" in shown
+    page = (tmp_path / "audit.html").read_text()
+    for text in (shown, page):
+        assert "broken-z (61,000), broken-w (not known at this epsilon and confidence)" in text
+    assert "UNEXPECTED" not in page
+
+
+def test_the_list_says_how_many_samples_each_needs():
+    listed = {one["name"]: one["fewest_samples"] for one in json.loads(invoke("--json").stdout)}
+    assert listed["report-krr"] == 0
+    assert listed["broken-own-bin-noise"] == 27
+    assert "61,000" in invoke().stdout
 
 
 def test_the_page_stands_alone_and_names_what_was_unexpected(monkeypatch, tmp_path):

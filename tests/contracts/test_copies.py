@@ -128,6 +128,15 @@ def test_a_pickled_function_decides_as_before(release):
     assert again.recommend(PERSON) == published.recommend(PERSON)
 
 
+@pytest.mark.parametrize("name", ["features", "cells"])
+def test_a_pickled_function_holds_what_save_writes(name):
+    """Nothing that hangs on the object by chance goes along."""
+    published = FILES[name]()
+    vars(published)["unreleased"] = "a row of the table"
+    assert b"a row of the table" not in pickle.dumps(published)
+    assert not hasattr(copy.deepcopy(published), "unreleased")
+
+
 LIVE = {
     "policy": lambda: GPBandit(**CENTRAL),
     "explore then commit": explored,

@@ -3394,4 +3394,24 @@ MUTATIONS = (
         ),
         tests="tests/central/test_usca_attacks.py::test_an_answers_message_says_nothing_of_the_person",
     ),
+    _bug(
+        "an audit of too few samples holds",
+        "a claim passes for attacked where no outcome of the attack could have refuted it",
+        (
+            "audit/claims.py",
+            'verdict: Verdict = "undecided" if fewest is None or samples < fewest else "holds"',
+            'verdict: Verdict = "holds"',
+        ),
+        tests="tests/audit/test_claims.py::test_an_audit_of_too_few_samples_is_undecided",
+    ),
+    _bug(
+        "a published function pickled as it is",
+        "whatever a function remembers of its making travels with it, and not only what was released",
+        (
+            "central/published_function.py",
+            "        return PublishedFunction.from_files, (self.to_files(),)\n",
+            "        return object.__reduce_ex__(self, 2)  # type: ignore[return-value]\n",
+        ),
+        tests="tests/contracts/test_copies.py::test_a_pickled_function_holds_what_save_writes",
+    ),
 )

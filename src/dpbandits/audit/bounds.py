@@ -25,7 +25,15 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import GaussianDP
 
-__all__ = ["chosen_thresholds", "clopper_pearson", "event_bound", "gaussian_bound", "law_bound", "mu_bound"]
+__all__ = [
+    "chosen_thresholds",
+    "clopper_pearson",
+    "event_bound",
+    "fewest_outputs",
+    "gaussian_bound",
+    "law_bound",
+    "mu_bound",
+]
 
 _CANDIDATES = 200
 """Quantiles among which a threshold is looked for."""
@@ -122,6 +130,23 @@ def event_bound(
     likelier_above = _bounds_at(null, other, up, delta=delta, error=error)
     likelier_below = _bounds_at(-other, -null, -down, delta=delta, error=error)
     return float(max(0.0, *likelier_above, *likelier_below))
+
+
+def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int:
+    """Fewest outputs of each world at which counts of one threshold a side can exceed (epsilon, delta).
+
+    The largest bound comes from an event that all n outputs of one world show and none of the other. With e a
+    quarter of the error, its probabilities are at least e^(1/n) and at most 1 - e^(1/n). So the claim can be
+    exceeded from n > log(e)/log(r) on, with r = (exp(epsilon) + delta)/(1 + exp(epsilon)).
+
+    Example:
+        >>> fewest_outputs(1.0, 0.0, confidence=0.999)
+        27
+    """
+    if not 0.0 < confidence < 1.0:
+        raise InvalidParameter("expected a confidence in (0, 1)")
+    short = (1.0 - delta) / (1.0 + math.exp(epsilon))  # 1 - r
+    return math.floor(math.log(0.25 * (1.0 - confidence)) / math.log1p(-short)) + 1
 
 
 def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float:

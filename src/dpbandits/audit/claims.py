@@ -7,7 +7,7 @@
 | `GaussianAudit` | the same | with confidence, if the noise is normal |
 
 An audit proves a privacy loss from below. `exceeded` refutes a claim; `holds` means that this attack, on
-these neighbours, did not.
+these neighbours, did not. `undecided` means that it had too few samples to refute the claim.
 """
 
 import math
@@ -22,13 +22,33 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit import bounds
 from dpbandits.audit.scores import Score, first_column, fit_linear
 
-__all__ = ["Audit", "AuditRow", "Draw", "ExactAudit", "GaussianAudit", "Law", "SampledAudit"]
+__all__ = [
+    "CERTAIN",
+    "CONFIDENCE",
+    "Audit",
+    "AuditRow",
+    "Draw",
+    "ExactAudit",
+    "GaussianAudit",
+    "Law",
+    "SampledAudit",
+    "Verdict",
+]
 
 Draw = Callable[[int, int], FloatArray]
 """(world, n) -> (n, k) fresh outputs of world 0 or 1."""
 
 Law = Sequence[Fraction] | FloatArray
 """Probabilities of all outputs, in order."""
+
+Verdict = Literal["holds", "exceeded", "undecided"]
+
+CONFIDENCE = 0.999
+"""Confidence of a lower bound, unless another is asked for."""
+
+CERTAIN = 0
+"""`Audit.caught_from` where some event is certain in one world and impossible in the other: the claim is
+caught as soon as counts of such an event can exceed it."""
 
 _TRAINING = 0.25
 """Training samples, as a share of those that are evaluated."""
@@ -44,12 +64,14 @@ class AuditRow:
         lower_bound: privacy loss that was proved at this delta.
         confidence: that it is right; 1 for exact ones.
         tightness: lower bound over claim.
-        verdict: `exceeded` where the bound is above the claim.
+        verdict: `exceeded` where the bound is above the claim; `undecided` where it is not, and there were
+            fewer samples than `fewest_samples`; else `holds`.
         known_broken: whether the claim is known to be false, so that it must be exceeded.
         conditional_on: the family of laws that the bound presumes, or None.
         seconds: time it took.
         samples: outputs evaluated in both worlds together; 0 for exact ones.
         unconditional_bound: what the same outputs prove for any law, where `lower_bound` is conditional.
+        fewest_samples: see `Audit.fewest_samples`.
     """
 
     name: str
@@ -58,7 +80,7 @@ class AuditRow:
     lower_bound: float
     confidence: float
     tightness: float
-    verdict: Literal["holds", "exceeded"]
+    verdict: Verdict
     known_broken: bool
     conditional_on: str | None
     seconds: float
@@ -67,11 +89,22 @@ class AuditRow:
     neighbours: str
     samples: int
     unconditional_bound: float | None = None
+    fewest_samples: int | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether there were too few samples to refute the claim: neither a pass nor a miss."""
+        return self.verdict == "undecided"
 
     @property
     def as_expected(self) -> bool:
         """Whether an honest claim held, or a broken one was caught."""
-        return (self.verdict == "exceeded") == self.known_broken
+        return not self.undecided and (self.verdict == "exceeded") == self.known_broken
+
+    @property
+    def unexpected(self) -> bool:
+        """Whether an honest claim was exceeded, or a broken one was missed with enough samples."""
+        return not self.undecided and not self.as_expected
 
     def to_json(self) -> dict[str, Any]:
         """A flat row; an infinite bound is written as a string."""
@@ -96,6 +129,9 @@ class Audit(ABC):
         sees: what the attacker looks at.
         neighbours: the two worlds, in words.
         known_broken: the claim is known to be false.
+        caught_from: of a claim that is known to be false, how many samples catch it in 999 of 1,000 runs at a
+            confidence of `CONFIDENCE`, or `CERTAIN`. None: nobody knows, and a run that does not catch it is
+            undecided.
     """
 
     name: str
@@ -105,6 +141,7 @@ class Audit(ABC):
     sees: str
     neighbours: str
     known_broken: bool = False
+    caught_from: int | None = None
 
     _condition: ClassVar[str | None] = None
     _certain: ClassVar[bool] = False
@@ -113,7 +150,23 @@ class Audit(ABC):
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         """(lower bound, outputs evaluated, unconditional bound)."""
 
-    def run(self, *, samples: int = 100_000, confidence: float = 0.999) -> AuditRow:
+    def _able(self, confidence: float) -> int:
+        """Fewest samples at which a bound above the claim is possible, whatever the law."""
+        return 0
+
+    def fewest_samples(self, confidence: float = CONFIDENCE) -> int | None:
+        """Fewest samples at which a bound that is not above the claim says anything.
+
+        Of an honest claim: those at which some law would exceed it. Of one that is known to be false: those
+        that catch it (`caught_from`), or None where that is not known at this confidence.
+        """
+        if not self.known_broken or self._certain:
+            return self._able(confidence)
+        if self.caught_from is None or (confidence > CONFIDENCE and self.caught_from != CERTAIN):
+            return None
+        return max(self.caught_from, self._able(confidence))
+
+    def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
         """Attack, and say what was proved.
 
         Args:
@@ -122,6 +175,8 @@ class Audit(ABC):
         """
         started = time.perf_counter()
         found, evaluated, unconditional = self._bound(samples, confidence)
+        fewest = self.fewest_samples(confidence)
+        verdict: Verdict = "undecided" if fewest is None or samples < fewest else "holds"
         return AuditRow(
             name=self.name,
             claimed_epsilon=self.epsilon,
@@ -129,7 +184,7 @@ class Audit(ABC):
             lower_bound=found,
             confidence=1.0 if self._certain else confidence,
             tightness=found / self.epsilon,
-            verdict="exceeded" if found > self.epsilon else "holds",
+            verdict="exceeded" if found > self.epsilon else verdict,
             known_broken=self.known_broken,
             conditional_on=self._condition,
             seconds=time.perf_counter() - started,
@@ -138,6 +193,7 @@ class Audit(ABC):
             neighbours=self.neighbours,
             samples=evaluated,
             unconditional_bound=unconditional,
+            fewest_samples=fewest,
         )
 
 
@@ -173,6 +229,13 @@ class SampledAudit(Audit):
     score: Score | None = None
     share: float = 1.0
 
+    def _able(self, confidence: float) -> int:
+        outputs = bounds.fewest_outputs(self.epsilon, self.delta, confidence=confidence)
+        samples = int(outputs / self.share)
+        while int(samples * self.share) < outputs:
+            samples += 1
+        return samples
+
     def _training(self, n: int) -> list[FloatArray]:
         return [self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)]
 
@@ -200,6 +263,9 @@ class GaussianAudit(SampledAudit):
     score: Score | None = first_column
 
     _condition = "Gaussian noise"
+
+    def _able(self, confidence: float) -> int:
+        return 0
 
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         n = max(4, int(samples * self.share))

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
+_UNDECIDED = 3
+"""Exit status where nothing was unexpected, and some audits had too few samples."""
+
 
 def audit(
     name: Annotated[str | None, Argument(help="One audit; without it and --all, the list of them.")] = None,
@@ -40,7 +43,8 @@ def audit(
     """Prove privacy loss from below, through the public calls and with the real noise.
 
     Started again with the same --out, it runs only what is missing: take another folder after a change.
-    Exit status 1 where an honest claim is exceeded, or a claim that is known to be false is not.
+    Exit status 1: an honest claim was exceeded, or a claim that is known to be false was not. Exit status 3:
+    neither happened, but some audits had too few samples to decide. The list says how many each needs.
     """
     if name is None and not everything and configuration is None:
         _list(as_json=as_json)
@@ -99,8 +103,10 @@ def _tell(rows: "list[AuditRow]", page: Path | None, *, as_json: bool) -> None:
         print_json([row.to_json() for row in rows])
     else:
         _print_screen(rows, page)
-    if not all(row.as_expected for row in rows):
+    if any(row.unexpected for row in rows):
         raise typer.Exit(1)
+    if any(row.undecided for row in rows):
+        raise typer.Exit(_UNDECIDED)
 
 
 def _command(name: str | None, settings: "AuditSettings") -> str:
@@ -115,16 +121,19 @@ def _list(*, as_json: bool) -> None:
 
     audits = [build(name) for name in NAMES]
     if as_json:
-        print_json([{"name": one.name, "scope": one.scope, "sees": one.sees} for one in audits])
+        shown = [(one, {"name": one.name, "scope": one.scope, "sees": one.sees}) for one in audits]
+        print_json([fields | {"fewest_samples": one.fewest_samples()} for one, fields in shown])
         return
-    table = Table("audit", "scope", "the attacker sees", title="Run one with its name, or --all of them")
+    headings = ("audit", "scope", "samples from", "the attacker sees")
+    table = Table(*headings, title="Run one with its name, or --all of them")
     for one in audits:
-        table.add_row(one.name, "known broken" if one.known_broken else one.scope, one.sees)
+        scope = "known broken" if one.known_broken else one.scope
+        table.add_row(one.name, scope, f"{one.fewest_samples():,}", one.sees)
     console().print(table)
 
 
 def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
-    from dpbandits.lab.audit_report import summary
+    from dpbandits.lab.audit_report import summary, undecided
 
     out = console()
     table = Table(title="Privacy loss that was proved", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -139,7 +148,7 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
             f"{row.lower_bound:.3f}{mark}",
             f"{row.tightness:.2f}",
             row.verdict,
-            style="" if row.as_expected else "bold red",
+            style="bold red" if row.unexpected else "yellow" if row.undecided else "",
         )
     out.print(table)
     conditions = sorted({row.conditional_on for row in rows if row.conditional_on})
@@ -148,5 +157,7 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
             f"* on condition of {' or '.join(conditions)}; for any law, less can be proved from samples."
         )
     out.print(f"[bold]{summary(rows)}[/]")
+    if any(row.undecided for row in rows):
+        out.print(f"Undecided: {undecided(rows)}. Run them again with --samples of at least that number.")
     if page is not None:
         out.print(f"Report: [bold]{page}[/] (audit.json beside it)", soft_wrap=True)

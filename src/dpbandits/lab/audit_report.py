@@ -10,7 +10,7 @@ from dpbandits.audit import AuditRow
 from dpbandits.lab.page import page
 from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_data_uri, to_png
 
-__all__ = ["summary", "write_audit_report"]
+__all__ = ["summary", "undecided", "write_audit_report"]
 
 _LARGEST_BAR = 1.6
 """Bars of broken claims end here, at an arrow."""
@@ -22,10 +22,27 @@ def summary(rows: Sequence[AuditRow]) -> str:
     broken = [row for row in rows if row.known_broken]
     held = sum(row.as_expected for row in honest)
     caught = sum(row.as_expected for row in broken)
-    return (
+    found = (
         f"{held} of {len(honest)} honest claims held, and {caught} of {len(broken)} claims that are known to "
         "be false were caught."
     )
+    open_ = sum(row.undecided for row in rows)
+    return f"{found} {open_} had too few samples and are undecided." if open_ else found
+
+
+def undecided(rows: Sequence[AuditRow]) -> str:
+    """Which audits had too few samples, and how many decide them: "name (55,000)"; empty where none."""
+    needed = (
+        (
+            row.name,
+            "not known at this epsilon and confidence"
+            if row.fewest_samples is None
+            else f"{row.fewest_samples:,}",
+        )
+        for row in rows
+        if row.undecided
+    )
+    return ", ".join(f"{name} ({samples})" for name, samples in needed)
 
 
 def write_audit_report(rows: Sequence[AuditRow], folder: Path, *, command: str) -> Path:
@@ -45,8 +62,10 @@ def _page(rows: Sequence[AuditRow], command: str) -> str:
         ("Single attacks", [row for row in rows if not row.known_broken and row.scope == "attack"]),
         ("Claims that are known to be false", [row for row in rows if row.known_broken]),
     )
-    failed = [row.name for row in rows if not row.as_expected]
+    failed = [row.name for row in rows if row.unexpected]
     verdict = "Nothing unexpected." if not failed else f"UNEXPECTED: {', '.join(failed)}."
+    if any(row.undecided for row in rows):
+        verdict += f" UNDECIDED, with the samples that decide: {undecided(rows)}."
     body = _BODY.substitute(
         summary=html.escape(summary(rows)),
         verdict=html.escape(verdict),

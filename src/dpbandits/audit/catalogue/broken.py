@@ -12,7 +12,7 @@ from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space
 from dpbandits.audit.catalogue.central import dubey, predictions_after
 from dpbandits.audit.catalogue.mechanisms import tree_nodes
 from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, crowded, listed, lived, lives
-from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
+from dpbandits.audit.claims import CERTAIN, Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_linear
 from dpbandits.central.published.printed import printed_scale
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
@@ -39,6 +39,7 @@ _seen = partial(_broken, kind=SampledAudit, score=first_column)
     sees="the published transformation of a table",
     neighbours="one of 12 rows moved by 1",
     share=0.1,
+    caught_from=CERTAIN,
 )
 def _transform(epsilon: float, seed: int) -> Draw:
     """Kharkovskii2020, Algorithm 1: the released columns lie in the column space of the centred table."""
@@ -59,6 +60,7 @@ def _transform(epsilon: float, seed: int) -> Draw:
     "broken-own-bin-noise",
     sees="whether the first bin's sums are exactly zero",
     neighbours="a user of the first or of the second bin",
+    caught_from=CERTAIN,
 )
 def _own_bin(epsilon: float, seed: int) -> Draw:
     """Ma2025's public code: noise for the bin that the user is in, and for no other."""
@@ -66,12 +68,13 @@ def _own_bin(epsilon: float, seed: int) -> Draw:
     return lives(lambda world: (own_bin_noise(world, n_cells=8, epsilon=epsilon, rng=rng)[0] == 0.0).all())
 
 
-def _lemma_12_tree(claim: float) -> None:
+def _lemma_12_tree(claim: float, caught_from: int) -> None:
     @crowded(
         ENTRIES,
         f"broken-dubey2021-lemma-12-tree-{claim:g}",
         GaussianAudit,
         known_broken=True,
+        caught_from=caught_from,
         epsilon=claim,
         delta=_PAPER_DELTA,
         sees=f"the {_LEVELS} nodes that a user of {_TREE_ROUNDS} rounds enters",
@@ -83,17 +86,18 @@ def _lemma_12_tree(claim: float) -> None:
         return tree_nodes(claim, noise, world, rounds=_TREE_ROUNDS, delta=_PAPER_DELTA, sigma_override=scale)
 
 
-def _lemma_12_policy(claim: float) -> None:
+def _lemma_12_policy(claim: float, caught_from: int, *, share: float) -> None:
     @_lived(
         f"broken-dubey2021-lemma-12-policy-{claim:g}",
         SampledAudit,
+        caught_from=caught_from,
         epsilon=claim,
         delta=_PAPER_DELTA,
         scope="policy",
         sees="the policy's prediction after one user, of two rounds",
         neighbours="that user's decision set turned around, reward 1",
         fit=fit_linear,
-        share=0.015,
+        share=share,
     )
     def predictions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
         """The same through the policy: what it predicts for others after the user came."""
@@ -101,10 +105,11 @@ def _lemma_12_policy(claim: float) -> None:
         return predictions_after(dubey(claim, seed, noise, 2, delta=_PAPER_DELTA, **claimed), world, nodes=1)
 
 
-def _float_noise(name: str, delta: float, add: Callable[..., FloatArray]) -> None:
+def _float_noise(name: str, delta: float, add: Callable[..., FloatArray], caught_from: int) -> None:
     @_seen(
         name,
         delta=delta,
+        caught_from=caught_from,
         sees="the lowest set bit of one number with float noise",
         neighbours="numbers 0 and 1",
     )
@@ -112,9 +117,10 @@ def _float_noise(name: str, delta: float, add: Callable[..., FloatArray]) -> Non
         return lambda world, n: off_grid(add(np.full(n, float(world)), epsilon=epsilon))
 
 
-for _claim in (0.05, 0.02):
-    _lemma_12_tree(_claim)
-for _claim in (0.02, 0.01):
-    _lemma_12_policy(_claim)
-_float_noise("broken-float-laplace", 0.0, naive_laplace)
-_float_noise("broken-float-gaussian", DELTA, partial(naive_gaussian, delta=DELTA))
+# Numbers of samples: benchmarks/audit_samples.py
+_lemma_12_tree(0.05, caught_from=19_000)
+_lemma_12_tree(0.02, caught_from=390)
+_lemma_12_policy(0.02, caught_from=61_000, share=0.03)
+_lemma_12_policy(0.01, caught_from=7_700, share=0.015)
+_float_noise("broken-float-laplace", 0.0, naive_laplace, caught_from=440)
+_float_noise("broken-float-gaussian", DELTA, partial(naive_gaussian, delta=DELTA), caught_from=2_000)

@@ -22,7 +22,7 @@ from dpbandits.audit.catalogue.parts import (
     PreparedNoise,
     crowded,
 )
-from dpbandits.audit.claims import GaussianAudit, SampledAudit
+from dpbandits.audit.claims import CERTAIN, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import (
     ExploreThenCommit,
@@ -278,6 +278,7 @@ def _cells_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world
     neighbours="one user's rewards from lowest to highest",
     score=partial(_between, end=1.5),
     known_broken=True,
+    caught_from=6_600,
 )
 def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
@@ -410,6 +411,7 @@ def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int
     sees="all released sums and counts",
     neighbours="one user's contexts moved, and the rewards from lowest to highest",
     known_broken=True,
+    caught_from=21_000,
 )
 def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Noise for one round of a user, where nobody counts rounds and everybody has three in one block."""
@@ -657,7 +659,7 @@ def _public_rows(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     return _printed(_learned(epsilon, seed, noise, rewards, PEOPLE))
 
 
-@_scaled(name="broken-numbers-by-rows-left", known_broken=True)
+@_scaled(name="broken-numbers-by-rows-left", known_broken=True, caught_from=CERTAIN)
 def _rows_left(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Rows without a reward are left out, and the noise is calibrated to those that are left."""
     rewards = np.ones(PEOPLE - world)

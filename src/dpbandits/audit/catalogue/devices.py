@@ -17,7 +17,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import Entries, PreparedNoise, crowded, listed, lives
-from dpbandits.audit.claims import Draw, SampledAudit
+from dpbandits.audit.claims import CERTAIN, Draw, SampledAudit
 from dpbandits.audit.scores import fit_categories
 from dpbandits.domains import Box
 from dpbandits.errors import DPBanditsError
@@ -84,6 +84,7 @@ def _slices(name: str, *, looks: bool) -> None:
         sees=f"refusals and reports of a device that is offered {_SLICES} slices of the domain in turn",
         neighbours="a user in the first slice, or in the last with another reward",
         known_broken=looks,
+        caught_from=CERTAIN if looks else None,
         share=0.005 if looks else 0.02,
     )
     def oracle(epsilon: float, seed: int) -> Draw:
@@ -101,6 +102,7 @@ def _unrewarded(name: str, *, silent: bool) -> None:
         sees="a device's report, or its silence",
         neighbours="a reward came, or never did",
         known_broken=silent,
+        caught_from=CERTAIN if silent else None,
         share=0.01 if silent else 0.03,
     )
     def missing(epsilon: float, seed: int) -> Draw:
@@ -128,6 +130,7 @@ def _own_epsilon(name: str, *, looks: bool) -> None:
         sees="a device's report, with the class of epsilon that it names",
         neighbours="reward lowest or highest, in the same bin",
         known_broken=looks,
+        caught_from=4_300 if looks else None,
         share=0.01 if looks else 0.03,
     )
     def classes(epsilon: float, seed: int) -> Draw:
@@ -244,6 +247,7 @@ def _race(
         sees=f"all reports of one choice, for which {_RACERS} {of} ask at once",
         neighbours="reward lowest or highest, in the same bin",
         known_broken=device is _WithoutTurns,
+        caught_from=44_000 if device is _WithoutTurns else None,
         fit=fit_categories,
         share=0.01,
     )

@@ -50,14 +50,19 @@ def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Call
         entries: of the module.
         name: of the audit.
         kind: `ExactAudit`: the function gives () -> pairs of laws; any other: (world, n) -> outputs.
-        **facts: further arguments of the audit; an `epsilon` among them is a printed claim, which stays.
+        **facts: further arguments of the audit; an `epsilon` among them is a printed claim, which stays. Any
+            other `caught_from` than `CERTAIN` was found at the epsilon that is printed, or at 1.
     """
 
     def put(builder: Builder) -> Builder:
         compared = "pairs" if kind is ExactAudit else "draw"
-        entries[name] = lambda epsilon, seed: kind(
-            **{"name": name, "epsilon": epsilon, compared: builder(epsilon, seed)} | facts
-        )
+
+        def audit(epsilon: float, seed: int) -> Audit:
+            known = facts.get("epsilon", 1.0 if facts.get("caught_from") else epsilon)
+            found = {"name": name, "epsilon": epsilon, compared: builder(epsilon, seed)} | facts
+            return kind(**found if known == found["epsilon"] else found | {"caught_from": None})
+
+        entries[name] = audit
         return builder
 
     return put

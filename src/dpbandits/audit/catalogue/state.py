@@ -102,7 +102,8 @@ def _copied(name: str, *, witnessed: bool) -> None:
         sees=f"what {_COPIES} copies of one state release"
         + ("" if witnessed else ", which no ledger witnesses"),
         known_broken=not witnessed,
-        share=0.03 if witnessed else 0.005,
+        caught_from=None if witnessed else 61_000,
+        share=0.03 if witnessed else 0.01,
     )
     def copies(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
         ledger = _ledger() if witnessed else None
@@ -137,6 +138,7 @@ def _other_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
     name="broken-other-terms",
     sees="what the same people's data release under the largest epsilon, as a load once allowed",
     known_broken=True,
+    caught_from=2_500,
     share=0.005,
 )
 def _taken_terms(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
