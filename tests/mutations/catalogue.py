@@ -3101,8 +3101,8 @@ MUTATIONS = (
         "audit: a promise that loses twice what it says is said to hold",
         (
             "audit/claims.py",
-            'verdict="exceeded" if found > self.epsilon else "holds",',
-            'verdict="exceeded" if found > 2.0 * self.epsilon else "holds",',
+            'verdict="exceeded" if found > self.epsilon else verdict,',
+            'verdict="exceeded" if found > 2.0 * self.epsilon else verdict,',
         ),
         tests="tests/audit/test_claims.py",
     ),
