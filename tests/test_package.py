@@ -125,3 +125,11 @@ def test_star_import_gives_the_public_names() -> None:
     names: dict[str, object] = {}
     exec("from dpbandits import *", names)  # noqa: S102
     assert set(dpbandits.__all__) <= set(names)
+
+
+@pytest.mark.parametrize("package", ["central", "models", "privacy", "state"])
+def test_a_name_that_nobody_has_is_an_attribute_error_also_beside_packages_that_list_nothing(
+    package: str,
+) -> None:
+    with pytest.raises(AttributeError, match="no attribute 'pytest_plugins'"):
+        getattr(getattr(dpbandits, package), "pytest_plugins")  # noqa: B009 - type checkers know of no such name

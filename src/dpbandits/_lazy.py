@@ -58,7 +58,8 @@ def names_of(module: str) -> Callable[[], list[str]]:
 
 
 def _listed(module: str) -> list[str]:
-    return list(vars(sys.modules[module])["__all__"])
+    """Names in `__all__`; none where a package lists none."""
+    return list(vars(sys.modules[module]).get("__all__", ()))
 
 
 def _is_module(package: str, name: str) -> bool:
