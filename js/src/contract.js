@@ -8,7 +8,6 @@ import { law, nearest, offers } from "./law.js";
 import { Refused, expect } from "./refused.js";
 import { word } from "./words.js";
 
-const DAY = 86400;
 const PARTS = [1, 2, 4, 8, 16];
 const GAPS = /^\s*(|<na>|n(an?|at|one|ull))\s*$/i;
 
@@ -39,7 +38,7 @@ export const readContract = (text) =>
     const columns = contexts?.columns ?? domain.low.map((low, j) => ({ low, high: domain.high[j] }));
     const unknown = columns.find(({ type }) => contexts && !["Range", "Categories"].includes(type));
     for (const [good, what] of [
-      [kind === "PartitionBanditSpec" && format === 1, `contract ${kind}`],
+      [kind === "Spec" && format === 1, `contract ${kind}`],
       [offers(mechanism), `mechanism ${mechanism}`],
       [!unknown, `column ${unknown?.type}`],
     ]) {
@@ -55,7 +54,7 @@ export const readContract = (text) =>
       classes.length <= 64 &&
       classes.every((one, at) => isNumber(one) && !(one <= classes[at - 1])) &&
       classes.at(-1) === epsilon &&
-      (spec.deadline ?? 1) > 0 &&
+      spec.deadline > 0 &&
       columns.length === domain.low.length &&
       columns.every(({ low, high, values }) => (values ? values.length : isNumber(high - low) && low < high));
     sound(good);
@@ -64,9 +63,9 @@ export const readContract = (text) =>
       seed: /"seed": (\d+)/.exec(text)[1],
       digest: digestOf(text, 4),
       fingerprint: hex(digestOf(text, 32)),
-      deadline: 1000 * (spec.deadline ?? DAY),
+      deadline: 1000 * spec.deadline,
     };
-    if (spec.policy === "questions") {
+    if (spec.learner === "questions") {
       contract.sizes = gridSizes(columns);
       sound(spec.arms === "server" && (contract.sizes || (columns.length <= 64 && n_arms <= 12)));
       contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
@@ -89,7 +88,7 @@ export const readPublished = (text, contract) => {
     const { spec, kind, version, about } = found;
     const { digest, parts, classes } = contract;
     expect(spec === hex(digest), "pinned", "another contract");
-    sound(kind === (parts ? "PublishedQuestions" : "PublishedPolicy") && isCount(version, 2 ** 32 - 1));
+    sound(kind === (parts ? "PublishedQuestions" : "PublishedArms") && isCount(version, 2 ** 32 - 1));
     const told = (parts ? table : bins)(found, contract);
     sound(classes.every((one) => law(contract.spec.mechanism, told.cells, one))); // else a choice has no report
     return { text, version, silent: about === "place", ...told };

@@ -37,11 +37,6 @@ def snapshot_counts(spec, folder):
     return server._snapshot(spec, {"least_open": 0.0}) is not None
 
 
-def without_terms(monkeypatch):
-    """Durable servers keep no terms of reports, as early builds did not."""
-    monkeypatch.setattr(durable.DurableServer, "_note_terms", lambda _server: None)
-
-
 def snapshots_often(records):
     """In this process, write a snapshot of durable servers after so many records."""
     durable._TAIL_RECORDS = records

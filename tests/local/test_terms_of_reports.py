@@ -20,7 +20,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from internals.client import remembered
-from internals.server import snapshot_every, without_terms
+from internals.server import snapshot_every
 
 BOX = Box(low=[0], high=[1])
 FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.3), domain=BOX, n_features=4)
@@ -156,7 +156,7 @@ def test_weaker_terms_than_the_specs_are_refused(change):
         _ = client.guarantee
 
 
-def test_a_damaged_log_is_refused_and_an_earlier_outbox_where_noise_is_open(tmp_path):
+def test_a_damaged_log_is_refused_and_so_is_a_missing_one(tmp_path):
     for spec, folder in ((BINS, tmp_path / "bins"), (gp_spec(), tmp_path / "gp")):
         client = reported(spec, FileOutbox(folder))
         path = folder / "releases"
@@ -166,11 +166,8 @@ def test_a_damaged_log_is_refused_and_an_earlier_outbox_where_noise_is_open(tmp_
             with pytest.raises(CorruptState, match="log of releases"):
                 _ = client.guarantee
         path.unlink()
-        if spec.noise is None:  # the operating system's: there is nothing that is not known
-            assert Client(spec, outbox=FileOutbox(folder)).guarantee.status == "enforced"
-        else:
-            with pytest.raises(IncompatibleState, match="early build"):
-                Client(spec, outbox=FileOutbox(folder))
+        with pytest.raises(CorruptState, match="log of releases"):
+            _ = Client(spec, outbox=FileOutbox(folder)).guarantee
 
 
 # -- servers ------------------------------------------------------------------------------------------
@@ -204,20 +201,6 @@ def test_a_folder_of_secure_reports_is_enforced_until_simulated_ones_come(tmp_pa
     assert [served(gp_spec(noise), tmp_path, 1).status for noise in (SECURE, SECURE, SIMULATED, SECURE)] == [
         "enforced", "enforced", "simulated", "simulated",
     ]  # fmt: skip
-
-
-def test_an_earlier_folder_is_refused_where_noise_is_open(tmp_path, monkeypatch):
-    """An early build did not note where the noise came from; of bins there is one source."""
-    bins = Spec(domain=BOX, n_arms=2, privacy=LocalDP(epsilon=1.0))
-    with monkeypatch.context() as early:
-        without_terms(early)
-        for spec, folder in ((gp_spec(), tmp_path / "gp"), (bins, tmp_path / "bins")):
-            with DurableServer.open(spec, folder) as server:
-                server.publish()
-    with pytest.raises(IncompatibleState, match="early build"):
-        DurableServer.open(gp_spec(), tmp_path / "gp")
-    with DurableServer.open(bins, tmp_path / "bins") as server:
-        assert server.guarantee.status == "enforced"
 
 
 def test_counts_of_other_noise_are_not_merged():

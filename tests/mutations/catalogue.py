@@ -2062,16 +2062,6 @@ MUTATIONS = (
         tests="tests/local/test_gp_bandits.py",
     ),
     _bug(
-        "an old spec is written anew",
-        "devices in the field carry a digest that the server does not know any more",
-        (
-            "local/contract/gp_spec.py",
-            '            assign(spec, features=fields["features"])  # as agreed on: it is in the digest\n',
-            "",
-        ),
-        tests="tests/local/test_gp_bandits.py",
-    ),
-    _bug(
         "own epsilon not used",
         "a device that chose a smaller epsilon reports at the largest",
         (
@@ -2564,7 +2554,7 @@ MUTATIONS = (
         "a server's folder of simulated reports becomes enforced once a snapshot was written",
         (
             "local/server/server.py",
-            'ReleaseLog.from_json(numbers.get("releases", []))',
+            'ReleaseLog.from_json(numbers["releases"])',
             "ReleaseLog.from_json([])",
         ),
         tests="tests/local/test_terms_of_reports.py::test_a_folder_of_simulated_reports_stays_simulated",

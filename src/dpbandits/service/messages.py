@@ -45,11 +45,11 @@ _SURVEY: dict[str, Any] = {
     "name": "tips",
     "population": "people",
     "spec": {
-        "kind": "PartitionBanditSpec",
+        "kind": "Spec",
         "format": 1,
         "epsilon": 1.0,
         "mechanism": "auto",
-        "policy": "questions",
+        "learner": "questions",
         "domain": {"type": "Box", "low": [0.0], "high": [1.0]},
         "contexts": {
             "type": "Schema",
@@ -66,6 +66,7 @@ _SURVEY: dict[str, Any] = {
         "tie": "first",
         "seed": 0,
         "constants": {},
+        "deadline": 86400.0,
     },
 }
 

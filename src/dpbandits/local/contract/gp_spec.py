@@ -83,8 +83,7 @@ class GPSpec(Contract["PublishedWeights"]):
     server regresses on the sums of each published version with the noise in the model, without a shift.
 
     Features are written out as numbers: a spec that is computed anew may be another one, on another machine
-    or with another linear algebra library. Keep its JSON, and give this to server and devices. One whose JSON
-    names features without their numbers, as an earlier build wrote it, is read and goes on as it was.
+    or with another linear algebra library. Keep its JSON, and give this to server and devices.
 
     Args:
         contexts: public columns of a person's context: devices read whatever `Menu.point` takes, and clip
@@ -120,7 +119,8 @@ class GPSpec(Contract["PublishedWeights"]):
         (16, 'call')
     """
 
-    config_label, config_type, config_omits = "spec", "GPUCBSpec", frozenset({"noise"})
+    config_label, config_type, config_omits = "kind", "GPSpec", frozenset({"noise"})
+    written_format = 1
     config_parsers = {  # noqa: RUF012
         "domain": domains.from_config,
         "contexts": Schema.from_config,
@@ -368,16 +368,9 @@ class GPSpec(Contract["PublishedWeights"]):
     def to_config(self) -> dict[str, Any]:
         """JSON-ready and complete, but for the noise source, which is the device's own.
 
-        Of the noise it holds what fixes its scale: the kind of certificate, where it is not the
-        concentrated one of specs that were written before there was a choice.
+        The certificate is part of it, because it fixes the scale of the noise.
         """
         config = super().to_config()
-        if self.learner == "weights":  # as before there were others: the digest of a spec stays
-            del config["learner"], config["constants"]
-        if self.certificate == "concentrated":
-            del config["certificate"]
-        if self.deadline == DEADLINE:
-            del config["deadline"]
         if self.contexts is None:
             del config["contexts"], config["arms"]
         else:
@@ -388,10 +381,8 @@ class GPSpec(Contract["PublishedWeights"]):
     def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
         """See `Configured.from_config`; with the device's noise, by default the operating system's."""
         with reading("the configuration of a GPSpec"):
-            fields = {"certificate": "concentrated"} | cls.arguments(config)
-            spec = cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
-            assign(spec, features=fields["features"])  # as agreed on: it is in the digest
-            return spec
+            fields = cls.arguments(config)
+            return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
 
 
 @dataclass(frozen=True)

@@ -476,7 +476,7 @@ class PublishedArms(Published):
             `Server.estimate()`, else None: devices need none.
     """
 
-    kind = "PublishedPolicy"
+    kind = "PublishedArms"
     aside = frozenset({"mean", "sd"})
 
     version: int

@@ -155,7 +155,7 @@ class Spec(Contract[PublishedArms]):
         (2, 2, 'call')
     """
 
-    config_label, config_type, written_format = "kind", "PartitionBanditSpec", 1
+    config_label, config_type, written_format = "kind", "Spec", 1
     config_parsers = {  # noqa: RUF012
         "domain": Box.from_config,
         "contexts": Schema.from_config,
@@ -538,13 +538,10 @@ class Spec(Contract[PublishedArms]):
     def to_config(self) -> dict[str, Any]:
         """See `Written.to_config`."""
         config = super().to_config()
-        # As they were called when the format was fixed: a digest of this is on every report.
-        config |= {"policy": config.pop("learner"), "epsilon": config.pop("privacy")["epsilon"]}
+        config["epsilon"] = config.pop("privacy")["epsilon"]
         config["reward_range"] = [self.reward_range.low, self.reward_range.high]
         if not self.epsilons:
             del config["epsilons"]
-        if self.deadline == DEADLINE:  # as before there were others: the digest of a spec stays
-            del config["deadline"]
         if self.contexts is None:
             del config["contexts"], config["labels"]
         return config
@@ -554,7 +551,6 @@ class Spec(Contract[PublishedArms]):
         """See `Written.arguments`."""
         fields = super().arguments(config)
         fields["privacy"] = LocalDP(epsilon=fields.pop("epsilon"))
-        fields["learner"] = fields.pop("policy")
         return fields
 
     def __hash__(self) -> int:

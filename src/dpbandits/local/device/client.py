@@ -135,11 +135,6 @@ class Client(Held, Generic[PublishedT]):
         if budget is not None and delta:
             delta = delta * total / Decimal(str(own.epsilon))
         self._outbox.pin(spec.fingerprint, spec.digest)
-        if spec.noise is not None and self._outbox.log() is None:
-            raise IncompatibleState(
-                "an early build of dpbandits 0.1.0.dev0 wrote this outbox, which does not say where the "
-                "noise of its reports came from: send them with that build, or give another folder"
-            )
         unit = f"one report under the spec {spec.fingerprint}"
         purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
@@ -165,7 +160,7 @@ class Client(Held, Generic[PublishedT]):
         """
         paid = self._ledger.balance(self._account)
         status: Status = "simulated" if paid.simulated else "enforced"
-        return self.spec.stated(self.privacy, self._outbox.log() or (), status=status)
+        return self.spec.stated(self.privacy, self._outbox.log(), status=status)
 
     @property
     def unsafe_counts(self) -> Mapping[str, int]:

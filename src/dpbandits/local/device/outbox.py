@@ -48,8 +48,8 @@ class Outbox(Protocol):
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
         """Keep for good on which terms releases are made, before the first; known terms change nothing."""
 
-    def log(self) -> ReleaseLog | None:
-        """All terms that are kept; None where reports are older than such a log."""
+    def log(self) -> ReleaseLog:
+        """All terms that are kept."""
 
     def put(self, key: str, report: bytes) -> None:
         """Keep a report."""
@@ -85,7 +85,7 @@ class MemoryOutbox:
         with self._lock:
             self._log.remember(purpose, terms)
 
-    def log(self) -> ReleaseLog | None:
+    def log(self) -> ReleaseLog:
         """See `Outbox.log`."""
         return self._log
 
@@ -120,9 +120,9 @@ class FileOutbox:
     """One file a report in a folder of mode 0700; durable before `put` returns.
 
     A file holds a checksum before the report: what a failing disk has changed is refused, never sent.
-    Processes may share the folder. The file `spec` names the one spec whose reports it holds; a folder from
-    before there was such a file gets one, if all its reports are of the spec. The file `releases` holds the
-    terms that they were made on (`dpbandits.state.release_log`), those that were sent included.
+    Processes may share the folder. The file `spec` names the one spec whose reports it holds. The file
+    `releases` holds the terms that they were made on (`dpbandits.state.release_log`), those that were sent
+    included.
 
     Args:
         folder: made where it does not exist.
@@ -148,8 +148,9 @@ class FileOutbox:
                 held = self.pending().values()
                 if any(report[DIGEST] != digest for report in held):
                     raise IncompatibleState(_OTHER) from None
-                if not held:
-                    self._write(self._folder / _RELEASES, _summed(_written(ReleaseLog())))
+                if held:
+                    raise CorruptState("the outbox holds reports and not the spec that they are of") from None
+                self._write(self._folder / _RELEASES, _summed(_written(ReleaseLog())))
                 pinned = fingerprint.encode()
                 self._write(path, pinned)
         if pinned != fingerprint.encode():
@@ -158,20 +159,19 @@ class FileOutbox:
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
         """See `Outbox.remember`; raises as `log` does."""
         with locked(self._lock):
-            log = self.log() or ReleaseLog()
+            log = self.log()
             if log.remember(purpose, terms):
                 self._write(self._folder / _RELEASES, _summed(_written(log)))
 
-    def log(self) -> ReleaseLog | None:
+    def log(self) -> ReleaseLog:
         """See `Outbox.log`.
 
         Raises:
-            CorruptState: the file `releases` was changed.
+            CorruptState: the file `releases` was changed or removed.
         """
-        try:
+        written = None
+        with suppress(FileNotFoundError):
             written = _unsummed((self._folder / _RELEASES).read_bytes())
-        except FileNotFoundError:
-            return None
         if written is None:
             raise CorruptState(
                 "the outbox's log of releases is damaged: on which terms it reported is not known"

@@ -420,9 +420,6 @@ class QuestionLearner:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """See `Learner.restore`."""
-        # Older files do not say when versions were answered, and are of learners that forget nothing.
-        ages = {f"{kind}.at": np.zeros(len(arrays[f"{kind}.n"])) for kind in self._all_told()}
-        arrays = ages | dict(arrays)
         before = self.to_arrays()
         free = {f"{kind}.{name}" for kind, told in self._all_told().items() for name in told.names}
         for name, now in before.items():

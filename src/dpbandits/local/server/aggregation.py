@@ -41,9 +41,6 @@ __all__ = [
 ]
 
 _KIND = "local.report_counts"
-_LAYOUT = 2
-"""Layout 1 had the nonces of each version apart."""
-
 _MAGIC = b"DPBREP1\n"
 _HEAD = len(_MAGIC) + 4
 _LONGEST = 1 << 24
@@ -151,7 +148,7 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
     Raises:
         IncompatibleState: one of them is something else.
     """
-    kinds: dict[str, type[Spec] | type[GPSpec]] = {'"PartitionBanditSpec"': Spec, '"GPUCBSpec"': GPSpec}
+    kinds: dict[str, type[Spec] | type[GPSpec]] = {'"kind": "Spec"': Spec, '"kind": "GPSpec"': GPSpec}
     kind = next((kind for name, kind in kinds.items() if name in spec), None)
     if kind is None:
         raise IncompatibleState("not the JSON of a Spec or GPSpec: pass what spec.to_json() wrote")
@@ -175,12 +172,12 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
 
     spec = counts.spec
     published = [version.published.to_json(spec) for _, version in sorted(counts.versions.items())]
-    public = {"spec": spec.to_json(), "policies": published}
+    public = {"spec": spec.to_json(), "published": published}
     if counts.grouping is not None:
         public["grouping"] = counts.grouping
     arrays = {name.replace("/", "."): array for name, array in counts.to_arrays().items()}
     lineage = spec.digest.hex()
-    state = State(kind=_KIND, version=_LAYOUT, lineage=lineage, position=0, public=public, arrays=arrays)
+    state = State(kind=_KIND, version=1, lineage=lineage, position=0, public=public, arrays=arrays)
     write_state(Path(path), state)
 
 
@@ -194,18 +191,15 @@ def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -
     from dpbandits.state import read_state
 
     state = read_state(Path(path))
-    if state.kind != _KIND or state.version not in (1, _LAYOUT):
+    if state.kind != _KIND or state.version != 1:
         raise IncompatibleState("expected the counts of reports")
     with reading("the counts of reports", IncompatibleState):
-        spec, published = read_contract(state.public["spec"], state.public["policies"])
+        spec, published = read_contract(state.public["spec"], state.public["published"])
         if state.public.get("grouping") != (None if robust is None else robust.grouping):
             raise IncompatibleState(
                 "the counts are of other groups: pass the robust= that they were made with"
             )
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
-    if state.version == 1:
-        apart = [arrays.pop(name) for name in [*arrays] if name.endswith("/nonces")]
-        arrays["nonces"] = np.concatenate([NO_NONCES, *apart])
     return ReportCounts.from_arrays(spec, published, arrays, robust=robust)
 
 

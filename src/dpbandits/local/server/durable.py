@@ -83,7 +83,6 @@ _WHOLE = b"W"
 _KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
 _LARGEST_BOUNDS = 1 << 12
 """Bytes of a file of bounds."""
-_OLDER = b'{"journal": "local reports", "format": 2,'
 _BEHIND = -1
 """Changes of a server that has not taken what its log holds."""
 
@@ -165,7 +164,7 @@ class DurableServer(Held, Generic[PublishedT]):
             InvalidParameter: an argument is of another kind.
             StateError: another server uses the folder, others may write to it, or it cannot be used.
             CorruptState: the log was changed or cut.
-            IncompatibleState: the log is another spec's, or an older release's; or `robust` is not what the
+            IncompatibleState: the log is another spec's; or `robust` is not what the
                 folder was begun with.
         """
         _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
@@ -201,7 +200,7 @@ class DurableServer(Held, Generic[PublishedT]):
                 with opened._behind_its_log():
                     opened._logged(lambda: opened._journal.append(_WHOLE, content))
                     opened._took_over(content)
-                opened._write_terms()
+                opened._note_terms()
         except BaseException:
             opened.close()
             raise
@@ -381,15 +380,6 @@ class DurableServer(Held, Generic[PublishedT]):
     def _note_terms(self) -> None:
         """Write down on which terms reports come from now on, unless they came on them before."""
         server, spec = self._server, self._server.spec
-        if spec.noise is not None and len(self._journal) > 1 and not server.remembers:
-            raise IncompatibleState(
-                "the server's log was written by an early build of dpbandits 0.1.0.dev0 which does not hold "
-                "where the noise of reports came from: finish it with that build, or begin another folder"
-            )
-        self._write_terms()
-
-    def _write_terms(self) -> None:
-        server, spec = self._server, self._server.spec
         own = spec.own(None)
         terms = spec.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
         if server.remember(terms):
@@ -443,16 +433,6 @@ class DurableServer(Held, Generic[PublishedT]):
 
     def _log(self, after: Place | None) -> Journal:
         path = self._folder / _LOG
-        try:
-            with path.open("rb") as file:
-                older = file.read(len(_OLDER)) == _OLDER
-        except OSError:
-            older = False  # the journal says what is wrong with it
-        if older:
-            raise IncompatibleState(
-                "the server's log was written by an early build of dpbandits 0.1.0.dev0 which does not hold "
-                "what was published: finish it with that build, or begin another folder"
-            )
         log: dict[str, Any] = {"path": path, "kind": _KIND, "subject": self._subject}
         # Whatever of the two is missing where the other holds records, `create` refuses; nothing may be
         # missing where a snapshot knows of records.

@@ -136,11 +136,6 @@ class Server(Held, Generic[PublishedT]):
         return self._holder.log.remember("reports", terms)
 
     @property
-    def remembers(self) -> bool:
-        """Whether any terms were noted."""
-        return bool(self._holder.log.count("reports"))
-
-    @property
     def open_versions(self) -> tuple[PublishedT, ...]:
         """What was published and may still be answered, oldest first: for `aggregate` elsewhere."""
         return tuple(version.published for _, version in sorted(self._counts.versions.items()))
@@ -445,9 +440,9 @@ class Server(Held, Generic[PublishedT]):
             for nonces in (young, old):
                 if nonces.dtype != np.uint64 or nonces.ndim != 1 or (nonces[1:] <= nonces[:-1]).any():
                     raise ValueError("nonces in no order")
-            if numbers.get("grouping") != server._counts.grouping:
+            if numbers["grouping"] != server._counts.grouping:
                 raise IncompatibleState("the server grouped its reports by another secret")
-            server._excess = _excess(parts.pop("excess", np.zeros((1, 2))))  # older ones have none
+            server._excess = _excess(parts.pop("excess"))
             learned = {name: parts.pop(name) for name in arrays if name.startswith("learner.")}
             texts = [parts.pop(name).tobytes().decode() for name in arrays if name.startswith("published.")]
             server._learner.restore({name.removeprefix("learner."): one for name, one in learned.items()})
@@ -461,7 +456,7 @@ class Server(Held, Generic[PublishedT]):
             server.current = counts.versions[numbers["version"]].published
             server.changes, server._fresh = int(numbers["changes"]), int(numbers["fresh"])
             server._told, server.totals = bool(numbers["told"]), Absorbed.read(numbers["totals"])
-            server._holder.log = ReleaseLog.from_json(numbers.get("releases", []))  # older ones have none
+            server._holder.log = ReleaseLog.from_json(numbers["releases"])
             server._targets = {name: Spec.from_json(text) for name, text in numbers["targets"].items()}
         return server
 
