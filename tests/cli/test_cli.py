@@ -107,7 +107,7 @@ def test_guarantee_reads_a_short_toml(tmp_path):
         """
 policy = "central.GPBandit"
 horizon = 500
-n_features = 5
+tuning = { n_features = 5 }
 domain = { type = "Box", low = [0.0], high = [1.0] }
 reward_range = { low = 0.0, high = 1.0 }
 privacy = { kind = "JointDP", epsilon = 1.0, delta = 1e-6 }
