@@ -22,6 +22,8 @@ __all__ = [
     "InvalidParameter",
     "MissingExtra",
     "MissingState",
+    "NothingReleased",
+    "NothingToLearn",
     "ProtocolError",
     "ServiceUnavailable",
     "StateError",
@@ -35,6 +37,14 @@ class DPBanditsError(Exception):
 
 class DPBanditsWarning(UserWarning):
     """Root of all warnings raised by dpbandits."""
+
+
+class NothingToLearn(DPBanditsWarning):
+    """By public numbers alone, hardly anything will be learned."""
+
+
+class NothingReleased(DPBanditsWarning):
+    """What is published was computed from no release: it says nothing about anybody."""
 
 
 class InvalidParameter(DPBanditsError, ValueError):

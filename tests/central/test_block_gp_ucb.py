@@ -8,7 +8,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import LittleVariance, MercerFeatures
-from dpbandits.privacy import SimulatedNoise
+from dpbandits.privacy import LargeDelta, SimulatedNoise
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from internals.policy import book, drawn, failing_fit, posterior
 from tuning import built
@@ -28,7 +28,7 @@ ARGUMENTS = {
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"kernel": None},
+        {"kernel": None, "domain": dpb.domains.Ball(centre=[0, 0], radius=1)},
         {"features": object()},
         {"blocks": (8, 8)},
         {"blocks": (0, 8)},
@@ -145,11 +145,11 @@ def test_an_interrupt_after_the_release_still_closes_its_rounds(monkeypatch):
 def test_delta_is_compared_with_the_number_of_users():
     arguments = ARGUMENTS | {"horizon": 64, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=1)}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", LargeDelta)
         built(GPBandit, arguments)
     arguments |= {"horizon": 2048, "privacy": dpb.JointDP(epsilon=4, delta=9e-4, rounds_per_user=2)}
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", LargeDelta)
         built(GPBandit, arguments)  # 1,024 users: 9e-4 is below one over their number
 
 

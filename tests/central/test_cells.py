@@ -177,7 +177,7 @@ def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
     config = policy().to_config()
     assert config["tuning"]["release"] == "cells"
     assert GPBandit.from_config(config).to_config() == config
-    older = policy(release=None, n_features=None, privacy=JointDP(epsilon=2.0, delta=1e-6)).to_config()
+    older = chosen(epsilon=2.0, delta=1e-6).to_config()
     assert older["tuning"].pop("release") == "cells"  # what the rule takes for those arguments now
     assert GPBandit.from_config(older).tuning.release == "features"
 
@@ -232,14 +232,17 @@ def box(columns):
 
 
 def chosen(*, epsilon, delta, rounds=1, **changes):
-    """A policy whose kind was left to the rule."""
+    """A policy whose kind was left to the rule; a public law of candidates is declared unless it is None."""
     arguments = {
         "kernel": dpb.kernels.SquaredExponential(lengthscale=2.0),
         "privacy": JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
         "release": None,
         "n_features": None,
     }
-    return policy(**arguments | changes)
+    arguments |= changes
+    if "public_decision_sets" not in arguments:
+        arguments["public_decision_sets"] = arguments.get("domain", box(2)).sample(6, np.random.default_rng(0)).reshape(2, 3, -1)
+    return policy(**arguments)
 
 
 OWN = dpb.features.MercerFeatures(
@@ -319,7 +322,8 @@ def test_whoever_comes_and_whatever_they_tell_the_kind_of_every_release_is_the_s
         ({"prior_variance": 0.3}, "features"),
         ({"regression": "sums"}, "features"),
         ({"decision_sets": "public"}, "features"),
-        ({"public_decision_sets": np.full((3, 2, 2), 0.5)}, "features"),
+        ({"public_decision_sets": None}, "features"),
+        ({"public_decision_sets": "whole"}, "cells"),
         ({"kernel": None, "features": OWN}, "features"),
         ({"release": "features"}, "features"),
     ],

@@ -72,7 +72,7 @@ def designs(policy):
 def durable_blocks(policy):
     """Sums and counts, one after another, of each block whose release is durable."""
     past = policy._past
-    ends = [len(past.released(count)) for count in range(policy._blocks_out + 1)]
+    ends = [len(past.released(count)) for count in range(policy.blocks_released + 1)]
     return [past.released(end_of)[start:] for end_of, start in enumerate(ends[:-1], start=1)]
 
 

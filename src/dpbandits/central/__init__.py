@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.central.explore_then_commit.calibration import ExpectedError, NothingToLearn
+    from dpbandits.central.explore_then_commit.calibration import ExpectedError
     from dpbandits.central.explore_then_commit.contexts import ContextLaw
     from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
     from dpbandits.central.explore_then_commit.once import publish_once
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpbandits.central.gp_bandit import GPBandit, GPTuning
     from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
     from dpbandits.central.schedule import default_blocks, growing_blocks
+    from dpbandits.errors import NothingReleased, NothingToLearn
     from dpbandits.models.decision_sets import uniform_decision_sets
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "GPBandit",
     "GPTuning",
     "LoggedTable",
+    "NothingReleased",
     "NothingToLearn",
     "PhasedExploreThenCommit",
     "PhasedTuning",

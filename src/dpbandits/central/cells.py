@@ -28,7 +28,9 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
+from dpbandits.central.foresight import Foresight, foresight
+from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, Setup
+from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -67,6 +69,17 @@ PEOPLE_A_CELL = 8
 
 COUNT_ERROR = 0.1
 """Believed relative deviation of the people in a cell from those that are expected."""
+
+CERTAIN, ALARM = 6.0, 1e-6
+"""Standard deviations of the number of people in a cell that chance may explain, and the probability with
+which noise alone makes diagnostics warn."""
+
+OTHER_LAW = (
+    "{cells} released sums are larger than the people expected in their cells can make them. People bring "
+    "other candidates than the public law of decision sets has, and predictions are wrong: take "
+    "GPTuning(release='features'), or pass GPTuning(public_decision_sets=...) with sets like theirs, known "
+    "without their data."
+)
 
 ROUNDS_OF_CLUSTERING = 6
 
@@ -254,6 +267,31 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
         return {"cell_noise_sd": self.mechanism.noise_sd}
+
+    def foresight(self) -> Foresight:
+        """What to expect of the run, by public numbers alone, where its horizon is known."""
+        blocks, n_cells = len(self.blocks), self._n_cells(len(self.blocks) - 1)
+        return foresight(
+            self.features,
+            self._setup.domain,
+            rounds=self.blocks[-1],
+            noise_sd=self.mechanism.noise_sd * float(np.sqrt(blocks * n_cells / self.features.n_features)),
+            prior_variance=self.weight_variance,
+            reward_variance=REWARD_VARIANCE,
+        )
+
+    def findings(self, past: CellPast, count: int) -> Findings:
+        """Compare the size of released sums with the people that were expected in each cell.
+
+        A centred reward is at most half the width of its range. So a sum that exceeds half the number of
+        people, by more than noise and chance explain, was made by more people than were expected.
+        """
+        people = past.counts[:count]
+        expected = people * (1.0 + COUNT_ERROR) + CERTAIN * np.sqrt(people)
+        noise = self.mechanism.noise_sd / np.sqrt(2.0) * np.log(max(1, people.size) / ALARM)
+        crowded = int((np.abs(past.sums[:count]) * CENTRED > 0.5 * expected + noise).sum())
+        found = [OTHER_LAW.format(cells=crowded)] if crowded else []
+        return Findings({"crowded_cells": crowded}, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
         """The past that a state kept; CorruptState where this configuration does not write it."""

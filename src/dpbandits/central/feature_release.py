@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.kinds import BlockRows, MechanismKind, Past, Setup
-from dpbandits.central.regression import posterior_from_releases
+from dpbandits.central.foresight import Foresight, foresight
+from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, Setup
+from dpbandits.central.regression import REWARD_VARIANCE, posterior_from_releases
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
 from dpbandits.models.decision_sets import PublicSets
@@ -35,6 +36,18 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.prefix_sums import BlockRelease
 
 __all__ = ["FeaturePast", "FeatureRelease"]
+
+CERTAIN = 6.0
+"""Standard deviations of the noise by which a finding exceeds what noise alone does: one in a billion."""
+
+FEW_TOLD = 0.5
+"""Share of the rounds that count, below which diagnostics warn."""
+
+FEW = (
+    "The released Gram matrix tells of about {told:.0%} of the rounds. The others have no reward yet, or "
+    "contexts, candidates or rewards that could not be used: look at refused decisions and at the receipts "
+    "of tell."
+)
 
 N_FEATURES = 20
 """Features of candidates, where their number is not said."""
@@ -203,6 +216,43 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             "vector_noise_sd": self.mechanism.vector_noise_sd,
             "prefix_noise_factor": [float(np.sqrt(value)) for value in variances],
         }
+
+    def foresight(self) -> Foresight:
+        """What to expect of the run, by public numbers alone, where its horizon is known."""
+        return foresight(
+            self.features,
+            self._setup.domain,
+            rounds=self.blocks[-1],
+            noise_sd=self.mechanism.vector_noise_sd * self._growth(len(self.blocks)),
+            prior_variance=self.weight_variance,
+            reward_variance=REWARD_VARIANCE,
+        )
+
+    def _growth(self, count: int) -> float:
+        """Standard deviation of the noise in the sum of the first `count` blocks, in units of one release."""
+        return float(np.sqrt(self.mechanism.factor.prefix_variance()[count - 1]))
+
+    def findings(self, past: FeaturePast, count: int) -> Findings:
+        """Compare the released Gram matrix with the one that was expected.
+
+        The trace says how many rounds counted, as feature vectors are about equally long. `law_misfit` is the
+        relative deviation of the rest: near 1 where people choose among other points than the public law of
+        decision sets has. It is no warning by itself, as the regression corrects for it.
+        """
+        mechanism = self.mechanism.mechanism
+        if not count or mechanism.vector_only:
+            return Findings({}, [])
+        estimates = self.mechanism.block_estimates(past.mixed[:count]).sum(axis=0)
+        gram, _ = mechanism.from_coordinates(estimates)
+        expected, noise_sd = past.grams[:count].sum(axis=0), self.mechanism.gram_noise_sd * self._growth(count)
+        told, sd = np.trace(gram) / np.trace(expected), noise_sd * len(gram) ** 0.5 / np.trace(expected)
+        numbers = {"told_share": float(told), "told_share_sd": float(sd)}
+        if told > CERTAIN * sd:
+            rest = mechanism.gram_to_coordinates(gram - told * expected)
+            square = max(0.0, float(rest @ rest) - len(rest) * noise_sd**2)
+            numbers["law_misfit"] = square**0.5 / float(np.linalg.norm(told * expected))
+        found = [FEW.format(told=max(0.0, told))] if told + CERTAIN * sd < FEW_TOLD else []
+        return Findings(numbers, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
         """The past that a state kept; CorruptState where this configuration does not write it."""

@@ -10,6 +10,7 @@ of at most `rounds_per_user` rounds. A round belongs to the block of its ask, wh
 reward. Raw data meets noise in one place, the kind's `draw`.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -20,11 +21,13 @@ from typing import Any, ClassVar, Literal, Unpack
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._calls import caller_level
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
+from dpbandits.central.foresight import FLAT, NOTHING_TO_LEARN
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
@@ -33,7 +36,14 @@ from dpbandits.central.statement import WHOLE_DOMAIN, Setting, on_a_public_clock
 from dpbandits.central.tuning import LONGEST_HORIZON, MARGINAL_COLUMNS, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
+from dpbandits.errors import (
+    CorruptState,
+    InvalidData,
+    InvalidParameter,
+    NothingReleased,
+    NothingToLearn,
+    ProtocolError,
+)
 from dpbandits.models.features import Features
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
@@ -59,30 +69,68 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 
 
 CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
-"""Boxes that cells are taken for: at most so many columns, so large a delta, an epsilon and so many rounds;
-epsilon is divided by the rounds of a user. On families of functions that are for tuning alone cells lost less
-than features in each of them: `reproduction/studies/releases.py --group rule`; see the page on releases."""
+"""Limits within which cells are chosen by default: columns, delta, epsilon per round of a user, rounds. Cells
+lost less than features within each of them on families of functions that are for tuning alone
+(`reproduction/studies/releases.py --group rule`; see the page on releases), where the law of candidates was the one
+that is expected."""
 
 UNKNOWN_HORIZON = 10_000
 """What the rule takes an unknown horizon for; features pay for one with noise, and cells do not."""
+
+PUBLIC_POINTS = 512
+"""Points of the domain at which diagnostics compare predictions with the reward range."""
+
+BEYOND, BEYOND_SDS = 0.5, 2.0
+"""Diagnostics warn of predictions outside the reward range by more than half its width and more than two of
+their standard deviations. On tuning seeds 0 to 9 with candidates of the expected law predictions left the
+range by at most 0.4 widths and 1.8 deviations. Cells that were asked in contexts left it by at least 0.5
+widths and 2 deviations in 37 of 40 runs of 1,000 rounds or more (`benchmarks/tune_foresight.py`)."""
+
+OUT_OF_RANGE = (
+    "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. What was "
+    "released does not fit the model: candidates may follow another law than public_decision_sets, or the "
+    "kernel may be wrong."
+)
+
+HARDLY_LEARNS = (
+    "With {rounds} rounds, epsilon {epsilon:g}, delta {delta:g}, {columns} column(s){arms} and this kernel, what "
+    "is learned correlates by about {correlation:.2f} with a typical reward function (below {least:g}): "
+    "decisions will be close to random ones. {more}"
+)
+
+HARDLY_VARIES = (
+    "kernel: only {varies:.1%} of its variance lies in differences between points of the domain, so it "
+    "describes a nearly constant function. A lengthscale is a share of each range of a box: pass 0.3, not 0.3 "
+    "times the range."
+)
+
+CHOSEN = (
+    "The promise has delta = 0. The kind of release that keeps it here is {release!r}; diagnostics() names it "
+    "as well."
+)
 
 
 def kind_for(setup: Setup) -> KindName:
     """The kind of release where none is named: a rule of public arguments alone.
 
-    Of candidates where delta is 0, cells, which nothing else keeps there. Else features, wherever features or
-    anything that only they understand was passed; of contexts and arms, marginal tables for several columns
-    or where delta is 0, and features where a kernel was passed; of candidates, cells in the boxes of
-    `CELL_BOXES`.
-    Where an account pays, a box with a delta has features again: most accounts add up zCDP, in which pure
-    epsilon costs many times more.
+    | what people bring | kind |
+    |---|---|
+    | candidates or nothing, delta is 0 | cells: no other kind keeps that promise there |
+    | anything, beside arguments that only features understand | features |
+    | contexts, for arms; several columns, or delta is 0, and no kernel | marginals |
+    | candidates of a declared public law, or nothing, within `CELL_BOXES` | cells, unless an account pays |
+    | anything else | features |
+
+    Cells assume a law of candidates and cannot correct a wrong one, so they need a declared law. Where an
+    account pays, features are taken: most accounts add up zCDP, in which pure epsilon costs many times more.
     """
     tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
     pure, columns = privacy.delta == 0.0, setup.domain.dim
     if not people and pure:
         return "cells"
     of_features = (setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
-    asked = any(given is not None for given in (*of_features, tuning.public_decision_sets))
+    asked = any(given is not None for given in of_features)
+    asked = asked or (people and tuning.public_decision_sets is not None)
     if asked or tuning.regression != "blocks" or setup.decision_sets == "public":
         return "features"
     if people:
@@ -94,7 +142,8 @@ def kind_for(setup: Setup) -> KindName:
         privacy.epsilon / privacy.rounds_per_user,
         setup.horizon or UNKNOWN_HORIZON,
     )
-    cells = any(all(own <= most for own, most in zip(numbers, box, strict=True)) for box in CELL_BOXES)
+    cells = tuning.public_decision_sets is not None
+    cells &= any(all(own <= most for own, most in zip(numbers, box, strict=True)) for box in CELL_BOXES)
     return "cells" if cells and isinstance(setup.domain, domains.Box) and not setup.charged else "features"
 
 
@@ -133,9 +182,11 @@ class GPBandit(BasePolicy):
             not known: every block then gets fresh noise by itself (parallel composition), which costs more.
         privacy: epsilon, delta and `rounds_per_user`.
         kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
-            encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. Only
-            contexts have a default: `models.features.people.context_kernel` for up to three columns; with
-            more, or where delta is 0, main effects and interactions (`dpbandits.central.marginals`).
+            encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. The
+            unit of a lengthscale is the range: 0.3 is three tenths of each range of a box, and of a context.
+            Default for a box: `models.features.people.box_kernel`. Default for contexts:
+            `models.features.people.context_kernel` for up to three columns; with more, or where delta is 0,
+            main effects and interactions (`dpbandits.central.marginals`).
         features: another feature map with norm at most 1, instead of `kernel`; of encoded contexts with the
             arm's code as last column.
         decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
@@ -147,6 +198,10 @@ class GPBandit(BasePolicy):
 
     Raises:
         InvalidParameter: arguments that do not fit together.
+
+    Warns:
+        NothingToLearn: public numbers alone say that hardly anything will be learned, or that the kernel
+            hardly varies over the domain. What `warm_start` will tell is not known then.
 
     Privacy: (epsilon, delta)-joint DP; `guarantee.explain()` says it in words.
 
@@ -232,7 +287,10 @@ class GPBandit(BasePolicy):
         self.open_ended = horizon is None
         self.decision_sets = decision_sets
         sets = tuning.public_decision_sets
-        if sets is not None:
+        if isinstance(sets, str):
+            if self.menu is not None:
+                raise InvalidParameter("public_decision_sets: 'whole' is for a domain, not for arms")
+        elif sets is not None:
             sets = self.domain.validate(sets, name="public sets")
             if sets.ndim != 3:
                 raise InvalidParameter("public_decision_sets: expected shape (S, n, d)")
@@ -251,7 +309,10 @@ class GPBandit(BasePolicy):
             seed=self.seed,
             charged=self._holder.charged,
         )
-        self._kind = KINDS[tuning.release or kind_for(setup)](setup)
+        release = tuning.release or kind_for(setup)
+        if release == "cells" and tuning.release is None and sets is None:
+            setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
+        self._kind = KINDS[release](setup)
         self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
         self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
@@ -267,6 +328,30 @@ class GPBandit(BasePolicy):
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._beginning: Beginning | None = None
         self._decided_by: Callable[[int], PublishedPosterior | None] | None = None
+        self._foresight = None if self.open_ended else self._kind.foresight()
+        self._warn_of_silent_failure(by_kernel=kernel is not None)
+
+    def _warn_of_silent_failure(self, *, by_kernel: bool) -> None:
+        """Warn where public arguments alone say that hardly anything will be learned."""
+        found, privacy = self._foresight, self.privacy
+        if found is None:
+            return
+        if by_kernel and self.menu is None and found.varies < FLAT:
+            said = HARDLY_VARIES.format(varies=found.varies)
+            warnings.warn(said, NothingToLearn, stacklevel=caller_level())
+        if found.correlation < NOTHING_TO_LEARN:
+            arms = "" if self.arms is None else f", {len(self.arms)} arms"
+            said = HARDLY_LEARNS.format(
+                rounds=self.horizon,
+                epsilon=privacy.epsilon,
+                delta=privacy.delta,
+                columns=self.domain.dim if self.menu is None else self.domain.dim - 1,
+                arms=arms,
+                correlation=found.correlation,
+                least=NOTHING_TO_LEARN,
+                more="Take more rounds, a larger epsilon, fewer arms, fewer columns or a longer lengthscale.",
+            )
+            warnings.warn(said, NothingToLearn, stacklevel=caller_level())
 
     # -- what is promised -----------------------------------------------------------------------
 
@@ -284,6 +369,8 @@ class GPBandit(BasePolicy):
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         found = self._kind.guarantee(self.privacy, setting)
         found = on_a_public_clock(found) if self._deadlines.timed else found
+        if self.privacy.delta == 0.0:
+            found = replace(found, notes=(*found.notes, CHOSEN.format(release=self.tuning.release)))
         return found if self.menu is not None else replace(found, notes=(*found.notes, WHOLE_DOMAIN))
 
     @property
@@ -297,10 +384,10 @@ class GPBandit(BasePolicy):
         `prefix_sums.RELEASE_UNIT`; of sums in cells (blocks released, C), in units of `cell_sums.CENTRED`; of
         marginal tables each block's sums, in 1024ths of the reward range, and counts, one after another.
         """
-        return self._past.released(self._blocks_out)
+        return self._past.released(self.blocks_released)
 
     @property
-    def _blocks_out(self) -> int:
+    def blocks_released(self) -> int:
         """Releases that are durable; one whose saving failed has not left and is not shown."""
         return (0, *self.blocks).index(self._settled)
 
@@ -502,6 +589,15 @@ class GPBandit(BasePolicy):
             return super()._choose_one(candidates, available, start)
         return self._kind.choose_one(self._posterior, candidates, start, self._coins), None
 
+    def _rows_of(self, candidates: FloatArray, axes: tuple[str, ...]) -> FloatArray:
+        if isinstance(self.tuning.public_decision_sets, str):
+            raise InvalidData(
+                "candidates came, and this policy was built for asks over the whole domain: bring none. Or "
+                "build it with GPTuning(public_decision_sets=...), example sets known without people's data, "
+                f"or name GPTuning(release={self.tuning.release!r}) where candidates are uniform"
+            )
+        return super()._rows_of(candidates, axes)
+
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
         if start is None:
             return self._maximiser.of_weights((self._posterior or self._kind.prior).mean[None])
@@ -517,13 +613,27 @@ class GPBandit(BasePolicy):
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     @in_turn
-    def publish(self) -> PublishedPosterior:
+    def publish(self, *, prior: bool = False) -> PublishedPosterior:
         """What was learned so far: decides for anyone, anywhere, and costs nothing further.
 
         What is due is released first, as it is before the next ask. Everything in it is computed from
         releases and public numbers.
+
+        Args:
+            prior: what is believed before any data is meant too; then there is no warning.
+
+        Warns:
+            NothingReleased: before the first release, without public data, it says nothing of anybody.
         """
         self._prepare()
+        if self._posterior is None and not prior:
+            warnings.warn(
+                "publish: nothing was released yet, so every prediction is the middle of the reward range. The "
+                f"first release is made after {self.batch_boundaries[0]} rounds (GPTuning(blocks=...) changes "
+                "that): publish after it, or pass prior=True.",
+                NothingReleased,
+                stacklevel=caller_level(),
+            )
         return PublishedPosterior(
             menu=self.menu,
             domain=self.domain,
@@ -552,12 +662,48 @@ class GPBandit(BasePolicy):
         return self._kind.draws_for(self._posterior, self._book.asked, count, self._coins)
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers and released quantities."""
+        """Public numbers and released quantities, and what they say about the run.
+
+        | key | meaning |
+        |---|---|
+        | `release` | kind of release: "features", "cells" or "marginals" |
+        | `expected_correlation` | of what a whole run learns with a typical reward function; None: no horizon |
+        | `predictions` | lowest and highest prediction at public points of the domain |
+        | `told_share`, `read_share` | share of the rounds that the released sums, or counts, tell of |
+        | `warnings` | sentences: what the releases contradict, and what to do |
+
+        Privacy: everything is computed from releases that are durable and from public numbers.
+        """
+        count = self.blocks_released
+        numbers, warned = self._kind.findings(self._past, count)
+        predictions = self._predictions()
+        if count and predictions["outside"]:
+            low, high = self.reward_range.low, self.reward_range.high
+            ends = {name: predictions[name] for name in ("lowest", "highest")}
+            warned = [OUT_OF_RANGE.format(**ends, low=low, high=high), *warned]
         return {
             **super().diagnostics(),
+            "release": self.tuning.release,
             "blocks": list(self.blocks),
-            "blocks_released": self._blocks_out,
+            "blocks_released": count,
+            "expected_correlation": None if self._foresight is None else self._foresight.correlation,
             **self._kind.diagnostics(),
+            **numbers,
+            "predictions": predictions,
+            "warnings": warned,
+        }
+
+    def _predictions(self) -> dict[str, Any]:
+        """Ends of the predictions at public points, and how many of them contradict the reward range."""
+        points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
+        mean, sd = self._predict(points)
+        low, high = self.reward_range.low, self.reward_range.high
+        beyond = np.maximum(low - mean, mean - high)
+        outside = beyond > np.maximum(BEYOND * self.reward_range.width, BEYOND_SDS * sd)
+        return {
+            "lowest": float(mean.min()),
+            "highest": float(mean.max()),
+            "outside": int(np.count_nonzero(outside)),
         }
 
     # -- configuration and state ----------------------------------------------------------------

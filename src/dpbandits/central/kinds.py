@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
+from dpbandits.central.foresight import Foresight
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
@@ -39,7 +40,7 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables.menu import Menu
 
-__all__ = ["BlockRows", "Kind", "MechanismKind", "Past", "Setup"]
+__all__ = ["BlockRows", "Findings", "Kind", "MechanismKind", "Past", "Setup"]
 
 _AT_ONCE = 32
 """Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
@@ -123,6 +124,18 @@ class Setup:
             of_rows=of_rows,
             per_arm=self.menu is not None,
         )
+
+
+class Findings(NamedTuple):
+    """What releases say about a run.
+
+    Attributes:
+        numbers: entries of `GPBandit.diagnostics`.
+        warnings: sentences: what the releases contradict, and what to do.
+    """
+
+    numbers: dict[str, Any]
+    warnings: list[str]
 
 
 class _Draws(NamedTuple):
@@ -343,8 +356,19 @@ class Kind(ABC, Generic[D, P]):
         return drawn
 
     @abstractmethod
+    def foresight(self) -> Foresight:
+        """What to expect of the run, by public numbers alone, where its horizon is known."""
+
+    @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
+
+    @abstractmethod
+    def findings(self, past: P, count: int) -> Findings:
+        """What the first `count` releases say about the run: post-processing.
+
+        Privacy: reads what was released and what is public, never raw sums.
+        """
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class GPTuning(Configured):
             candidates in a domain of few dimensions; see `dpbandits.central.cells`) or, of contexts and
             arms, "marginals" (tables of few columns at a time, pure epsilon where delta is 0; see
             `dpbandits.central.marginals`). None for the kind that `dpbandits.central.gp_bandit.kind_for`
-            takes by public numbers. Every kind has defaults of its own for what is left out here, and ignores
+            takes by public numbers; `GPBandit.diagnostics` names it. Every kind has defaults of its own for what is left out here, and ignores
             what it has no use for.
         n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
             are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
@@ -66,7 +66,11 @@ class GPTuning(Configured):
             `reproduction/studies/less_work.py`) or "prefix" (last prefix sum: worse with few features; one
             eigendecomposition a release).
         factor: how the blocks are mixed; default the one that `factor_for` takes.
-        public_decision_sets: (S, n, d) sets that people are expected to bring; default uniform.
+        public_decision_sets: the law of the candidates that people are expected to bring, known without their
+            data: (S, n, d) example sets; or "whole" where nobody brings candidates, so that each is offered
+            the whole domain and candidates are refused. None where no law is known: uniform sets are
+            expected, releases correct for it as far as they can, and the automatic choice takes no cells,
+            which cannot. A wrong law costs reward, never privacy.
         public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
             a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
             privacy.
@@ -86,7 +90,7 @@ class GPTuning(Configured):
 
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "factor": Factor.from_config,
-        "public_decision_sets": np.asarray,
+        "public_decision_sets": lambda sets: sets if isinstance(sets, str) else np.asarray(sets),
         "reporting_delay": delay_from_config,
     }
 
@@ -97,7 +101,7 @@ class GPTuning(Configured):
     lag: int = 0
     regression: Regression = "blocks"
     factor: Factor | None = None
-    public_decision_sets: FloatArray | None = None
+    public_decision_sets: FloatArray | Literal["whole"] | None = None
     public_law_spread: float | Literal["likely"] = "likely"
     prior_variance: float | None = None
     thompson_scale: float | None = None
@@ -110,6 +114,8 @@ class GPTuning(Configured):
         _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
         if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
             limited(self.public_law_spread, name="public_law_spread")
+        if isinstance(self.public_decision_sets, str):
+            _checks.one_of(self.public_decision_sets, ("whole",), name="public_decision_sets")
         if self.prior_variance is not None:
             _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         if self.thompson_scale is not None:

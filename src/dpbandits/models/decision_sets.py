@@ -80,9 +80,11 @@ class PublicSets:
         return np.asarray(chosen.T @ chosen / len(chosen))
 
     @classmethod
-    def of(cls, features: Features, domain: Domain, sets: FloatArray | None, *, seed: Seed) -> "PublicSets":
-        """Declared sets (S, n, d), or `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES` where None."""
-        if sets is not None:
+    def of(
+        cls, features: Features, domain: Domain, sets: FloatArray | str | None, *, seed: Seed
+    ) -> "PublicSets":
+        """Declared sets (S, n, d), or `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES` where there are none."""
+        if sets is not None and not isinstance(sets, str):
             return cls(features, sets)
         global _drawn  # noqa: PLW0603  # the last ones: a study builds thousands of policies alike
         if _drawn is None or _drawn[0] is not features or _drawn[1] is not domain or _drawn[2] != seed:

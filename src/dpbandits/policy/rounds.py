@@ -277,9 +277,14 @@ class RoundPolicy(KeptPolicy):
         """Ids of decisions whose reward can still be told. Raw data: it says who has not reported."""
         return self._book.pending
 
+    @property
+    def rounds_asked(self) -> int:
+        """Rounds that were asked: public, as is when somebody asks."""
+        return self._book.asked
+
     def diagnostics(self) -> dict[str, Any]:
         """Released quantities only."""
-        return {"policy": self.kind, "rounds_asked": self._book.asked, "horizon": self.horizon}
+        return {"policy": self.kind, "rounds_asked": self.rounds_asked, "horizon": self.horizon}
 
     # -- budget and durability ------------------------------------------------------------------
 

@@ -349,7 +349,7 @@ class Service:
         )
         if known is not None and known[1] is not None and int(known[0]) == engine.version:
             return _Function(policy, engine.version, str(known[1]))
-        function = engine.policy.publish()  # which releases what is due
+        function = engine.policy.publish(prior=True)  # which releases what is due
         self.engines.saw(writes, policy, engine, self.now())
         return _Function(policy, engine.version, function)
 

@@ -250,7 +250,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
     except InvalidData as error:
         ask = None
         if engine.life.records > before:  # it has its slot, as any other round, for whatever goes by slots
-            ask = f"{kept.id[:8]}-{policy.diagnostics()['rounds_asked'] - 1}-refused"
+            ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
         return _without(kept, body, problem_of(error), "refused", ask=ask)
     answer = _decided(decision, engine, shadow=shadow)
     if shadow:

@@ -56,7 +56,7 @@ class Engine:
         if commits == self._commits:
             return False
         self._commits, before = commits, self.version
-        self.version = int(self.policy.diagnostics()["blocks_released"])
+        self.version = self.policy.blocks_released
         return self.version > before
 
     def ahead(self, user: object) -> list[Ahead]:

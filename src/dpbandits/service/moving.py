@@ -122,12 +122,12 @@ class _Policy:
             raise InvalidParameter("a policy whose reporting_delay is a time lives in a folder")
         self.content, arrays = state.read_bytes(), read_state(state).arrays
         asked, first = (int(value) for value in arrays["book_clock"])
-        released = int(policy.diagnostics()["blocks_released"])
+        released = policy.blocks_released
         due = due_after(policy, released)
         config = canonical(policy.to_config())
         self.progress: Row = (identity, asked, due, released, config, bytes(arrays["book_salt"]))
         self.state: Row = identity, asked, self.content
-        self.released, self.published = released, policy.publish().to_json()
+        self.released, self.published = released, policy.publish(prior=True).to_json()
         self.people = _people(identity, arrays)
         self.slots = _slots(identity, arrays, asked, first)
 

@@ -45,10 +45,10 @@ from dpbandits.central.explore_then_commit.sums import (
     integer_caps,
     integer_weights,
 )
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter, NothingToLearn
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.definitions import DPBanditsWarning, JointDP, warn_if_delta_large
+from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.noise import NoiseSource
 
 __all__ = [
@@ -93,10 +93,6 @@ _CRUMB = Decimal("1e-12")
 
 _PROBE = 2.0**38
 """A sensitivity like a release's, to ask the noise source for its multiplier before there is a plan."""
-
-
-class NothingToLearn(DPBanditsWarning):
-    """So few rows at so small an epsilon that hardly anything will be learned."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
+from dpbandits.central.foresight import Foresight, of_means
+from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, Setup
 from dpbandits.central.marginals.learning import (
     CENTRES,
     DRAWS,
@@ -79,6 +80,10 @@ at most the second, and never more than the third."""
 
 GROWTH, LAST_SHARE = 1.4, 0.9
 """Of blocks; and no release after this share of the horizon."""
+
+CERTAIN, FEW_READ = 6.0, 0.9
+"""Diagnostics warn where the share of readable contexts is below the second by so many standard deviations of
+the noise: noise alone does so once in a billion."""
 
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
@@ -385,6 +390,37 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
         return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.counted)}
+
+    def foresight(self) -> Foresight:
+        """What to expect of every arm's mean alone, told by one column in two bins."""
+        blocks = len(self.blocks)
+        scale = self._sum_sensitivity(1, first=False) / (UNITS * self.shares.sum_epsilon)
+        correlation = of_means(
+            self.blocks[-1] / self.arms,
+            noise_sd=2.0 * scale * blocks**0.5,  # two bins of variance 2 scale^2 in each block
+            prior_variance=self.prior_variance,
+            reward_variance=VARIANCE,
+        )
+        return Foresight(correlation, 1.0)
+
+    def findings(self, past: MarginalPast, count: int) -> Findings:
+        """Compare the released counts of contexts with the rounds: which share could be read."""
+        tables = len(self.law.counted)
+        if not count or not tables:
+            return Findings({}, [])
+        rounds = self.blocks[count - 1]
+        share = sum(int(one.counts.sum()) for one in past.blocks[:count]) / (tables * rounds)
+        sd = self.shares.sd * (count * sum(self.law.cells)) ** 0.5 / (tables * rounds)
+        numbers = {"read_share": share, "read_share_sd": sd}
+        if share + CERTAIN * sd >= FEW_READ:
+            return Findings(numbers, [])
+        return Findings(
+            numbers,
+            [
+                f"The released counts tell of readable contexts in about {max(0.0, share):.0%} of the rounds. "
+                "The others are refused: look at refused decisions, and at the schema's ranges and categories."
+            ],
+        )
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
 from dpbandits.lab.baselines.base import Shared, Yardstick
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
-from dpbandits.models.features.people import arm_kernel, features_for
+from dpbandits.models.features.people import arm_kernel, features_for, kernel_over
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
@@ -325,8 +325,9 @@ class ExactGPUCB(_Optimist):
     """GP-UCB on the kernel itself.
 
     Args:
-        kernel: covariance of the reward function, rewards scaled to width 1; with `contexts` and `arms` over
-            encoded contexts, and separate for every arm, as in `GPBandit`.
+        kernel: covariance of the reward function, rewards scaled to width 1; over a box with lengthscales as
+            shares of its ranges, and with `contexts` and `arms` over encoded contexts and separate for every
+            arm, as in `GPBandit`.
         domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
         ucb_weight: as in `FeatureGPUCB`.
         noise_sd: of a reward given its mean, in widths of the reward range.
@@ -347,9 +348,8 @@ class ExactGPUCB(_Optimist):
     ) -> None:
         super().__init__(ucb_weight=ucb_weight, **shared)
         self.kernel, self.noise_sd = kernel, noise_sd
-        whole: Any = kernel
-        if self.menu is not None:
-            whole = arm_kernel(self.menu.domain, kernel)
+        menu = self.menu
+        whole: Any = kernel_over(self.domain, kernel) if menu is None else arm_kernel(menu.domain, kernel)
         self._model = ExactGP(kernel=whole, noise_sd=noise_sd)
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:

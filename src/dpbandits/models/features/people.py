@@ -12,7 +12,10 @@ from functools import lru_cache, reduce
 from itertools import accumulate
 from operator import mul
 
+import numpy as np
+
 from dpbandits._checks import an
+from dpbandits._typing import FloatArray
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.base import Features, LittleVariance
@@ -31,10 +34,12 @@ __all__ = [
     "LENGTHSCALE",
     "arm_features",
     "arm_kernel",
+    "box_kernel",
     "check_arms",
     "context_kernel",
     "features_for",
     "few_on_purpose",
+    "kernel_over",
 ]
 
 LENGTHSCALE = 0.3
@@ -140,7 +145,8 @@ def features_for(
     Args:
         domain: of points; contexts and an arm where `per_arm`.
         features: what was given; then there is no kernel.
-        kernel: over the domain, or over contexts; only these have a default.
+        kernel: over the domain, or over contexts. Lengthscales are shares of each range: of encoded contexts,
+            and of a box. Contexts and boxes have a default.
         n_features: over the domain, or of a context.
         of_rows: their number over the domain, where none is given.
         per_arm: whether people with contexts are given arms.
@@ -150,10 +156,58 @@ def features_for(
     """
     if features is not None or not (per_arm and isinstance(domain, Product)):
         check_arms(features, domain, per_arm=per_arm)
-        if kernel is not None:
-            _check_codes(kernel, _codes(domain))
+        if features is None:
+            own = kernel_over(domain, kernel)
+            if kernel is None and own is not None:
+                with few_on_purpose():
+                    return mercer_or_given(None, kernel=own, domain=domain, n_features=n_features or of_rows)
+            kernel = own
         return mercer_or_given(features, kernel=kernel, domain=domain, n_features=n_features or of_rows)
     return arm_features(domain, kernel=kernel, n_features=n_features or FEATURES_PER_ARM)
+
+
+def kernel_over(domain: Domain, kernel: Kernel | None) -> Kernel | None:
+    """A kernel of the domain's points whose lengthscales were given as shares of the ranges of its boxes.
+
+    Args:
+        domain: the lengthscales of columns that belong to no box keep the unit of the points.
+        kernel: default, over boxes alone and over boxes with arms, `box_kernel`; None for other domains.
+
+    Raises:
+        InvalidParameter: the kernel measures distances between codes of arms, or does not say how it scales.
+    """
+    if kernel is None:
+        parts = domain.parts if isinstance(domain, Product) else (domain,)
+        boxes = any(isinstance(part, Box) for part in parts)
+        if not boxes or not all(isinstance(part, Box | Arms) for part in parts):
+            return None
+        kernel = box_kernel(domain)
+    an(kernel, Kernel, name="kernel", pass_="kernels.Matern(nu=2.5, lengthscale=0.3), or leave it out")
+    _check_codes(kernel, _codes(domain))
+    return kernel.in_units_of(_widths(domain))
+
+
+def box_kernel(domain: Domain) -> Kernel:
+    """What a reward over a box is expected to look like where no kernel is given, in shares of its ranges.
+
+    A Matern kernel (nu = 5/2) in the ranges, times a common correlation across each column of codes.
+
+    Example:
+        >>> box_kernel(Box(low=[1], high=[20]))
+        Matern(lengthscale=0.3, columns=(0,), nu=2.5)
+    """
+    ranges, codes = _columns(domain)
+    parts: list[Kernel] = [Matern(nu=2.5, lengthscale=LENGTHSCALE, columns=ranges)]
+    parts += [Indicator(correlation=CATEGORY_CORRELATION, columns=(column,)) for column in codes]
+    return reduce(mul, parts)
+
+
+def _widths(domain: Domain) -> FloatArray:
+    """(d,) widths of the ranges of boxes; 1 for every other column."""
+    parts = domain.parts if isinstance(domain, Product) else (domain,)
+    return np.concatenate(
+        [part.high - part.low if isinstance(part, Box) else np.ones(part.dim) for part in parts]
+    )
 
 
 @lru_cache(maxsize=8)

@@ -74,6 +74,22 @@ class Kernel(Configured, ABC):
         """k(x, x) of the rows of X (n, d); constant unless a kernel says otherwise."""
         return np.full(X.shape[0], self.max_variance)
 
+    def in_units_of(self, widths: FloatArray) -> Kernel:
+        """The kernel k(x / widths, y / widths), written as a kernel of points that are not scaled.
+
+        Args:
+            widths: (d,) positive, one per column; 1 for a column that holds codes.
+
+        Raises:
+            InvalidParameter: widths other than 1, and a kernel of a type that does not say what they change.
+        """
+        if (np.asarray(widths) == 1.0).all():
+            return self
+        raise InvalidParameter(
+            f"kernel: a {type(self).__name__} does not say how it is scaled to the ranges of a box: override "
+            "in_units_of, or pass a box from 0 to 1"
+        )
+
     def rows_against(self, Y: FloatArray, *, loose: bool = False) -> RowEvaluator:
         """Prepare for many evaluations against the same (m, d) points `Y`.
 
@@ -163,6 +179,10 @@ class _Combination(Kernel):
 
     _operation: ClassVar[np.ufunc]
 
+    def in_units_of(self, widths: FloatArray) -> Kernel:
+        """See `Kernel.in_units_of`."""
+        return type(self)(tuple(part.in_units_of(widths) for part in self.parts))
+
     def __post_init__(self) -> None:
         parts = tuple(self.parts)
         if not parts or not all(isinstance(part, Kernel) for part in parts):
@@ -247,6 +267,10 @@ class ScaledKernel(Kernel):
     def max_variance(self) -> float:
         """The bound from the parts' bounds."""
         return self.variance * self.kernel.max_variance
+
+    def in_units_of(self, widths: FloatArray) -> Kernel:
+        """See `Kernel.in_units_of`."""
+        return ScaledKernel(variance=self.variance, kernel=self.kernel.in_units_of(widths))
 
     def _diagonal(self, X: FloatArray) -> FloatArray:
         return np.asarray(self.variance * self.kernel.diagonal(X))

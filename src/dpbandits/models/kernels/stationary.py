@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -45,7 +45,9 @@ class _Stationary(Kernel):
     """What the kernels of a scaled distance share: unit variance, and parameters checked once.
 
     Args:
-        lengthscale: one positive number, or one per column (automatic relevance determination).
+        lengthscale: one positive number, or one per column (automatic relevance determination). Its unit is
+            that of the points. A policy over a box measures every column as a share of its range:
+            `lengthscale=0.3` on a price from 1 to 20 is 5.7.
         columns: indices of the columns the kernel looks at; None for all.
     """
 
@@ -55,6 +57,19 @@ class _Stationary(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", None if self.columns is None else _as_columns(self.columns))
         object.__setattr__(self, "lengthscale", _as_lengthscale(self.lengthscale, self.columns))
+
+    def in_units_of(self, widths: FloatArray) -> Kernel:
+        """See `Kernel.in_units_of`: every lengthscale times the width of its column."""
+        own = np.asarray(widths, dtype=np.float64)
+        if self.columns is not None and max(self.columns) < len(own):
+            own = own[list(self.columns)]
+        given = np.asarray(self.lengthscale)
+        if given.ndim and given.shape != own.shape:
+            raise InvalidParameter(
+                f"lengthscale: {given.size} came for {own.size} columns, expected one each, or one for all"
+            )
+        scaled = given * (own[0] if not given.ndim and (own == own[0]).all() else own)
+        return replace(self, lengthscale=float(scaled) if scaled.ndim == 0 else tuple(scaled.tolist()))
 
     def _scaled(self, points: FloatArray, factor: float) -> FloatArray:
         """The kernel's own columns times `factor` over the lengthscale: distances become `factor * r`."""
@@ -280,6 +295,10 @@ class Indicator(Kernel):
 
     correlation: float = 0.0
     columns: tuple[int, ...]
+
+    def in_units_of(self, widths: FloatArray) -> Kernel:
+        """The same kernel: codes have no unit."""
+        return self
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _as_columns(self.columns))

@@ -424,7 +424,7 @@ class _Desk:
     def _rounds(self, writes: Writes, kept: Kept) -> tuple[int, tuple[int, ...]]:
         """Rounds that were taken, and those after which something is released."""
         policy = self._service.engines.use(writes, kept.id).policy
-        return int(policy.diagnostics()["rounds_asked"]), tuple(policy.batch_boundaries)
+        return policy.rounds_asked, tuple(policy.batch_boundaries)
 
     def _learned(self, text: str) -> Learned:
         """Of a function; another one under the same version, of a database that was put back, is another."""
