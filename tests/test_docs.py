@@ -23,6 +23,7 @@ TASKS = {
     "log to policy": "log-to-policy.md",
     "log to adaptive policy": "plot_warm_start.py",
     "box": "over-a-box.md",
+    "why nothing is learned": "why-nothing-is-learned.md",
     "optimise over a stranger's table": "a-strangers-table.md",
     "save, kill, go on": "save-crash-go-on.md",
     "privacy officer": "privacy-officer.md",

@@ -117,10 +117,12 @@ def test_a_fit_that_failed_is_tried_again(monkeypatch):
         with pytest.raises(ZeroDivisionError):
             policy.ask(sets, user=f"late {attempt}")
         assert len(policy.released) == 0  # a release that is not used is not shown
+        assert "told_share" not in policy.diagnostics()
     monkeypatch.undo()
     policy.ask(sets, user="late 0")
     assert posterior(policy) is not None
     assert len(policy.released) == 1
+    assert "told_share" in policy.diagnostics()
 
 
 def test_an_interrupt_after_the_release_still_closes_its_rounds(monkeypatch):

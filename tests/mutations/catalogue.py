@@ -3383,6 +3383,45 @@ MUTATIONS = (
             'raise InvalidData(f"available: expected at least one action in cell {cell}")',
         ),
         tests="tests/central/test_usca_attacks.py::test_an_answers_message_says_nothing_of_the_person",
+    # -- diagnostics ---------------------------------------------------------------------------------
+    _bug(
+        "diagnostics of raw sums",
+        "the share of rounds that were told is shown exactly, without the noise of a release",
+        (
+            "central/feature_release.py",
+            "self.mechanism.block_estimates(past.mixed[:count]).sum(axis=0)",
+            "self.mechanism.block_estimates(past.raw_sums[:count]).sum(axis=0)",
+        ),
+        tests="tests/central/test_silent_failure.py::test_the_share_that_diagnostics_tell_is_as_noisy_as_what_was_released",
+    ),
+    _bug(
+        "predictions at people's points",
+        "diagnostics show the lowest and highest prediction at what people were given since the last release",
+        (
+            "central/gp_bandit.py",
+            "        points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))\n",
+            "        open_rounds = np.arange(self.blocks[self.blocks_released - 1], self._book.asked)\n"
+            "        points = self._book.actions(open_rounds)\n",
+        ),
+        tests="tests/central/test_silent_failure.py::test_diagnostics_change_with_releases_only",
+    ),
+    _bug(
+        "diagnostics of a release that is not kept",
+        "what was drawn and not yet saved is shown, and drawn again after a crash",
+        ("central/gp_bandit.py", "        count = self.blocks_released\n", "        count = self._past.count\n"),
+        tests="tests/central/test_block_gp_ucb.py",
+    ),
+    _bug(
+        "diagnostics count who has not reported",
+        "diagnostics count who has not reported yet, without noise",
+        (
+            "central/gp_bandit.py",
+            '            **super().diagnostics(),\n            "release": self.tuning.release,\n',
+            "            **super().diagnostics(),\n"
+            '            "pending": len(self._book.pending),\n'
+            '            "release": self.tuning.release,\n',
+        ),
+        tests="tests/central/test_silent_failure.py::test_diagnostics_change_with_releases_only",
     ),
     _bug(
         "an audit of too few samples holds",

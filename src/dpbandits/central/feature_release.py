@@ -37,8 +37,8 @@ from dpbandits.privacy.prefix_sums import BlockRelease
 
 __all__ = ["FeaturePast", "FeatureRelease"]
 
-CERTAIN = 6.0
-"""Standard deviations of the noise by which a finding exceeds what noise alone does: one in a billion."""
+CERTAIN = 4.0
+"""Standard deviations by which a finding exceeds the noise. Noise alone does that once in 30,000 runs."""
 
 FEW_TOLD = 0.5
 """Share of the rounds that count, below which diagnostics warn."""

@@ -99,4 +99,4 @@ def _correlation(
     """Between f of variance `total` and its estimate, whose part j is shrunk[j] (f_j + an error)."""
     covariance = float(weight @ (shrunk * typical))
     learned = float(weight @ (shrunk**2 * (typical + error)))
-    return covariance / max(np.sqrt(learned * total), 1e-300)
+    return float(covariance / max(np.sqrt(learned * total), 1e-300))

@@ -32,7 +32,7 @@ from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
-from dpbandits.central.statement import WHOLE_DOMAIN, Setting, on_a_public_clock
+from dpbandits.central.statement import RELEASE_NOTE, WHOLE_DOMAIN, Setting, on_a_public_clock
 from dpbandits.central.tuning import LONGEST_HORIZON, MARGINAL_COLUMNS, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
@@ -93,9 +93,10 @@ OUT_OF_RANGE = (
 )
 
 HARDLY_LEARNS = (
-    "With {rounds} rounds, epsilon {epsilon:g}, delta {delta:g}, {columns} column(s){arms} and this kernel, what "
-    "is learned correlates by about {correlation:.2f} with a typical reward function (below {least:g}): "
-    "decisions will be close to random ones. {more}"
+    "{rounds} rounds with epsilon {epsilon:g}, delta {delta:g}, {columns} column(s){arms} and this kernel are "
+    "too few: what is learned will correlate by about {correlation:.2f} with a typical reward function (below "
+    "{least:g}), and decisions will be close to random. Take more rounds, a larger epsilon, fewer arms, fewer "
+    "columns or a longer lengthscale."
 )
 
 HARDLY_VARIES = (
@@ -103,12 +104,6 @@ HARDLY_VARIES = (
     "describes a nearly constant function. A lengthscale is a share of each range of a box: pass 0.3, not 0.3 "
     "times the range."
 )
-
-CHOSEN = (
-    "The promise has delta = 0. The kind of release that keeps it here is {release!r}; diagnostics() names it "
-    "as well."
-)
-
 
 def kind_for(setup: Setup) -> KindName:
     """The kind of release where none is named: a rule of public arguments alone.
@@ -309,10 +304,9 @@ class GPBandit(BasePolicy):
             seed=self.seed,
             charged=self._holder.charged,
         )
-        release = tuning.release or kind_for(setup)
-        if release == "cells" and tuning.release is None and sets is None:
+        if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
-        self._kind = KINDS[release](setup)
+        self._kind = KINDS[tuning.release or kind_for(setup)](setup)
         self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
         self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
@@ -349,7 +343,6 @@ class GPBandit(BasePolicy):
                 arms=arms,
                 correlation=found.correlation,
                 least=NOTHING_TO_LEARN,
-                more="Take more rounds, a larger epsilon, fewer arms, fewer columns or a longer lengthscale.",
             )
             warnings.warn(said, NothingToLearn, stacklevel=caller_level())
 
@@ -370,7 +363,7 @@ class GPBandit(BasePolicy):
         found = self._kind.guarantee(self.privacy, setting)
         found = on_a_public_clock(found) if self._deadlines.timed else found
         if self.privacy.delta == 0.0:
-            found = replace(found, notes=(*found.notes, CHOSEN.format(release=self.tuning.release)))
+            found = replace(found, notes=(*found.notes, RELEASE_NOTE.format(release=self.tuning.release)))
         return found if self.menu is not None else replace(found, notes=(*found.notes, WHOLE_DOMAIN))
 
     @property

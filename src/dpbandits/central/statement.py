@@ -27,6 +27,7 @@ __all__ = [
     "PROPENSITIES",
     "PUBLIC_COINS",
     "PURE_NOTE",
+    "RELEASE_NOTE",
     "WHOLE_DOMAIN",
     "Setting",
     "block_release_guarantee",
@@ -230,6 +231,10 @@ CELLS_THEOREM = (
 CELLS_KEPT = (
     "Rewards lie in the public range and become integers before they are summed. What one user's become, and "
     "where they are added, does not depend on who else is there."
+)
+
+RELEASE_NOTE = (
+    "The promise has delta = 0: what is released is of the kind {release!r}, whose noise needs no delta."
 )
 
 PURE_NOTE = (

@@ -86,6 +86,17 @@ class GPTuning(Configured):
 
     Raises:
         InvalidParameter: a number out of its range.
+
+    Example:
+        A law of candidates that is known without people's data. Each visitor brings a context, age as a share
+        of its range, and is offered eleven prices; a census says that visitors are mostly young:
+
+        >>> import numpy as np
+        >>> ages, prices = np.random.default_rng(0).beta(2, 5, size=(400, 1)), np.linspace(0, 1, 11)
+        >>> sets = np.stack(np.broadcast_arrays(ages, prices), axis=-1)
+        >>> sets.shape
+        (400, 11, 2)
+        >>> tuning = GPTuning(public_decision_sets=sets)
     """
 
     config_parsers: ClassVar[Mapping[str, Any]] = {

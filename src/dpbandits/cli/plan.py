@@ -69,7 +69,8 @@ def plan(
 ) -> None:
     """Say what privacy will cost, per trust model, before a single person is asked.
 
-    A first answer is printed after few simulated worlds, better ones after it until the time is up.
+    An answer is printed once enough worlds were simulated, and better ones after it until the time is up. If
+    the time is up before that, the last answer is printed and called preliminary.
     """
     from dpbandits.lab import planning
 
@@ -115,6 +116,8 @@ def plan(
         if count is None:
             raise InvalidParameter("users: neither [plan] nor an option says it: pass --users 50000")
         found = planning.plan(users=count, facts=facts, **how)
+    if found.preliminary and not as_json:
+        console().print(str(found), soft_wrap=True)
     if out is not None:
         _write(found, out)
     if as_json:
@@ -143,6 +146,9 @@ def _rates(text: str) -> dict[str, Any]:
 
 
 def _show(found: "PrivacyPlan") -> None:
+    if found.preliminary:
+        error_console().print(f"{found.worlds} worlds, {found.seconds:.0f} s: too few for an answer")
+        return
     console().print(str(found), soft_wrap=True)
     console().print()
     error_console().print(f"{found.worlds} worlds, {found.seconds:.0f} s", soft_wrap=True)

@@ -53,7 +53,7 @@ from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
 from dpbandits.central.explore_then_commit.tables import TableCalibration, TableRelease, TableRules
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
-from dpbandits.central.statement import Setting, explore_guarantee, explore_records
+from dpbandits.central.statement import RELEASE_NOTE, Setting, explore_guarantee, explore_records
 from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
@@ -333,14 +333,18 @@ class ExploreThenCommit(KeptPolicy):
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         release = self.calibration.release
         if isinstance(release, TableRelease):
-            return logged_tables_guarantee(self.privacy, release.shares, setting=setting)
-        return explore_guarantee(
-            self.privacy,
-            contexts=self._law,
-            setting=setting,
-            records=self._records(),
-            publish_epsilon=self.calibration.budget.publish_epsilon,
-        )
+            found = logged_tables_guarantee(self.privacy, release.shares, setting=setting)
+        else:
+            found = explore_guarantee(
+                self.privacy,
+                contexts=self._law,
+                setting=setting,
+                records=self._records(),
+                publish_epsilon=self.calibration.budget.publish_epsilon,
+            )
+        if self.privacy.delta == 0.0:
+            found = replace(found, notes=(*found.notes, RELEASE_NOTE.format(release=self.tuning.release)))
+        return found
 
     def expected_error(self) -> dict[str, ExpectedError]:
         """Expected loss against the best action, in reward units, by use; no data is used."""
@@ -356,6 +360,7 @@ class ExploreThenCommit(KeptPolicy):
         """Public numbers."""
         return {
             "policy": self.kind,
+            "release": self.tuning.release,
             "horizon": self.horizon,
             "features": self.features.n_features,
             "missing_variance": getattr(self.features, "missing_variance", 0.0),

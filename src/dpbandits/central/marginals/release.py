@@ -81,9 +81,9 @@ at most the second, and never more than the third."""
 GROWTH, LAST_SHARE = 1.4, 0.9
 """Of blocks; and no release after this share of the horizon."""
 
-CERTAIN, FEW_READ = 6.0, 0.9
-"""Diagnostics warn where the share of readable contexts is below the second by so many standard deviations of
-the noise: noise alone does so once in a billion."""
+CERTAIN, FEW_READ = 4.0, 0.9
+"""Diagnostics warn where the share of readable contexts is below the second number by so many standard
+deviations of the noise. Noise alone does that once in 30,000 runs."""
 
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
@@ -405,12 +405,13 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
         """Compare the released counts of contexts with the rounds: which share could be read."""
-        tables = len(self.law.counted)
-        if not count or not tables:
+        cells, rounds = np.array(self.law.cells), (0, *self.blocks)[count]
+        if not count or not len(cells):
             return Findings({}, [])
-        rounds = self.blocks[count - 1]
-        share = sum(int(one.counts.sum()) for one in past.blocks[:count]) / (tables * rounds)
-        sd = self.shares.sd * (count * sum(self.law.cells)) ** 0.5 / (tables * rounds)
+        counts = np.sum([one.counts for one in past.blocks[:count]], axis=0)
+        people = np.add.reduceat(counts, np.cumsum(cells) - cells)  # each table counts all of them
+        share = float((people / cells).sum() / (1.0 / cells).sum()) / rounds
+        sd = self.shares.sd * float(count / (1.0 / cells).sum()) ** 0.5 / rounds
         numbers = {"read_share": share, "read_share_sd": sd}
         if share + CERTAIN * sd >= FEW_READ:
             return Findings(numbers, [])

@@ -18,6 +18,10 @@ __all__ = ["PrivacyPlan", "TrustAnswer"]
 BANNER = "Simulated from public facts: nobody was asked, and nothing here is a release."
 """Said of every plan."""
 
+FEWEST_WORLDS = 4
+"""Simulated worlds below which an answer is called preliminary: with fewer, what is typical of other worlds
+(`answers.COUNTS`) weighs more in its interval than the worlds themselves."""
+
 _CODE = {
     "GPBandit": "central.GPBandit(privacy=JointDP(epsilon={epsilon:g}, delta={delta:g}), horizon={users}, "
     "...)",
@@ -99,8 +103,18 @@ class PrivacyPlan:
     seconds: float
     banner: str = field(default=BANNER, init=False)
 
+    @property
+    def preliminary(self) -> bool:
+        """Whether the answer rests on so few simulated worlds that it may still change much."""
+        return 0 < self.worlds < FEWEST_WORLDS
+
     def __str__(self) -> str:
         lines = [self.banner, f"{self.users:,} people, {self.worlds} worlds like theirs"]
+        if self.preliminary:
+            lines.append(
+                f"PRELIMINARY: an answer needs at least {FEWEST_WORLDS} worlds, and this one may change much. "
+                "Allow more seconds and worlds."
+            )
         for answer in self.answers.values():
             lines += ["", f"{answer.trust}:", *(f"  {line}" for line in self._lines(answer))]
         return "\n".join(lines)
@@ -110,17 +124,18 @@ class PrivacyPlan:
         if answer.along_epsilon is None:
             return [f"not reachable: with {self.users:,} people nothing is learned even without privacy"]
         if answer.epsilon is None:
-            best = answer.along_epsilon.at(answer.along_epsilon.places[-1])
+            best, sure = answer.along_epsilon.at(answer.along_epsilon.places[-1]), answer.along_epsilon.sure[-1]
             lines = [
                 f"not reachable: with {self.users:,} people no epsilon up to {self.largest_epsilon:g} keeps "
-                f"{kept} with probability {self.certainty:g}",
-                f"at {self.largest_epsilon:g} it keeps {_interval(best)}",
+                f"{kept} with probability {self.certainty:g}; epsilon {self.largest_epsilon:g} keeps at least "
+                f"{sure:.0%} of it with that probability ({_interval(best)})",
             ]
         else:
             shown = _up(answer.epsilon)
+            there = answer.along_epsilon.at(min(shown, self.largest_epsilon))
             lines = [
-                f"epsilon {shown:g} keeps {kept} with probability {self.certainty:g}",
-                f"there it keeps {_interval(answer.along_epsilon.at(min(shown, self.largest_epsilon)))}",
+                f"epsilon {shown:g} keeps at least {kept} with probability {self.certainty:g} "
+                f"({_interval(there)})",
                 f"take {self.settings(answer.trust)}",
             ]
         fewest = "more people than that" if answer.people is None else f"{answer.people:,} people"
@@ -166,6 +181,7 @@ class PrivacyPlan:
             "promise": self.promise,
             "level": LEVEL,
             "worlds": self.worlds,
+            "preliminary": self.preliminary,
             "answers": {
                 trust: {**answer.to_dict(), "take": self.settings(trust)}
                 for trust, answer in self.answers.items()
@@ -195,4 +211,4 @@ def _up(epsilon: float) -> float:
 
 
 def _interval(at: Mapping[str, float]) -> str:
-    return f"{at['share']:.0%} of it ({at['low']:.0%} to {at['high']:.0%})"
+    return f"expected: {at['share']:.0%}; {at['low']:.0%} to {at['high']:.0%} with probability {LEVEL:g}"
