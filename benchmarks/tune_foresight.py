@@ -15,6 +15,7 @@ import argparse
 import os
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -80,7 +81,7 @@ def lived(policy: GPBandit, mean: Mean, rounds: int, seed: int, *, contexts: boo
     return float((own - floor) / (best - floor))
 
 
-def policy_of(seed: int, dim: int, rounds: int, epsilon: float, kernel: dpb.kernels.Kernel, kind: str) -> GPBandit:
+def policy_of(seed: int, dim: int, rounds: int, epsilon: float, kernel: Any, kind: str) -> GPBandit:
     """One policy over the unit box."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -142,7 +143,9 @@ def beyond() -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--table", choices=["foresight", "beyond"], help="default both")
     chosen = parser.parse_args().table
     for name, table in (("foresight", foresight), ("beyond", beyond)):

@@ -327,6 +327,21 @@ ELSEWHERE = {
     "held against tuning worlds by another command, reproduction/studies/releases.py --group rule": (
         "central.gp_bandit.CELL_BOXES",
     ),
+    "chosen on tuning seeds by another command, reproduction/tuning/foresight.py": (
+        "central.foresight.NOTHING_TO_LEARN",
+        "central.foresight.TYPICAL_VARIANCE",
+        "central.gp_bandit.BEYOND",
+        "central.gp_bandit.BEYOND_SDS",
+    ),
+    "false alarms and thresholds of diagnostics, written beside them": (
+        "central.cells.ALARM",
+        "central.cells.CERTAIN",
+        "central.feature_release.CERTAIN",
+        "central.feature_release.FEW_TOLD",
+        "central.foresight.FLAT",
+        "central.marginals.release.CERTAIN",
+        "central.marginals.release.FEW_READ",
+    ),
     "held against tuning seeds by another command, reproduction/studies/less_work.py --group unresolved": (
         "central.regression.UNRESOLVED",
     ),
@@ -355,6 +370,8 @@ ELSEWHERE = {
     ),
     "how fine something is computed, or how large it may be": (
         "central.beginning.POINTS",
+        "central.foresight.POINTS",
+        "central.gp_bandit.PUBLIC_POINTS",
         "central.beginning.LEAST_SD",
         "central.cells.ROUNDS_OF_CLUSTERING",
         "central.explore_then_commit.calibration.RIDGES",

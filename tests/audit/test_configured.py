@@ -40,7 +40,8 @@ CONFIGURATIONS = {
     "features, three rounds": (policy(privacy=dpb.JointDP(epsilon=2, delta=1e-6, rounds_per_user=3)), 0.9),
     "features, rewards alone": (policy(decision_sets="public"), 0.5),
     "features, unknown horizon": (policy(horizon=None), 0.7),
-    "cells": (policy(**BOX), 0.9),
+    "cells": (policy(**BOX, privacy=dpb.JointDP(epsilon=1)), 0.9),
+    "features over a box": (policy(**BOX), 0.9),
     "marginals": (policy(privacy=dpb.JointDP(epsilon=1)), 0.4),
     "local bins": (
         dpb.local.Spec(contexts=PEOPLE, arms=[0, 1], learner="smooth", privacy=dpb.LocalDP(epsilon=1)),
@@ -80,7 +81,10 @@ def test_what_else_is_attacked_is_of_the_same_kind_and_epsilon() -> None:
     assert [row.name for row in rows] == ["configuration", *names_for(config)]
     assert sorted(done) == sorted(row.name for row in rows)
     assert {row.claimed_epsilon for row in rows} == {1.0}
-    assert names_for(policy(**BOX).to_config()) == ("cell-sums", "gp-bandit-cells")
+    assert names_for(policy(**BOX, privacy=dpb.JointDP(epsilon=1)).to_config()) == (
+        "cell-sums",
+        "gp-bandit-cells",
+    )
 
 
 @pytest.mark.parametrize("config", [{}, {"policy": "central.Dubey2021"}, {"policy": "central.GPBandit"}])

@@ -241,7 +241,9 @@ def chosen(*, epsilon, delta, rounds=1, **changes):
     }
     arguments |= changes
     if "public_decision_sets" not in arguments:
-        arguments["public_decision_sets"] = arguments.get("domain", box(2)).sample(6, np.random.default_rng(0)).reshape(2, 3, -1)
+        arguments["public_decision_sets"] = (
+            arguments.get("domain", box(2)).sample(6, np.random.default_rng(0)).reshape(2, 3, -1)
+        )
     return policy(**arguments)
 
 

@@ -120,7 +120,7 @@ def test_a_box_has_a_default_kernel_and_other_domains_have_none():
         bandit(domain=dpb.domains.Ball(centre=[0.0], radius=1.0))
 
 
-# -- what public numbers say before any data ----------------------------------------------------------------
+# -- what public numbers say before any data ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_lengthscale_in_the_units_of_the_points_is_noticed():
     assert "share of each range" in said
 
 
-# -- which release, and for whom ------------------------------------------------------------------------------
+# -- which release, and for whom ---------------------------------------------------------------------------
 
 
 def test_cells_are_not_chosen_where_candidates_are_brought_and_no_law_of_them_is_declared():
@@ -253,7 +253,7 @@ def test_publishing_before_any_release_says_when_to():
         policy.publish()
 
 
-# -- what releases say ------------------------------------------------------------------------------------------
+# -- what releases say -------------------------------------------------------------------------------------
 
 
 def in_contexts(policy, rounds, *, told=1.0, seed=1):
@@ -324,7 +324,7 @@ def test_contexts_that_cannot_be_read_are_seen_in_the_released_counts(home):
     assert any("readable contexts" in said for said in found["warnings"]) == (home == "castle")
 
 
-# -- and nothing else -------------------------------------------------------------------------------------------
+# -- and nothing else --------------------------------------------------------------------------------------
 
 
 def test_what_is_said_before_data_rests_on_no_secret():

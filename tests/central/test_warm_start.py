@@ -14,9 +14,6 @@ from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import Guarantee, JointDP, LocalDP, PureDP, SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, read_state, write_state
 
-# Functions that say nothing yet are published on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.errors.NothingReleased")
-
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
 ARMS = ["mail", "call", "nothing"]
 ROWS = 20_000

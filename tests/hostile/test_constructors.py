@@ -98,6 +98,7 @@ ELSEWHERE = {
         "ExpectedError",
         "ExploreTuning",  # inside a policy, in CASES
         "GPTuning",
+        "NothingReleased",
         "NothingToLearn",
         "PhasedTuning",
         "PublishedCells",  # tests/central/test_usca.py

@@ -3383,6 +3383,7 @@ MUTATIONS = (
             'raise InvalidData(f"available: expected at least one action in cell {cell}")',
         ),
         tests="tests/central/test_usca_attacks.py::test_an_answers_message_says_nothing_of_the_person",
+    ),
     # -- diagnostics ---------------------------------------------------------------------------------
     _bug(
         "diagnostics of raw sums",
@@ -3408,7 +3409,11 @@ MUTATIONS = (
     _bug(
         "diagnostics of a release that is not kept",
         "what was drawn and not yet saved is shown, and drawn again after a crash",
-        ("central/gp_bandit.py", "        count = self.blocks_released\n", "        count = self._past.count\n"),
+        (
+            "central/gp_bandit.py",
+            "        count = self.blocks_released\n",
+            "        count = self._past.count\n",
+        ),
         tests="tests/central/test_block_gp_ucb.py",
     ),
     _bug(

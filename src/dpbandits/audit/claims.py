@@ -12,6 +12,7 @@ these neighbours, did not. `undecided` means that it had too few samples to refu
 
 import math
 import time
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +22,7 @@ from typing import Any, ClassVar, Literal, Self
 from dpbandits._typing import FloatArray
 from dpbandits.audit import bounds
 from dpbandits.audit.scores import Score, first_column, fit_linear
+from dpbandits.errors import NothingToLearn
 
 __all__ = [
     "CERTAIN",
@@ -174,7 +176,9 @@ class Audit(ABC):
             confidence: of the lower bound.
         """
         started = time.perf_counter()
-        found, evaluated, unconditional = self._bound(samples, confidence)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NothingToLearn)  # policies for attacking are too small to learn
+            found, evaluated, unconditional = self._bound(samples, confidence)
         fewest = self.fewest_samples(confidence)
         verdict: Verdict = "undecided" if fewest is None or samples < fewest else "holds"
         return AuditRow(

@@ -220,7 +220,10 @@ def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
 @lru_cache(1)
 def _arguments(config: str) -> dict[str, Any]:
     """Of the policy's constructor; features take long to build, and are the same in every life."""
-    return GPBandit.arguments({**json.loads(config), "noise": SecureNoise().to_config()})
+    read = json.loads(config)
+    if isinstance(read["tuning"].get("public_decision_sets"), str):
+        read["tuning"]["public_decision_sets"] = None  # the attack brings candidates; releases are the same
+    return GPBandit.arguments({**read, "noise": SecureNoise().to_config()})
 
 
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:

@@ -60,7 +60,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dpbandits.central.explore_then_commit.calibration": ("ExpectedError", "NothingToLearn"),
+        "dpbandits.central.explore_then_commit.calibration": ("ExpectedError",),
         "dpbandits.central.explore_then_commit.contexts": ("ContextLaw",),
         "dpbandits.central.explore_then_commit.logged_table": ("LoggedTable", "PublishedTable"),
         "dpbandits.central.explore_then_commit.once": ("publish_once",),
@@ -70,6 +70,7 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),
         "dpbandits.central.published_function": ("PublishedCells", "PublishedFunction", "PublishedPosterior"),
         "dpbandits.central.schedule": ("default_blocks", "growing_blocks"),
+        "dpbandits.errors": ("NothingReleased", "NothingToLearn"),
         "dpbandits.models.decision_sets": ("uniform_decision_sets",),
     },
 )

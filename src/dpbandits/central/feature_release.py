@@ -244,7 +244,10 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             return Findings({}, [])
         estimates = self.mechanism.block_estimates(past.mixed[:count]).sum(axis=0)
         gram, _ = mechanism.from_coordinates(estimates)
-        expected, noise_sd = past.grams[:count].sum(axis=0), self.mechanism.gram_noise_sd * self._growth(count)
+        expected, noise_sd = (
+            past.grams[:count].sum(axis=0),
+            self.mechanism.gram_noise_sd * self._growth(count),
+        )
         told, sd = np.trace(gram) / np.trace(expected), noise_sd * len(gram) ** 0.5 / np.trace(expected)
         numbers = {"told_share": float(told), "told_share_sd": float(sd)}
         if told > CERTAIN * sd:

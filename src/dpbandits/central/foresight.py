@@ -67,9 +67,10 @@ def foresight(
         prior_variance: p, of a weight.
         reward_variance: rho^2, of a reward given its mean.
     """
-    per_arm = isinstance(features, ArmFeatures) and isinstance(domain, Product)
-    if per_arm:
-        rounds, domain, features = rounds / features.n_arms, Product(*domain.parts[:-1]), features.base
+    per_arm = False
+    if isinstance(features, ArmFeatures) and isinstance(domain, Product):
+        per_arm, rounds = True, rounds / features.n_arms
+        domain, features = Product(*domain.parts[:-1]), features.base
     points = domain.sample(POINTS, np.random.default_rng(0))
     phi = features(points)
     middle = np.zeros(phi.shape[1]) if per_arm else phi.mean(axis=0)
@@ -87,7 +88,7 @@ def foresight(
 
 
 def of_means(count: float, *, noise_sd: float, prior_variance: float, reward_variance: float) -> float:
-    """The correlation where means of `count` rewards each are told, with noise of `noise_sd` in their sums."""
+    """The correlation where means of `count` rewards are told, with noise of `noise_sd` in their sums."""
     error = np.array([reward_variance / count + (noise_sd / count) ** 2])
     shrunk = prior_variance / (prior_variance + error)
     return _correlation(np.ones(1), shrunk, TYPICAL_VARIANCE, error, TYPICAL_VARIANCE)

@@ -48,8 +48,8 @@ class GPTuning(Configured):
             candidates in a domain of few dimensions; see `dpbandits.central.cells`) or, of contexts and
             arms, "marginals" (tables of few columns at a time, pure epsilon where delta is 0; see
             `dpbandits.central.marginals`). None for the kind that `dpbandits.central.gp_bandit.kind_for`
-            takes by public numbers; `GPBandit.diagnostics` names it. Every kind has defaults of its own for what is left out here, and ignores
-            what it has no use for.
+            takes by public numbers, which `GPBandit.diagnostics` names. Every kind has defaults of its own
+            for what is left out here, and ignores what it has no use for.
         n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
             are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
             cells 16. Of more than 32 over a box of up to three columns, those that so many rounds cannot tell

@@ -83,7 +83,7 @@ class PublicSets:
     def of(
         cls, features: Features, domain: Domain, sets: FloatArray | str | None, *, seed: Seed
     ) -> "PublicSets":
-        """Declared sets (S, n, d), or `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES` where there are none."""
+        """Declared sets (S, n, d), else `PUBLIC_SETS` uniform ones of `PUBLIC_CANDIDATES`."""
         if sets is not None and not isinstance(sets, str):
             return cls(features, sets)
         global _drawn  # noqa: PLW0603  # the last ones: a study builds thousands of policies alike

@@ -306,7 +306,9 @@ class SharedEngines(Engines):
                     salt,
                 )
                 writes.run("INSERT INTO states VALUES (?, 0, ?)", policy, life.state.read_bytes())
-                writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, begun.publish(prior=True).to_json())
+                writes.run(
+                    "INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, begun.publish(prior=True).to_json()
+                )
         return self.use(writes, policy)
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:

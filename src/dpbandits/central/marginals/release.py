@@ -85,6 +85,11 @@ CERTAIN, FEW_READ = 4.0, 0.9
 """Diagnostics warn where the share of readable contexts is below the second number by so many standard
 deviations of the noise. Noise alone does that once in 30,000 runs."""
 
+FEW = (
+    "The released counts tell of readable contexts in about {read:.0%} of the rounds. The rest is refused. "
+    "Look at refused decisions, and at the schema's ranges and categories."
+)
+
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
 
@@ -412,16 +417,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         people = np.add.reduceat(counts, np.cumsum(cells) - cells)  # each table counts all of them
         share = float((people / cells).sum() / (1.0 / cells).sum()) / rounds
         sd = self.shares.sd * float(count / (1.0 / cells).sum()) ** 0.5 / rounds
-        numbers = {"read_share": share, "read_share_sd": sd}
-        if share + CERTAIN * sd >= FEW_READ:
-            return Findings(numbers, [])
-        return Findings(
-            numbers,
-            [
-                f"The released counts tell of readable contexts in about {max(0.0, share):.0%} of the rounds. "
-                "The others are refused: look at refused decisions, and at the schema's ranges and categories."
-            ],
-        )
+        found = [FEW.format(read=max(0.0, share))] if share + CERTAIN * sd < FEW_READ else []
+        return Findings({"read_share": share, "read_share_sd": sd}, found)
 
     # -- state ----------------------------------------------------------------------------------
 

@@ -112,8 +112,8 @@ class PrivacyPlan:
         lines = [self.banner, f"{self.users:,} people, {self.worlds} worlds like theirs"]
         if self.preliminary:
             lines.append(
-                f"PRELIMINARY: an answer needs at least {FEWEST_WORLDS} worlds, and this one may change much. "
-                "Allow more seconds and worlds."
+                f"PRELIMINARY: an answer needs at least {FEWEST_WORLDS} worlds, and this one may change "
+                "much. Allow more seconds and worlds."
             )
         for answer in self.answers.values():
             lines += ["", f"{answer.trust}:", *(f"  {line}" for line in self._lines(answer))]
@@ -124,11 +124,11 @@ class PrivacyPlan:
         if answer.along_epsilon is None:
             return [f"not reachable: with {self.users:,} people nothing is learned even without privacy"]
         if answer.epsilon is None:
-            best, sure = answer.along_epsilon.at(answer.along_epsilon.places[-1]), answer.along_epsilon.sure[-1]
+            curve, most = answer.along_epsilon, f"{self.largest_epsilon:g}"
             lines = [
-                f"not reachable: with {self.users:,} people no epsilon up to {self.largest_epsilon:g} keeps "
-                f"{kept} with probability {self.certainty:g}; epsilon {self.largest_epsilon:g} keeps at least "
-                f"{sure:.0%} of it with that probability ({_interval(best)})",
+                f"not reachable: with {self.users:,} people no epsilon up to {most} keeps {kept} with "
+                f"probability {self.certainty:g}; epsilon {most} keeps at least {curve.sure[-1]:.0%} of it "
+                f"with that probability ({_interval(curve.at(curve.places[-1]))})",
             ]
         else:
             shown = _up(answer.epsilon)
