@@ -20,7 +20,7 @@ POINTS = 256
 TYPICAL_VARIANCE = 0.01
 """Variance of a reward function over its domain, in squared widths of the reward range. The prior of a policy
 is ten times as wide, so that it learns fast. With this value the correlation is near the share of the
-non-private improvement that 16 tuning worlds kept (`benchmarks/tune_foresight.py`, seeds 0 to 15)."""
+non-private improvement that 16 tuning worlds kept (`reproduction/tuning/foresight.py`, seeds 0 to 15)."""
 
 NOTHING_TO_LEARN = 0.4
 """Correlation below which a constructor warns: the share of a best decision's advantage that is kept. It is

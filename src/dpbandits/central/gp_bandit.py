@@ -84,7 +84,7 @@ BEYOND, BEYOND_SDS = 0.5, 2.0
 """Diagnostics warn of predictions outside the reward range by more than half its width and more than two of
 their standard deviations. On 16 tuning seeds in eight settings, with candidates of the expected law,
 predictions left the range by at most 0.37 widths and 1.74 deviations. Where visitors brought contexts, cells
-left it by up to 5.7 widths and 20.6 deviations (`benchmarks/tune_foresight.py`)."""
+left it by up to 5.7 widths and 20.6 deviations (`reproduction/tuning/foresight.py`)."""
 
 OUT_OF_RANGE = (
     "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. What "
