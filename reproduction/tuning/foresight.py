@@ -1,4 +1,4 @@
-"""Constants of warnings that rest on public numbers or on releases: `python -m reproduction.tuning.foresight`.
+"""Constants of warnings, which rest on public numbers or releases: `python -m reproduction.tuning.foresight`.
 
 Two tables are printed, of tuning seeds 0 to 15.
 

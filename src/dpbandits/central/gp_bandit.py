@@ -71,8 +71,8 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
 """Limits within which cells are chosen by default: columns, delta, epsilon per round of a user, rounds. Cells
 lost less than features within each of them on families of functions that are for tuning alone
-(`reproduction/studies/releases.py --group rule`; see the page on releases), where the law of candidates was the one
-that is expected."""
+(`reproduction/studies/releases.py --group rule`; see the page on releases), where the law of candidates was
+the one that is expected."""
 
 UNKNOWN_HORIZON = 10_000
 """What the rule takes an unknown horizon for; features pay for one with noise, and cells do not."""
@@ -220,7 +220,7 @@ class GPBandit(BasePolicy):
 
         >>> policy = GPBandit(
         ...     kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=dpb.Box(low=[0], high=[1]),
-        ...     reward_range=(0, 1), horizon=100, privacy=JointDP(epsilon=1, delta=1e-6))
+        ...     reward_range=(0, 1), horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6))
         >>> decision = policy.ask(np.array([[0.1], [0.9]]), user="u-17")
         >>> policy.tell(decision.id, 1.0).value
         'counted'
