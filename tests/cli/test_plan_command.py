@@ -47,6 +47,16 @@ def test_it_answers_from_facts_and_opens_no_table(people):
     assert "not reachable" in spoken.stdout
 
 
+def test_two_worlds_are_printed_once_the_time_is_up_and_as_preliminary(people):
+    facts = ["--arms", "a,b", "--users", 60, "--effect", 0.3, "--trust", "central", "--epsilon", 0.1]
+    short = call(people, *facts, "--seconds", 0, "--jobs", 1)
+    assert short.exit_code == 0
+    assert short.stdout.count("PRELIMINARY") == 1
+    long = call(people, *facts, "--worlds", 4, "--jobs", 1)
+    assert "PRELIMINARY" not in long.stdout
+    assert "4 worlds like theirs" in long.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -118,6 +118,21 @@ def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
     assert dpb.lab.plot.to_png(found.picture()).startswith(b"\x89PNG")
 
 
+def test_an_answer_of_few_worlds_is_called_preliminary_and_its_sentence_states_the_certainty():
+    seen = []
+    found = small(users=300, target=0.99, epsilon=1.0, worlds=4, watch=seen.append)
+    assert [one.worlds for one in seen] == [2, 2, 4]
+    for one in seen:
+        assert (
+            one.preliminary == one.to_dict()["preliminary"] == ("PRELIMINARY" in str(one)) == (one.worlds < 4)
+        )
+    [line] = [line for line in str(found).splitlines() if "not reachable" in line]
+    curve = found.answers["central"].along_epsilon
+    assert "keeps 99% of the non-private uplift with probability 0.9; epsilon 1 keeps at least" in line
+    assert f"at least {curve.sure[-1]:.0%} of it with that probability" in line
+    assert curve.sure[-1] < 0.99
+
+
 def test_planning_on_a_table_is_a_use_of_it():
     table = hard("smooth", seed=1, horizon=300)
     for public in (False, None, 1, "yes"):
