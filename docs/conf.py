@@ -10,10 +10,10 @@ import dpbandits
 os.environ["COLUMNS"] = "100"
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 
-# Extensions, and what notebooks import from `pages`.
-_EXT = str(Path(__file__).parent / "_ext")
-sys.path.insert(0, _EXT)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_EXT, os.environ.get("PYTHONPATH")]))
+# Extensions, what notebooks import from `pages`, and the package `reproduction`.
+_PATHS = [str(Path(__file__).parent / "_ext"), str(Path(__file__).parents[1])]
+sys.path[:0] = _PATHS
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*_PATHS, os.environ.get("PYTHONPATH")]))
 
 # Small matrices: threads inside one product cost more than they save. Inherited by notebooks.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -4,8 +4,8 @@ Each folder's `items` module holds the `STUDY` of its paper, and `study` finds i
 `python -m reproduction PAPER ITEM` runs an item. `tuning` holds the programs that chose the library's
 constants, `studies` those behind other pages of the documentation, and `results` what all of them wrote.
 
->>> study("dubey2021").item("figure1").about
-'regret by epsilon, on the function of the first figure'
+>>> study("dubey2021").item("figure-1").about
+'regret by epsilon at delta .1'
 """
 
 from importlib import import_module

@@ -4,7 +4,6 @@ Without arguments it lists the papers and their items. `make reproduce ARGS="...
 """
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -68,7 +67,6 @@ def reproduce(
     if resume is not None and out is None:
         raise InvalidParameter("--resume and --fresh are of the records in a folder: name it with --out")
     experiments = study(paper)
-    item = _name(item, experiments.items)
     what = experiments.item(item)
     rows, whole = experiments.run(
         item,
@@ -87,12 +85,6 @@ def reproduce(
         typer.echo(json.dumps(whole))
         return
     console().print(_table(f"{experiments.title}, {item}: {experiments.measured}", what, rows))
-
-
-def _name(item: str, known: Iterable[str]) -> str:
-    """The known name that is the same without hyphens: figure-1 is figure1."""
-    plain = item.replace("-", "")
-    return next((name for name in known if name.replace("-", "") == plain), item)
 
 
 def _table(title: str, item: Item, rows: list[Row]) -> Table:

@@ -53,7 +53,7 @@ def _against(
 
 
 def _behind_dubey(held: ResultFolder) -> Iterator[Row]:
-    for stem in ("figure1-printed", "figure2-printed", "figure1", "figure2", "table1", "table1-printed"):
+    for stem in ("figure-1", "figure-2", "table-1", "algorithm-3"):
         rows = held.rows(f"dubey2021-{stem}")
         for method, own in (("tree, right noise", "block release"), ("local, as published", "local")):
             for row in rows:
@@ -67,18 +67,18 @@ def _behind_dubey(held: ResultFolder) -> Iterator[Row]:
 
 def _behind_parts(held: ResultFolder) -> Iterator[Row]:
     """What would be ahead had it been published: a reader who can leave out a radius has it."""
-    for row in held.rows("dubey2021-table1-parts"):
+    for row in held.rows("dubey2021-table-1-parts"):
         if row["column"] in OF_THE_SAME_PROMISE:
             where = {name: row[name] for name in ("world", "epsilon", "delta")}
-            ours = held.row("dubey2021-table1-printed", column="block release", **where)
-            item = f"Dubey2021 table1-parts, {row['world']}, ({row['epsilon']:g}, {row['delta']:g})"
+            ours = held.row("dubey2021-table-1", column="block release", **where)
+            item = f"Dubey2021 table-1-parts, {row['world']}, ({row['epsilon']:g}, {row['delta']:g})"
             method = f"{CHANGED}tree, right noise, {row['column']}"
             yield from _against(item, method, row, ours, name="regret", more=False)
 
 
 def _behind_ma(held: ResultFolder) -> Iterator[Row]:
-    for stem in ("figure6", "figure7a", "figure7b", "figure8", "figure9a", "figure9b", "figure9c"):
-        rows = held.rows(f"ma2025-{stem}-printed")
+    for stem in ("figure-6", "figure-7a", "figure-7b", "figure-8", "figure-9a", "figure-9b", "figure-9c"):
+        rows = held.rows(f"ma2025-{stem}")
         place = {
             json.dumps([row["epsilon"], row["n_users"], row["sources"]]): row
             for row in rows
@@ -89,7 +89,7 @@ def _behind_ma(held: ResultFolder) -> Iterator[Row]:
                 key = json.dumps([row["epsilon"], row["n_users"], row["sources"]])
                 item = f"Ma2025 {stem}, epsilon {row['epsilon']:g}, n {row['n_users']:,}"
                 yield from _against(item, row["method"], row, place.get(key), name="regret", more=False)
-    yield from _behind_table_2(held.part("ma2025-table2-printed", "cells"))
+    yield from _behind_table_2(held.part("ma2025-table-2", "cells"))
 
 
 def _behind_table_2(cells: Sequence[Row]) -> Iterator[Row]:

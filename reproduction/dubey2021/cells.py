@@ -4,10 +4,8 @@ The paper prints curves for the figures and no world seeds; what it leaves open 
 `worlds.gap_world` and stated. A number of ours is set beside the paper's only where the two measure the same
 thing; the verdict says so.
 
-Columns: the published tree with the noise it needs; the same with its printed constants (Lemma 2), or with
-what we took them for before its text was at hand; block release; block release with public decision sets;
-local; in the figures also local as published (Algorithm 3); no privacy; random. `targets` are the frozen
-default's runs on many seeds.
+Columns: the published tree with the noise it needs; the same with its printed constants (Lemma 2); block
+release; local, and local as published (Algorithm 3); no privacy; random.
 
 All runs use `SimulatedNoise`, whose scale is that of Gaussian DP: the comparison that papers make. The
 secure source needs 7% more noise at (1, 1e-6).
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import GPBandit
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.printed import Formula
 from dpbandits.errors import InvalidParameter
@@ -35,7 +33,6 @@ from dpbandits.lab.study import Cell, Item, Record, Row, values_of
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from reproduction.dubey2021.local import local_settings, simulate_local, simulate_published_local
 from reproduction.dubey2021.tree import simulate_tree
 from reproduction.dubey2021.worlds import block_features, tree_features, world_of
@@ -43,29 +40,15 @@ from reproduction.dubey2021.worlds import block_features, tree_features, world_o
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["AIMS", "COLUMNS", "PolicyCell", "make_policy", "picture", "policy_cells", "policy_item"]
-
-TABLE_PROMISES = ((1.0, 1e-5), (1.0, 0.1))
+__all__ = ["COLUMNS", "PolicyCell", "make_policy", "picture", "policy_cells", "policy_item"]
 
 TREE, PRINTED = "tree, right noise", "tree, printed Lemma 2"
-READ_BEFORE = "tree, Lemma 2 as read before"
-"""With the scale that we took Lemma 2 for while the paper's text was not at hand."""
-
-BLOCKS, PUBLIC = "block release", "block release, public sets"
-LOCAL, LOCAL_PUBLISHED = "local", "local, as published"
+BLOCKS, LOCAL, LOCAL_PUBLISHED = "block release", "local", "local, as published"
 OPEN, RANDOM = "non-private", "random"
-SIMPLE, TRUSTING = "block release, simple form", "block release, Gram from the public law"
-COLUMNS = (TREE, READ_BEFORE, BLOCKS, PUBLIC, LOCAL, OPEN, RANDOM)
-FIGURE_COLUMNS = (TREE, READ_BEFORE, BLOCKS, PUBLIC, LOCAL, LOCAL_PUBLISHED, OPEN, RANDOM)
 PAPER_COLUMNS = (TREE, PRINTED, BLOCKS, OPEN, RANDOM)
-"""Of the items on the paper's own world and grid."""
+COLUMNS = (*PAPER_COLUMNS, LOCAL, LOCAL_PUBLISHED)
 
-ROBUSTNESS_COLUMNS = (BLOCKS, SIMPLE, TRUSTING, OPEN, RANDOM)
-
-SIMPLE_BLOCK = 32
-"""Rounds in a block of the simple form: equal blocks, square-root factor, the last prefix sum alone."""
-
-CONSTANTS: dict[str, Formula | None] = {TREE: None, PRINTED: "lemma-2", READ_BEFORE: "as-read-before"}
+CONSTANTS: dict[str, Formula | None] = {TREE: None, PRINTED: "lemma-2"}
 """Of the published tree's columns: which printed formula its noise follows."""
 
 # The papers' deltas are large: for comparison with them.
@@ -92,15 +75,8 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
     if column in CONSTANTS:
         return Dubey2021(**private, paper_constants=CONSTANTS[column], features=tree_features(name))
     private["features"] = block_features(name)
-    if column in (BLOCKS, PUBLIC):
-        return GPBandit(**private, decision_sets="private" if column == BLOCKS else "public")
-    if column == TRUSTING:
-        return GPBandit(**private, tuning=GPTuning(public_law_spread=0.0))
-    if column == SIMPLE:
-        ends = tuple(range(SIMPLE_BLOCK, environment.horizon, SIMPLE_BLOCK))
-        factor = square_root_toeplitz(len(ends))
-        plain: dict[str, Any] = {"regression": "prefix", "prior_variance": 0.3, "thompson_scale": 0.0}
-        return GPBandit(**private, tuning=GPTuning(blocks=ends, factor=factor, **plain))
+    if column == BLOCKS:
+        return GPBandit(**private)
     raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
 
 
@@ -169,7 +145,7 @@ class PolicyCell(Cell):
         row["median"] = float(np.median(values_of(records, "regret")))
         row["seconds"] = float(values_of(records, "seconds").mean())
         row["verdict"] = verdict(self)
-        return [row | ({"aim": AIMS[self]} if self in AIMS else {})]
+        return [row]
 
 
 def verdict(cell: PolicyCell) -> str:
@@ -179,23 +155,11 @@ def verdict(cell: PolicyCell) -> str:
     between the two levels are not given, and the table's candidate sets are not stated: no cell's
     number can be set beside ours as the same quantity.
     """
-    if cell.column not in (TREE, PRINTED, READ_BEFORE, LOCAL_PUBLISHED):
+    if cell.column not in (TREE, PRINTED, LOCAL_PUBLISHED):
         return "not in the paper"
-    if cell.world.startswith(("figure1", "printed")):
+    if cell.world == "printed":
         return "cannot be compared: curves, functions not given"
     return "cannot be compared: candidate sets not stated"
-
-
-AIMS = {
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=1.0, delta=1e-5): 112.0,
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=1.0, delta=0.1): 50.0,
-    PolicyCell(column=BLOCKS, world="figure1", epsilon=10.0, delta=1e-5): 37.0,
-    PolicyCell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=1e-5): 145.0,
-    PolicyCell(column=BLOCKS, world="figure1-4096", epsilon=1.0, delta=0.1): 50.0,
-    PolicyCell(column=LOCAL, world="figure1", epsilon=1.0, delta=0.1): 280.0,
-    PolicyCell(column=BLOCKS, world="camelback", epsilon=1.0, delta=1e-5): 600.0,
-}
-"""Regret that was aimed at before anything was run."""
 
 
 def policy_cells(
@@ -213,15 +177,11 @@ def policy_cells(
 COLOURS = {
     TREE: "orange",
     PRINTED: "pink",
-    READ_BEFORE: "pink",
     BLOCKS: "blue",
-    PUBLIC: "sky",
     LOCAL: "green",
     LOCAL_PUBLISHED: "amber",
     OPEN: "black",
     RANDOM: "grey",
-    SIMPLE: "amber",
-    TRUSTING: "pink",
 }
 
 

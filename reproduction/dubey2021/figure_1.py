@@ -1,18 +1,12 @@
-"""Figure 1 of Dubey2021: regret by epsilon, in the worlds of `worlds.gap_world`.
-
-`PRINTED` is the paper's own: its world, alpha .1, .5, 1, 10 at beta .1, 20 trials.
+"""Figure 1 of Dubey2021: regret by epsilon. World, alpha (.1, .5, 1, 10), beta (.1) and 20 trials are the
+paper's.
 """
 
-from reproduction.dubey2021.cells import FIGURE_COLUMNS, PAPER_COLUMNS, policy_cells, policy_item
+from reproduction.dubey2021.cells import PAPER_COLUMNS, policy_cells, policy_item
 
-__all__ = ["ITEM", "PRINTED"]
+__all__ = ["ITEM"]
 
 ITEM = policy_item(
-    about="regret by epsilon, on the function of the first figure",
-    cells=policy_cells(("figure1",), FIGURE_COLUMNS, [(epsilon, 1e-5) for epsilon in (0.5, 1.0, 10.0)]),
-)
-
-PRINTED = policy_item(
-    about="regret by epsilon at delta .1, world and grid as printed",
+    about="regret by epsilon at delta .1",
     cells=policy_cells(("printed",), PAPER_COLUMNS, [(epsilon, 0.1) for epsilon in (0.1, 0.5, 1.0, 10.0)]),
 )

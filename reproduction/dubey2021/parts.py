@@ -1,6 +1,6 @@
 """What the published tree loses Table 1 by: one part of it changed at a time, at the table's ends of epsilon.
 
-The same worlds, seeds, coins and noise as in `table1-printed`.
+The same worlds, seeds, coins and noise as in `table-1`.
 """
 
 import warnings

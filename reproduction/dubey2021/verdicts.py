@@ -34,10 +34,10 @@ def dubey_lines(held: ResultFolder) -> list[Row]:
 
 def _figures(held: ResultFolder) -> Iterator[Row]:
     for item, promises in (
-        ("figure1", [(epsilon, 0.1) for epsilon in (0.1, 0.5, 1.0, 10.0)]),
-        ("figure2", [(1.0, delta) for delta in (0.01, 0.1, 0.5, 0.99)]),
+        ("figure-1", [(epsilon, 0.1) for epsilon in (0.1, 0.5, 1.0, 10.0)]),
+        ("figure-2", [(1.0, delta) for delta in (0.01, 0.1, 0.5, 0.99)]),
     ):
-        stem = f"dubey2021-{item}-printed"
+        stem = f"dubey2021-{item}"
         for epsilon, delta in promises:
             at = partial(held.row, stem, epsilon=epsilon, delta=delta)
             tree, printed, ours = (
@@ -59,9 +59,7 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
                 random=number_of(alone(column="random")),
                 seeds=seeds_of(tree, ours),
                 verdict=verdict,
-                run=command_of(
-                    "dubey2021", f"{item}-printed", f"--epsilon {epsilon:g} --where delta={delta:g}"
-                ),
+                run=command_of("dubey2021", item, f"--epsilon {epsilon:g} --where delta={delta:g}"),
             )
 
 
@@ -76,9 +74,7 @@ def _table(held: ResultFolder) -> Iterator[Row]:
                 promise = (
                     {"epsilon": epsilon, "delta": 0.1} if own and epsilon is not None else {"epsilon": None}
                 )
-                return held.row("dubey2021-table1-printed", column=column, **at, **promise) or held.row(
-                    "dubey2021-table1", column=column, **at, **promise
-                )
+                return held.row("dubey2021-table-1", column=column, **at, **promise)
 
             tree = None if epsilon is None else found("tree, right noise")
             printed = None if epsilon is None else found("tree, printed Lemma 2")
@@ -111,7 +107,7 @@ def _table(held: ResultFolder) -> Iterator[Row]:
                 verdict=verdict,
                 run=command_of(
                     "dubey2021",
-                    f"table1-printed --world {world}",
+                    f"table-1 --world {world}",
                     "--column non-private" if epsilon is None else f"--epsilon {epsilon:g}",
                 ),
             )
@@ -123,11 +119,11 @@ def _algorithms(held: ResultFolder) -> Iterator[Row]:
         printed="GP-UCB, the tree",
         **computed("built as printed, three terms of beta_t left out; run in the lines above", "those lines"),
     )
-    at = partial(held.row, "dubey2021-figure1", world="figure1")
+    at = partial(held.row, "dubey2021-algorithm-3", world="printed")
     private = partial(at, epsilon=10.0, delta=1e-5)
     theirs, ours = private(column="local, as published"), private(column="local")
     yield line_of(
-        "Algorithm 3 (local) at (10, 1e-5), in our world figure1",
+        "Algorithm 3 (local) at (10, 1e-5), in Figure 1's world",
         printed="no number",
         honest=number_of(theirs),
         as_printed="not private, see Lemma 5",
@@ -136,7 +132,7 @@ def _algorithms(held: ResultFolder) -> Iterator[Row]:
         random=number_of(at(column="random")),
         seeds=seeds_of(theirs, ours),
         verdict="no experiment of the paper to repeat" if theirs else NOT_RUN,
-        run=command_of("dubey2021", "figure1 --epsilon 10"),
+        run=command_of("dubey2021", "algorithm-3 --epsilon 10"),
     )
 
 

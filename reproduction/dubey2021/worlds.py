@@ -1,7 +1,7 @@
 """Worlds of Dubey2021's experiments, and the public features that policies learn with in each."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import cast
 
 from dpbandits._typing import Seed
@@ -10,7 +10,6 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds import (
     FunctionBandit,
     camelback,
-    dubey2021_figure1,
     dubey2021_printed,
     michalewicz_10,
     styblinski_tang_20,
@@ -20,26 +19,14 @@ from dpbandits.models.features.additive import additive_features
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["ROBUSTNESS_WORLDS", "TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
+__all__ = ["TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
 
 WORLDS: dict[str, Callable[..., FunctionBandit]] = {
     "printed": dubey2021_printed,
-    "figure1": dubey2021_figure1,
-    "figure1-4096": partial(dubey2021_figure1, horizon=4096),
-    "figure1-skewed": partial(dubey2021_figure1, crowd=0.7),
-    "figure1-five": partial(dubey2021_figure1, n_candidates=5),
-    "figure1-wrong-lengthscale": partial(dubey2021_figure1, lengthscale=0.8),
     "camelback": camelback,
     "styblinski-tang-20": styblinski_tang_20,
     "michalewicz-10": michalewicz_10,
 }
-ON_THE_DISC = ("figure1", "printed")
-"""What the names of worlds on the disc begin with."""
-
-ROBUSTNESS_WORLDS = ("figure1", "figure1-skewed", "figure1-five", "figure1-wrong-lengthscale")
-"""The figure's world, and three that policies are not told about: their kernel has lengthscale 1, and the
-public decision sets are 25 uniform points."""
-
 TABLE_WORLDS = ("camelback", "styblinski-tang-20", "michalewicz-10")
 
 QFF_NODES = 8
@@ -69,7 +56,7 @@ def _built(world: Callable[..., FunctionBandit], seed: Seed) -> FunctionBandit:
 def block_features(name: str) -> Features:
     """What block release and the non-private policy learn with; public choices."""
     domain = world_of(name, 0).domain
-    if name.startswith(ON_THE_DISC):
+    if name == "printed":
         return _mercer(domain, lengthscale=1.0, n_features=20)
     if name == "camelback":
         return _mercer(domain, lengthscale=0.8, n_features=24)
@@ -80,7 +67,7 @@ def block_features(name: str) -> Features:
 def tree_features(name: str) -> Features:
     """What the published policy learns with: quadrature Fourier features where the paper's grid exists."""
     domain = world_of(name, 0).domain
-    if name.startswith(ON_THE_DISC) or name == "camelback":
+    if name == "printed" or name == "camelback":
         kernel = SquaredExponential(lengthscale=0.8 if name == "camelback" else 1.0)
         return QuadratureFourierFeatures(kernel=kernel, dim=domain.dim, nodes=QFF_NODES)
     per_column = max(FEATURES_PER_COLUMN, TREE_FEATURES // domain.dim)

@@ -123,8 +123,8 @@ STUDY = Study(
             picture=None,
             reps=10 * PAPERS_REPS,
         ),
-        "figure2": figure_2.ITEM,
-        "figure3": figure_3.ITEM,
+        "figure-2": figure_2.ITEM,
+        "figure-3": figure_3.ITEM,
         "hidden": search_item(
             about="any two positions hidden from each other",
             cells=(SearchCell(world="synthetic", method=HIDDEN, epsilon=8.0),),

@@ -1,10 +1,8 @@
 """What Ma2025's figures and table share: a cell is one method on one crowd, an item many of them.
 
-Items that end in -printed have the paper's worlds and grids, from its captions. What the others vary was
-**our reading**, from the issue's notes and the authors' public scripts (GitHub, `Karlmyh/LDP-Contextual-MAB`,
-commit `a9c31ee`), while the paper's text was not at hand: centres k/(K + 1), other grids; they stay as a
-second world. Regret is the average over the target's users. Noise is simulated. The paper repeats a hundred
-times; items here repeat twenty times unless they are told otherwise.
+Worlds and grids of the figures are the paper's, from its captions. Regret is the average over the target's
+users. Noise is simulated. The paper repeats a hundred times; items here repeat twenty times unless they are
+told otherwise.
 """
 
 import math
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "AUTHORS_LOG",
     "FIRST_SEED",
     "PRINTED_METHODS",
     "SHIFT_METHODS",
-    "SYNTHETIC",
     "CrowdCell",
     "PrintedCell",
     "WatchedCell",
@@ -47,9 +43,6 @@ FIRST_SEED = 5_000_000
 """First report seed of this study."""
 
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
-SYNTHETIC = ("ma", "ma-symmetric")
-"""Worlds of the figures as we read them before the text was at hand."""
-
 PRINTED_WORLD = "ma-edge"
 """The paper's: centres k/K."""
 
@@ -63,7 +56,7 @@ LARGEST_EPSILON = 16.0
 """Of this library's reports, for the paper's 1,024: the radius (14) stays in bins of up to 64 parts."""
 
 MOST_VERSIONS = 400
-"""Of ours in Figures 7 to 9 as printed: it publishes after 100 reports, or after a 400th of them all."""
+"""Of ours in Figures 7 to 9: it publishes after 100 reports, or after a 400th of them all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +117,7 @@ class CrowdCell(Cell):
         quarter = MARKS // 4 - 1
         row |= {"regret": curve[-1], "standard_error": errors[-1]}
         row |= {"regret_at_quarter": curve[quarter], "standard_error_at_quarter": errors[quarter]}
-        row["verdict"] = verdict(self, curve[-1], errors[-1])
+        row["verdict"] = verdict(self)
         return [row | {"curve": rounded(curve, 5), "curve_errors": rounded(errors, 5)}]
 
 
@@ -191,32 +184,13 @@ class WatchedCell(CrowdCell):
         return [row | short | {"arm_shares": [rounded(mark, 4) for mark in row["arm_shares"]]}]
 
 
-AUTHORS_LOG: dict[tuple[str, float, int], tuple[float, float]] = {
-    ("ma", 1.0, 10_000): (0.3879, 0.0039),
-    ("ma", 1.0, 20_000): (0.3618, 0.0071),
-    ("ma", 1.0, 40_000): (0.3086, 0.0067),
-    ("ma", 1.0, 80_000): (0.2173, 0.0083),
-}
-"""(world, epsilon, n) -> average regret without sources and its standard error over 30 runs, from the log
-that the authors publish beside their code (logs/sample_size_target/LDPMAB.csv, commit a9c31ee, total regret
-over n). Their code adds noise only in the bin that a user falls in: these runs are not locally private."""
-
-
-def verdict(cell: CrowdCell, regret: float, standard_error: float) -> str:
-    """Whether a published number and ours agree, or why they cannot be compared."""
+def verdict(cell: CrowdCell) -> str:
+    """Why a published number and ours cannot be compared."""
     if cell.method in ("tree", "smooth", "ma2025-tuned"):
         return "not in the paper"
-    if cell.method in CONSTANTS:
+    if cell.method in CONSTANTS or cell.method == "ma2025":
         return "cannot be compared: curves without numbers"
-    if cell.method != "ma2025":
-        return "cannot be compared: other columns and pairs than the paper's"
-    known = AUTHORS_LOG.get((cell.world, cell.epsilon or 0.0, cell.n_users or 0))
-    if known is None or cell.sources:
-        return "cannot be compared: curves without numbers"
-    mean, error = known
-    near = abs(regret - mean) <= 3.0 * math.hypot(error, standard_error)
-    found = "agrees with" if near else "not reproduced with honest noise:"
-    return f"{found} the authors' log, {mean:.3f} ({error:.3f})"
+    return "cannot be compared: other columns and pairs than the paper's"
 
 
 def crowds(

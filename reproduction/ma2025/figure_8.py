@@ -1,8 +1,8 @@
 """Figure 8 of Ma2025: regret against the size of two sources, for their epsilon and gamma.
 
 As printed: n = 80,000, two sources of 0 to 100,000 users, kappa 1. The caption does not state the target's
-epsilon, nor which gamma and epsilon of the sources: 1, and those of `figure8`, are taken here. `figure8` is
-how we read it before the text was at hand: n = 40,000, centres k/(K + 1).
+epsilon, nor which gamma and epsilon of the sources: 1, and gamma 0 and 2 at epsilon 2, 4 and 8, are taken
+here.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ from reproduction.ma2025.cells import (
     crowds,
 )
 from reproduction.ma2025.methods import Source
-from reproduction.ma2025.pictures import SIZE_OF_SOURCES, panelled, picture
+from reproduction.ma2025.pictures import SIZE_OF_SOURCES, panelled
 
 __all__ = ["ITEMS"]
 
@@ -31,23 +31,14 @@ _GROWING = [
 
 def _place(row: Row) -> tuple[float, str]:
     if not row["sources"]:
-        return 0.0, "alone"
-    first = row["sources"][0]
-    return first["n_users"], f"source epsilon {first['epsilon']:g}, gamma {first['gamma']:g}"
-
-
-def _printed_place(row: Row) -> tuple[float, str]:
-    if not row["sources"]:
         return 0.0, ""
     first = row["sources"][0]
     return first["n_users"] / 1000, f"gamma {first['gamma']:g}, epsilon {first['epsilon']:g}"
 
 
-_item = partial(crowd_item, picture=partial(picture, along=SIZE_OF_SOURCES, line_of=_place))
-
 ITEMS = {
-    "figure8-printed": crowd_item(
-        "regret against the size of two sources, as printed",
+    "figure-8": crowd_item(
+        "regret against the size of two sources",
         crowds(
             worlds=(PRINTED_WORLD,),
             methods=SHIFT_METHODS,
@@ -59,11 +50,8 @@ ITEMS = {
             panelled,
             along=f"{SIZE_OF_SOURCES} / 1,000",
             panel_of=itemgetter("method"),
-            line_of=_printed_place,
+            line_of=_place,
             columns=3,
         ),
-    ),
-    "figure8": _item(
-        "regret against the size of two sources", crowds(sizes=(40_000,), sources=[(), *_GROWING])
     ),
 }

@@ -21,14 +21,12 @@ from dpbandits.lab.study import Row
 from reproduction.ma2025.methods import MARKS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
     "SIZE_OF_SOURCES",
     "bars",
     "panelled",
-    "picture",
     "watched_point",
 ]
 
@@ -49,29 +47,6 @@ _COLOURS = {
     "abse": "black",
     "abse-printed": "grey",
 }
-_STYLES = ("-", "--", ":", "-.")
-_MARKERS = ("o", "s", "^", "D", "v", "P")
-
-
-def picture(
-    rows: Sequence[Row], *, along: str, line_of: Callable[[Row], tuple[float, str]] | None = None
-) -> "Figure":
-    """Regret along what the item varies, with two standard errors, a panel a world.
-
-    Args:
-        rows: of the item.
-        along: what the axis shows.
-        line_of: where on it and on which line a row lies; None draws whole curves.
-    """
-    figure, found = panels(rows, width=5.2)
-    for ax, world, own in found:
-        label_axes(ax, title=world, x=along, y="regret per user")
-        _draw_curves(ax, own) if line_of is None else _draw_lines(ax, own, line_of)
-        ax.set_ylim(bottom=0)
-        if along == "n":
-            ax.set_xscale("log")
-    add_legend(found[-1][0])
-    return figure
 
 
 def panelled(
@@ -174,43 +149,6 @@ def bars(rows: Sequence[Row]) -> "Figure":
         ax.set_yticks(range(len(own)), labels, fontsize=6)
         ax.set_ylim(bottom=0)
     return figure
-
-
-def _draw_curves(ax: "Axes", rows: Sequence[Row]) -> None:
-    labels = list(dict.fromkeys(_source_label(row) for row in rows))
-    for row in rows:
-        users = [row["n_users"] * (mark + 1) / MARKS for mark in range(MARKS)]
-        source = _source_label(row)
-        draw_band(
-            ax,
-            users,
-            row["curve"],
-            row["curve_errors"],
-            colour=_COLOURS[row["method"]],
-            linestyle=_STYLES[labels.index(source) % len(_STYLES)],
-            label=f"{row['method']}, {source}",
-        )
-
-
-def _draw_lines(ax: "Axes", rows: Sequence[Row], line_of: Callable[[Row], tuple[float, str]]) -> None:
-    lines: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
-    for row in rows:
-        place, line = line_of(row)
-        points = lines.setdefault((row["method"], line), [])
-        points.append((place, row["regret"], row["standard_error"]))
-    kinds = list(dict.fromkeys(line for _, line in lines))
-    for (method, line), points in lines.items():
-        kind = kinds.index(line)
-        draw_points(
-            ax,
-            *np.array(points).T,
-            colour=_COLOURS[method],
-            linestyle=_STYLES[kind % len(_STYLES)],
-            marker=_MARKERS[kind % len(_MARKERS)],
-            markersize=4,
-            linewidth=1.2,
-            label=f"{method}, {line}",
-        )
 
 
 def _source_label(row: Row) -> str:

@@ -39,7 +39,7 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
             return next(
                 (
                     row
-                    for row in held.rows("ma2025-figure6-printed")
+                    for row in held.rows("ma2025-figure-6")
                     if row["method"] == method
                     and [(s["n_users"], s["epsilon"], s["gamma"]) for s in row["sources"]] == list(wanted)
                 ),
@@ -63,15 +63,15 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
             verdict=NOT_RUN
             if ours is None
             else "not reproduced at the constants that were tried: close to a random arm, or worse",
-            run=command_of("ma2025", "figure6-printed", _sources_of(ours, ("epsilon",))),
+            run=command_of("ma2025", "figure-6", _sources_of(ours, ("epsilon",))),
         )
     for item, stands, named, fields in _PLACES:
-        run = [row for row in held.rows(f"ma2025-{item}-printed") if stands(row)]
+        run = [row for row in held.rows(f"ma2025-{item}") if stands(row)]
         for place in list(dict.fromkeys(map(named, run))) or [_NOT_RUN[item]]:
             here = {row["method"]: row for row in run if named(row) == place}
             methods = [here[method] for method in PRINTED_CONSTANTS if method in here]
             yield line_of(
-                f"Figure {item.removeprefix('figure')}, {place}",
+                f"Figure {item.removeprefix('figure-')}, {place}",
                 printed="curve",
                 honest="; ".join(f"{row['method'][7:]} {form(row)}" for row in methods) or NOT_RUN,
                 as_printed="the same: its noise is as printed",
@@ -80,7 +80,7 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
                 random=f"{random:.3f}",
                 seeds=seeds_of(*methods),
                 verdict=_verdict(methods, random) if methods else NOT_RUN,
-                run=command_of("ma2025", f"{item}-printed", _options(methods[0], fields) if methods else ""),
+                run=command_of("ma2025", item, _options(methods[0], fields) if methods else ""),
             )
 
 
@@ -120,10 +120,10 @@ _PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str], tuple[str
             ),
             (),
         )
-        for item in ("figure7a", "figure7b")
+        for item in ("figure-7a", "figure-7b")
     ),
     (
-        "figure8",
+        "figure-8",
         lambda row: not row["sources"] or row["sources"][0]["n_users"] == 100_000,
         lambda row: (
             f"2 of 100,000, gamma {_of_first(row, 'gamma'):g}, epsilon {_of_first(row, 'epsilon'):g}"
@@ -133,19 +133,19 @@ _PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str], tuple[str
         ("n_users", "epsilon", "gamma"),
     ),
     (
-        "figure9a",
+        "figure-9a",
         lambda row: _of_first(row, "kappa") in (0.0, 1.0),
         lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, kappa {_of_first(row, 'kappa'):g}",
         ("epsilon", "kappa"),
     ),
     (
-        "figure9b",
+        "figure-9b",
         lambda row: _of_first(row, "gamma") in (0.0, 2.0),
         lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, gamma {_of_first(row, 'gamma'):g}",
         ("epsilon", "gamma"),
     ),
     (
-        "figure9c",
+        "figure-9c",
         lambda row: row["sources"][0]["n_users"] == 50_000,
         lambda row: (
             f"n {row['n_users']:,}, epsilon {row['epsilon']:g}, sources at "
@@ -157,12 +157,12 @@ _PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str], tuple[str
 """Item, which of its rows stand in a line, what the line is called, and what of a source chooses it."""
 
 _NOT_RUN = {
-    "figure7a": "n to 160,000, epsilon 1 to 1,024",
-    "figure7b": "the same with one source",
-    "figure8": "size of two sources",
-    "figure9a": "kappa",
-    "figure9b": "gamma",
-    "figure9c": "order of two sources",
+    "figure-7a": "n to 160,000, epsilon 1 to 1,024",
+    "figure-7b": "the same with one source",
+    "figure-8": "size of two sources",
+    "figure-9a": "kappa",
+    "figure-9b": "gamma",
+    "figure-9c": "order of two sources",
 }
 
 
@@ -185,7 +185,7 @@ def _tables(held: ResultFolder) -> Iterator[Row]:
         printed="621,957 target users, largest source 18,945",
         **computed("cannot be compared: another taxi table is at hand", "none"),
     )
-    ratios = held.part("ma2025-table2-printed", "ratios")
+    ratios = held.part("ma2025-table-2", "ratios")
     names = {table: here for here, table in PAPERS_NAMES.items()}
     for (own, theirs), table, moment in product(PRINTED_PAIRS, ("adult", "jobs", "taxi"), ("n/4", "n")):
         item = f"Table 2, {table} ({own:g}, {theirs:g}) at {moment}, with and without sources"
@@ -234,7 +234,7 @@ def _tables(held: ResultFolder) -> Iterator[Row]:
             random=ratio(rows.get("random")),
             seeds=str(next(iter(rows.values()))["reps"]) if rows else NOT_RUN,
             verdict=verdict if rows else NOT_RUN,
-            run=command_of("ma2025", "table2-printed", f"--world {names[table]}"),
+            run=command_of("ma2025", "table-2", f"--world {names[table]}"),
         )
     yield _rank_sums(ratios)
 
@@ -314,9 +314,7 @@ def _theory(held: ResultFolder) -> Iterator[Row]:
 
     def measured(method: str) -> tuple[str, list[Row]]:
         rows = [
-            row
-            for row in held.rows("ma2025-figure7a-printed")
-            if (row["method"], row["epsilon"]) == (method, 1.0)
+            row for row in held.rows("ma2025-figure-7a") if (row["method"], row["epsilon"]) == (method, 1.0)
         ]
         if len(rows) < 2:
             return NOT_RUN, rows
@@ -335,7 +333,7 @@ def _theory(held: ResultFolder) -> Iterator[Row]:
         random="0",
         seeds=seeds_of(*rows),
         verdict="not reproduced at these n: the rule hardly learns" if rows else NOT_RUN,
-        run=command_of("ma2025", "figure7a-printed"),
+        run=command_of("ma2025", "figure-7a"),
     )
     yield line_of(
         "Theorems 2.5, 3.3, 3.4",

@@ -123,7 +123,7 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 def test_other_processes_give_the_same():
-    cell = PolicyCell(column=RANDOM, world="figure1")
+    cell = PolicyCell(column=RANDOM, world="printed")
     values = [
         [record["regret"] for record in run_cells([cell], seeds=(4, 5, 6), jobs=jobs)[0].records]
         for jobs in (1, 2)
@@ -155,10 +155,10 @@ def test_unknown_names_are_answered_by_those_that_are_known():
     with pytest.raises(InvalidParameter, match="dubey2021, kharkovskii2020, ma2025, pavlovic2025"):
         study("smith1999")
     dubey = study("dubey2021")
-    with pytest.raises(InvalidParameter, match="figure1, figure2, table1"):
+    with pytest.raises(InvalidParameter, match="figure-1, figure-2, table-1"):
         dubey.item("figure9")
-    with pytest.raises(InvalidParameter, match=r"'random'.*'figure1'"):
-        dubey.cells("figure1", Choice(columns=["nothing"]))
+    with pytest.raises(InvalidParameter, match=r"'random'.*'printed'"):
+        dubey.cells("figure-1", Choice(columns=["nothing"]))
 
 
 def test_a_part_replaces_its_own_rows_and_leaves_the_others(tmp_path):
@@ -187,13 +187,13 @@ def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind(
     """Names go into lists of objects; a cell without the field belongs to every value, as without epsilon."""
     ma, dubey = study("ma2025"), study("dubey2021")
     where = {"sources.0.gamma": 2, "sources.0.epsilon": 8, "sources.0.n_users": 100_000}
-    found = ma.cells("figure8-printed", Choice(where=where, columns=["tree"]))
+    found = ma.cells("figure-8", Choice(where=where, columns=["tree"]))
     assert [[source.gamma for source in cell.sources] for cell in found] == [[], [2.0, 2.0]]
-    (alone,) = ma.cells("figure8-printed", Choice(where={"sources": []}, columns=["tree"]))
+    (alone,) = ma.cells("figure-8", Choice(where={"sources": []}, columns=["tree"]))
     assert alone.sources == ()
-    orders = ma.cells("figure9c-printed", Choice(where={"sources.0.epsilon": 2, "sources.1.epsilon": 8}))
+    orders = ma.cells("figure-9c", Choice(where={"sources.0.epsilon": 2, "sources.1.epsilon": 8}))
     assert {tuple(source.epsilon for source in cell.sources) for cell in orders} == {(2.0, 8.0)}
-    found = dubey.cells("figure2-printed", Choice(where={"delta": 0.5}))
+    found = dubey.cells("figure-2", Choice(where={"delta": 0.5}))
     assert {(cell.column, cell.delta) for cell in found} == {
         *((column, 0.5) for column in PAPER_COLUMNS[:3]),
         (OPEN, None),
@@ -205,7 +205,7 @@ def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind(
 def test_a_field_that_no_cell_has_is_refused(name):
     """Else a slip of the pen would run everything."""
     with pytest.raises(InvalidParameter, match="no cell has"):
-        study("ma2025").cells("figure8-printed", Choice(where={name: 2}))
+        study("ma2025").cells("figure-8", Choice(where={name: 2}))
 
 
 def test_fresh_runs_everything_again_and_the_last_record_counts(tmp_path):
@@ -222,10 +222,10 @@ def test_fresh_runs_everything_again_and_the_last_record_counts(tmp_path):
 def test_a_cluster_of_two_workers_gives_identical_rows(tmp_path):
     pytest.importorskip("distributed")
     pytest.importorskip("joblib")
-    chosen = Choice(columns=[RANDOM], worlds=["figure1"])
+    chosen = Choice(columns=[RANDOM], worlds=["printed"])
     dubey = study("dubey2021")
-    here, _ = dubey.run("figure1", choice=chosen, reps=3)
-    there, _ = dubey.run("figure1", choice=chosen, reps=3, cluster="local:2", out=tmp_path)
+    here, _ = dubey.run("figure-1", choice=chosen, reps=3)
+    there, _ = dubey.run("figure-1", choice=chosen, reps=3, cluster="local:2", out=tmp_path)
     for rows in (here, there):
         for row in rows:
             row.pop("seconds")

@@ -65,23 +65,23 @@ def test_list_names_every_item():
     assert ran.exit_code == 0, ran.output
     found = {(line["paper"], line["item"]) for line in json.loads(ran.output)}
     assert found == {(name, item) for name in PAPERS for item in study(name).items}
-    some = CliRunner().invoke(app, ["ma2025", "table2", "--list"])
+    some = CliRunner().invoke(app, ["ma2025", "table-2", "--list"])
     assert some.exit_code == 0, some.output
-    assert "table2-printed" in some.output
+    assert "table-2-questions" in some.output
     assert "dubey2021" not in some.output
 
 
 @pytest.mark.parametrize("said", ["delta", "=1", "=", "delta=0.1 delta=0.5"])
 def test_a_field_without_name_or_value_and_one_named_twice_are_refused(said):
     words = [word for part in said.split() for word in ("--where", part)]
-    ran = CliRunner().invoke(app, ["dubey2021", "figure2-printed", *words])
+    ran = CliRunner().invoke(app, ["dubey2021", "figure-2", *words])
     assert isinstance(ran.exception, InvalidParameter)
     assert "NAME=VALUE" in str(ran.exception)
 
 
 def test_values_of_fields_are_json_or_text():
     words = ["--where", "delta=0.5", "--column", RANDOM, "--where", f"column={RANDOM}", "--reps", "2"]
-    ran = CliRunner().invoke(app, ["dubey2021", "figure2-printed", *words, "--json"])
+    ran = CliRunner().invoke(app, ["dubey2021", "figure-2", *words, "--json"])
     assert ran.exit_code == 0, ran.output
     (row,) = json.loads(ran.stdout)
     assert (row["column"], row["reps"]) == (RANDOM, 2)
@@ -89,7 +89,7 @@ def test_values_of_fields_are_json_or_text():
 
 @pytest.mark.parametrize("flag", ["--resume", "--fresh"])
 def test_resuming_needs_a_folder(flag):
-    ran = CliRunner().invoke(app, ["dubey2021", "figure1", flag])
+    ran = CliRunner().invoke(app, ["dubey2021", "figure-1", flag])
     assert isinstance(ran.exception, InvalidParameter)
     assert "--out" in str(ran.exception)
 
@@ -98,9 +98,9 @@ def test_resuming_needs_a_folder(flag):
     ("words", "told"),
     [
         ("einstein1905", "dubey2021"),
-        ("ma2025 nothing", "figure8"),
-        ("ma2025 figure8 --world nowhere --reps 2", "the worlds are"),
-        ("ma2025 figure8 --jobs 0 --reps 2", "jobs"),
+        ("ma2025 nothing", "figure-8"),
+        ("ma2025 figure-8 --world nowhere --reps 2", "the worlds are"),
+        ("ma2025 figure-8 --jobs 0 --reps 2", "jobs"),
     ],
 )
 def test_a_mistake_is_answered_by_what_there_is(words, told):

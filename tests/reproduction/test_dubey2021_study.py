@@ -13,7 +13,7 @@ from dpbandits.lab.evaluation import run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import Choice, run_cells
-from dpbandits.lab.worlds import dubey2021_figure1
+from dpbandits.lab.worlds import dubey2021_printed
 from dpbandits.local import Server
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -21,19 +21,13 @@ from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from reproduction.__main__ import app
 from reproduction.dubey2021 import worlds as dubey2021_worlds
 from reproduction.dubey2021.cells import (
-    AIMS,
     BLOCKS,
-    COLUMNS,
-    FIGURE_COLUMNS,
     LOCAL,
     LOCAL_PUBLISHED,
     OPEN,
     PAPER_COLUMNS,
     PRINTED,
-    PUBLIC,
     RANDOM,
-    READ_BEFORE,
-    ROBUSTNESS_COLUMNS,
     TREE,
     PolicyCell,
     make_policy,
@@ -52,33 +46,29 @@ def short(monkeypatch):
     """The first figure's world with 120 rounds."""
 
     def small(*, seed):
-        return dubey2021_figure1(seed=seed, horizon=120)
+        return dubey2021_printed(seed=seed, horizon=120)
 
-    monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1", small)
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "printed", small)
 
 
 @pytest.mark.parametrize("item", STUDY.items)
 def test_every_item_has_every_column(item):
     found = STUDY.cells(item)
     columns = {
-        "figure1": FIGURE_COLUMNS,
-        "figure2": FIGURE_COLUMNS,
-        "table1": COLUMNS,
-        "figure1-printed": PAPER_COLUMNS,
-        "figure2-printed": PAPER_COLUMNS,
-        "table1-printed": PAPER_COLUMNS,
-        "table1-parts": tuple(PARTS),
-        "robustness": ROBUSTNESS_COLUMNS,
-        "targets": (BLOCKS, LOCAL),
+        "figure-1": PAPER_COLUMNS,
+        "figure-2": PAPER_COLUMNS,
+        "table-1": PAPER_COLUMNS,
+        "table-1-parts": tuple(PARTS),
+        "algorithm-3": (LOCAL, LOCAL_PUBLISHED, OPEN, RANDOM),
     }
     assert {cell.column for cell in found} == set(columns[item])
     assert len({cell.name for cell in found}) == len(found)
 
 
 def test_figure_in_miniature(short, tmp_path):
-    results, _ = STUDY.run("figure1", reps=2, out=tmp_path)
-    assert len(results) == len(STUDY.cells("figure1"))
-    again, _ = STUDY.run("figure1", reps=2, out=tmp_path)
+    results, _ = STUDY.run("figure-1", reps=2, out=tmp_path)
+    assert len(results) == len(STUDY.cells("figure-1"))
+    again, _ = STUDY.run("figure-1", reps=2, out=tmp_path)
     assert [r["regret"] for r in again] == [r["regret"] for r in results]
     by_column = {(r["column"], r["epsilon"]): r["regret"] for r in results}
     assert by_column[OPEN, None] < by_column[RANDOM, None]
@@ -91,11 +81,11 @@ def test_figure_in_miniature(short, tmp_path):
 
 
 def test_command(short, tmp_path):
-    arguments = ["dubey2021", "figure2", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
+    arguments = ["dubey2021", "algorithm-3", "--reps", "2", "--column", RANDOM, "--column", LOCAL]
     ran = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--json"])
     assert ran.exit_code == 0, ran.output
     assert '"column": "local"' in ran.output
-    assert (tmp_path / "dubey2021-figure2.png").exists()
+    assert (tmp_path / "dubey2021-algorithm-3.png").exists()
     shown = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     assert "not printed" in shown.output
@@ -105,12 +95,12 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
     """A run with --column must not throw away what the file holds of other columns."""
 
     def rows(*columns):
-        arguments = ["dubey2021", "figure2", "--reps", "2", "--out", str(tmp_path)]
+        arguments = ["dubey2021", "algorithm-3", "--reps", "2", "--out", str(tmp_path)]
         for column in columns:
             arguments += ["--column", column]
         ran = CliRunner().invoke(app, arguments)
         assert ran.exit_code == 0, ran.output
-        return json.loads((tmp_path / "dubey2021-figure2.json").read_text())
+        return json.loads((tmp_path / "dubey2021-algorithm-3.json").read_text())
 
     first = rows(RANDOM)
     both = rows(LOCAL_PUBLISHED)
@@ -120,22 +110,13 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
     assert {row["first_seed"] for row in both} == {FIRST}
 
 
-def test_targets_are_a_command_and_name_their_aims(short, tmp_path):
-    chosen = Choice(worlds=["figure1"], columns=[BLOCKS])
-    rows, _ = STUDY.run("targets", reps=2, choice=chosen, out=tmp_path)
-    assert [row["aim"] for row in rows] == [112.0, 50.0, 37.0]
-    assert set(STUDY.cells("targets")) == set(AIMS)
-    assert json.loads((tmp_path / "dubey2021-targets.json").read_text()) == rows
-    assert (tmp_path / "dubey2021-targets.png").read_bytes() == to_png(picture(rows))
-
-
 def test_local_as_published_matches_devices_and_server_report_by_report(monkeypatch):
     """The simulated crowd is the real one: the same reports, packed, sent and absorbed one by one."""
     promise, seed = JointDP(epsilon=10.0, delta=1e-5), FIRST
-    monkeypatch.setitem(dubey2021_worlds.WORLDS, "figure1-tiny", partial(dubey2021_figure1, horizon=12))
-    simulated = simulate_published_local("figure1-tiny", promise, seed)
-    world = dubey2021_worlds.world_of("figure1-tiny", seed)
-    spec = local_spec("figure1-tiny", promise, seed, published=True)
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "printed", partial(dubey2021_printed, horizon=12))
+    simulated = simulate_published_local("printed", promise, seed)
+    world = dubey2021_worlds.world_of("printed", seed)
+    spec = local_spec("printed", promise, seed, published=True)
     spec = replace(spec, learner="dubey2021", constants={"horizon": 12.0})
     server, noise = Server(spec), SimulatedNoise(seed)
     size = spec.release.mechanism.size
@@ -160,14 +141,15 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
 
 def test_tuning_seeds_are_refused(short):
     with pytest.raises(InvalidParameter):
-        STUDY.run("figure1", reps=2, seed=200)
+        STUDY.run("figure-1", reps=2, seed=200)
 
 
 def test_worlds_can_be_chosen(short):
-    results, _ = STUDY.run("targets", reps=2, choice=Choice(columns=[LOCAL], worlds=["figure1"]))
-    assert [result["world"] for result in results] == ["figure1"]
+    chosen = Choice(columns=[LOCAL], worlds=["printed"], epsilons=[10.0])
+    results, _ = STUDY.run("algorithm-3", reps=2, choice=chosen)
+    assert [result["world"] for result in results] == ["printed"]
     with pytest.raises(InvalidParameter, match="no such"):
-        STUDY.run("targets", reps=2, choice=Choice(worlds=["nowhere"]))
+        STUDY.run("algorithm-3", reps=2, choice=Choice(worlds=["nowhere"]))
 
 
 def test_unknown_names_are_refused():
@@ -176,9 +158,9 @@ def test_unknown_names_are_refused():
     with pytest.raises(InvalidParameter):
         dubey2021_worlds.world_of("nowhere", 0)
     with pytest.raises(InvalidParameter):
-        PolicyCell(column="nothing", world="figure1", epsilon=1.0, delta=1e-5).simulate(FIRST)
+        PolicyCell(column="nothing", world="printed", epsilon=1.0, delta=1e-5).simulate(FIRST)
     with pytest.raises(InvalidParameter):
-        PolicyCell(column=TREE, world="figure1").simulate(FIRST)
+        PolicyCell(column=TREE, world="printed").simulate(FIRST)
 
 
 @pytest.mark.parametrize("name", ["styblinski-tang-20", "michalewicz-10", "camelback"])
@@ -190,24 +172,23 @@ def test_table_worlds_have_features_for_everybody(name):
         assert (np.linalg.norm(phi, axis=-1) <= 1.0).all()
 
 
-def test_items_as_printed_are_on_the_papers_grid():
+def test_items_are_on_the_papers_grid():
     def promises(item):
         return {(cell.epsilon, cell.delta) for cell in STUDY.cells(item) if cell.epsilon is not None}
 
-    assert promises("figure1-printed") == {(0.1, 0.1), (0.5, 0.1), (1.0, 0.1), (10.0, 0.1)}
-    assert promises("figure2-printed") == {(1.0, 0.01), (1.0, 0.1), (1.0, 0.5), (1.0, 0.99)}
-    assert promises("table1-printed") == {(10.0, 0.1), (1.0, 0.1), (0.1, 0.1)}
-    assert {cell.world for cell in STUDY.cells("figure1-printed")} == {"printed"}
-    assert (STUDY.item("figure1-printed").reps, STUDY.item("table1-printed").reps) == (20, 10)
+    assert promises("figure-1") == {(0.1, 0.1), (0.5, 0.1), (1.0, 0.1), (10.0, 0.1)}
+    assert promises("figure-2") == {(1.0, 0.01), (1.0, 0.1), (1.0, 0.5), (1.0, 0.99)}
+    assert promises("table-1") == {(10.0, 0.1), (1.0, 0.1), (0.1, 0.1)}
+    assert {cell.world for cell in STUDY.cells("figure-1")} == {"printed"}
+    assert (STUDY.item("figure-1").reps, STUDY.item("table-1").reps) == (20, 10)
 
 
 def test_columns_of_the_tree_add_the_noise_they_name():
     promise, config = {"epsilon": 1.0, "delta": 1e-5}, {}
-    for column in (TREE, PRINTED, READ_BEFORE):
-        config[column] = PolicyCell(column=column, world="figure1", **promise).settings["policy"]
+    for column in (TREE, PRINTED):
+        config[column] = PolicyCell(column=column, world="printed", **promise).settings["policy"]
     assert config[TREE].get("paper_constants") is None
     assert config[PRINTED]["paper_constants"] == "lemma-2"
-    assert config[READ_BEFORE]["paper_constants"] == "as-read-before"
 
 
 @pytest.mark.parametrize("name", ["printed", "styblinski-tang-20", "michalewicz-10"])
@@ -246,9 +227,8 @@ def test_parts_of_the_tree_change_what_they_name(monkeypatch):
 @pytest.mark.slow
 def test_block_release_learns_where_the_paper_does_not():
     """20 seeds: the means are 10 standard errors apart."""
-    wanted = [PolicyCell(column=c, world="figure1", epsilon=1.0, delta=0.1) for c in (BLOCKS, PUBLIC, TREE)]
+    wanted = [PolicyCell(column=c, world="printed", epsilon=1.0, delta=0.1) for c in (BLOCKS, TREE)]
     runs = run_cells(wanted, seeds=range(FIRST, FIRST + 20))
-    blocks, public, tree = (run.values("regret").mean() for run in runs)
+    blocks, tree = (run.values("regret").mean() for run in runs)
     assert blocks < 80
-    assert public < 80
     assert tree > 250

@@ -76,7 +76,7 @@ def test_results_repeat():
 
 
 def test_items_share_cells_and_go_on_where_they_stopped(tmp_path, monkeypatch):
-    of = [cell for cell in STUDY.cells("figure2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
+    of = [cell for cell in STUDY.cells("figure-2") if cell.world == "ames" and cell.epsilon in (None, 8.0)]
     small = worlds.synthetic_world(1, per_side=12)
     monkeypatch.setattr(cells, "fixed_world", lambda _: small)
     path, seeds = tmp_path / "kharkovskii2020.jsonl", (1_000_000, 1_000_001)
@@ -247,8 +247,8 @@ def test_figures_draw_every_cell_they_have():
     """One curve a cell with its band, whatever the item."""
     curve = np.linspace(1.0, 0.1, 50)
     for item in (
-        "figure2",
-        "figure3",
+        "figure-2",
+        "figure-3",
         "hidden",
         "branin31",
         "branin31-wide",

@@ -45,7 +45,7 @@ def test_numbers_are_those_of_the_files(tmp_path):
         common | {"column": "block release", "regret": 41.4},
         common | {"column": "random", "regret": 600.0, "epsilon": None, "delta": None},
     ]
-    (tmp_path / "dubey2021-figure1-printed.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-figure-1.json").write_text(json.dumps(rows))
     found = verdicts(tmp_path)
     row = line(found, "Dubey2021", "Figure 1, alpha 0.5,")
     assert (row["honest"], row["ours"], row["random"]) == ("401 (2.2)", "41 (2.2)", "600 (2.2)")
@@ -67,7 +67,7 @@ def test_table_2_is_compared_within_two_standard_errors(tmp_path, ratio, error, 
         place | {"row": row, "ratio": value, "standard_error": error}
         for row, value in (("ma2025-c1 with sources", ratio), ("ma2025-c1", 0.9), ("tree", 0.95))
     ]
-    (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": [], "ratios": rows}))
+    (tmp_path / "ma2025-table-2.json").write_text(json.dumps({"cells": [], "ratios": rows}))
     row = line(verdicts(tmp_path), "Ma2025", "Table 2, adult (1, 1) at n/4")
     assert row["verdict"] == verdict
     assert row["printed"] == "its rule 1.459, 0.987; linear 0.954, 0.950; neural 0.906, 0.935"
@@ -142,7 +142,7 @@ def test_where_a_published_method_does_better_is_told(tmp_path, tree, told):
         common | {"column": "tree, printed Lemma 2", "regret": 1.0, "standard_error": 0.1},  # not honest
         common | {"column": "block release", "regret": tree, "standard_error": 4.0},
     ]
-    (tmp_path / "dubey2021-figure1-printed.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-figure-1.json").write_text(json.dumps(rows))
     found = behind(tmp_path)
     assert [row["told apart"] for row in found] == ([] if told is None else [told])
     assert all(row["published method"] == "tree, right noise" for row in found)
@@ -156,8 +156,8 @@ def test_what_would_be_ahead_with_one_part_changed_is_said_and_is_not_called_pub
         for name, regret in zip(names, (50.0, 50.0, 50.0, 500.0), strict=True)
     ]
     ours = place | {"column": "block release", "regret": 100.0, "standard_error": 1.0}
-    (tmp_path / "dubey2021-table1-parts.json").write_text(json.dumps(rows))
-    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps([ours]))
+    (tmp_path / "dubey2021-table-1-parts.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-table-1.json").write_text(json.dumps([ours]))
     (found,) = behind(tmp_path)
     assert found["published method"] == f"{CHANGED}tree, right noise, beta_t 0"
     assert found["told apart"] == "yes"
@@ -176,7 +176,7 @@ def test_in_table_2_rewards_are_compared_with_their_own_errors(tmp_path, regret,
     ]
     where = {"table": "taxi", "epsilon": 1.0, "source_epsilon": 4.0, "moment": "n", "standard_error": 0.01}
     ratios = [where | {"row": f"{row} with sources", "ratio": 1.0} for row in ("tree", "linear")]
-    (tmp_path / "ma2025-table2-printed.json").write_text(json.dumps({"cells": cells, "ratios": ratios}))
+    (tmp_path / "ma2025-table-2.json").write_text(json.dumps({"cells": cells, "ratios": ratios}))
     found = behind(tmp_path)
     assert [row["told apart"] for row in found] == ([] if told is None else [told])
     assert all(row["published method"] == "linear" for row in found)
@@ -189,7 +189,7 @@ def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
         common | {"column": "tree, right noise", "regret": 1000.0, "epsilon": 1.0, "delta": 0.1},
         common | {"column": "non-private", "regret": 200.0, "epsilon": None, "delta": None},
     ]
-    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-table-1.json").write_text(json.dumps(rows))
     found = {row["item"]: row for row in verdicts(tmp_path)["Dubey2021"]}
     row = found["Table 1, camelback, alpha 1"]
     assert row["verdict"].startswith("not reproduced: 1.98 times non-private as printed, 5.00 here")
@@ -203,7 +203,7 @@ def test_that_no_scale_fits_is_said_where_even_a_random_arm_does_better(tmp_path
         common | {"column": "non-private", "regret": 200.0, "epsilon": None, "delta": None},
         common | {"column": "random", "regret": random, "epsilon": None, "delta": None},
     ]
-    (tmp_path / "dubey2021-table1-printed.json").write_text(json.dumps(rows))
+    (tmp_path / "dubey2021-table-1.json").write_text(json.dumps(rows))
     found = {row["item"]: row for row in verdicts(tmp_path)["Dubey2021"]}
     row = found["Table 1, camelback, alpha 1"]
     assert ("a random arm has 1.50: none fits" in row["verdict"]) is (random == 300.0)
@@ -310,6 +310,6 @@ def test_commands_choose_the_cells_of_their_lines():
 def test_only_the_place_itself_is_rerun():
     row = line(verdicts(RESULTS), "Ma2025", "Figure 9a, source epsilon 8, kappa 0")
     words = "--epsilon 2 --rounds 40000 --where sources.0.epsilon=8 --where sources.0.kappa=0"
-    assert row["run"] == f"python -m reproduction ma2025 figure9a-printed {words}"
+    assert row["run"] == f"python -m reproduction ma2025 figure-9a {words}"
     choice = Choice(where={"sources.0.epsilon": 8, "sources.0.kappa": 0})
-    assert [cell.method for cell in study("ma2025").cells("figure9a-printed", choice)] == list(SHIFT_METHODS)
+    assert [cell.method for cell in study("ma2025").cells("figure-9a", choice)] == list(SHIFT_METHODS)

@@ -45,7 +45,7 @@ def outsourced_targets() -> Markdown:
 
 
 def outsourced_figure2() -> HTML:
-    known = [cell.label for cell in STUDY.cells("figure2")]
+    known = [cell.label for cell in STUDY.cells("figure-2")]
     measured = [row for name in ("synthetic", "branin", "loans", "ames") for row in outsourced(name)]
     rows = [row for row in measured if {key: row[key] for key in known[0]} in known]
     return shown(
@@ -55,7 +55,7 @@ def outsourced_figure2() -> HTML:
 
 def outsourced_figure3() -> HTML:
     return shown(
-        picture(outsourced("figure3"), by_dimension=True), "Regret by the dimension of the released rows."
+        picture(outsourced("figure-3"), by_dimension=True), "Regret by the dimension of the released rows."
     )
 
 
@@ -64,7 +64,7 @@ def outsourced_dimensions() -> Markdown:
         ["method", "r", "regret", "seeds"],
         [
             [row["method"], row["dimension"] or "", simple_regret(row), row["reps"]]
-            for row in outsourced("figure3")
+            for row in outsourced("figure-3")
         ],
     )
 

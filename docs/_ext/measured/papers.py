@@ -64,7 +64,7 @@ def paper_picture(paper: str, item: str, alt: str) -> HTML | Markdown:
 
 def table_1_parts() -> Markdown:
     """Table 1 of Dubey2021 with one part of the published tree changed at a time."""
-    rows = load("dubey2021-table1-parts")
+    rows = load("dubey2021-table-1-parts")
     places = list(dict.fromkeys((row["world"], row["epsilon"]) for row in rows))
     found = {(row["world"], row["epsilon"], row["column"]): row for row in rows}
     lines = []
@@ -97,7 +97,7 @@ def papers_run_often() -> Markdown:
 
 def table_2_widths() -> Markdown:
     """What ABSE earns on Adult by birth under two widths, and what the paper's largest ratio would need."""
-    cells = [row for row in load("ma2025-table2-printed")["cells"] if row["world"] == TABLE]
+    cells = [row for row in load("ma2025-table-2")["cells"] if row["world"] == TABLE]
     quarter = {row["method"]: 1.0 - row["regret_at_quarter"] for row in cells if row["epsilon"] is None}
     best = max(1.0 - row["regret_at_quarter"] for row in cells)
     ratio = max(value for (name, *_), value in PRINTED.items() if name == "adult")
@@ -116,7 +116,7 @@ def paper_constants() -> Markdown:
     rows = load("ma2025-constants")
     base = next(
         1.0 - row["regret"]
-        for row in load("ma2025-table2-printed")["cells"]
+        for row in load("ma2025-table-2")["cells"]
         if (row["world"], row["method"]) == (TABLE, PRINTED_BASE)
     )
 

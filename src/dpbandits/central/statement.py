@@ -309,11 +309,8 @@ def tree_guarantee(
         certificate = release.kept_by_scale()
         proven = certificate.epsilon_at(privacy.delta)
         reached = GaussianDP(release.reached / release.sigma).epsilon_at(privacy.delta)
-        law = f"the printed formula {paper_constants!r} of Dubey2021"
-        if paper_constants == "as-read-before":
-            law = "what Lemma 2 of Dubey2021 was read as before its text was at hand ('as-read-before')"
         notes.append(
-            f"The noise scale is {law}, "
+            f"The noise scale is the printed formula {paper_constants!r} of Dubey2021, "
             f"{release.noise_sd:.6g} a node, for features and rewards of norm at most 1, where epsilon = "
             f"{privacy.epsilon:g} was claimed. At delta = {privacy.delta:g} it keeps epsilon = "
             f"{rounded_up(proven)}, and a likelihood-ratio test between features e_1 and -e_1 in a user's "

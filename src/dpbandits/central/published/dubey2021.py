@@ -140,10 +140,9 @@ class Dubey2021(BasePolicy):
         override = None
         if self.paper_constants is not None:
             epsilon, delta = self.privacy.epsilon, self.privacy.delta
-            before = self.paper_constants == "as-read-before"
             override = printed_scale(
                 self.paper_constants,
-                levels=tree.levels if before else printed_levels(rounds),
+                levels=printed_levels(rounds),
                 epsilon=epsilon,
                 delta=delta,
             )

@@ -13,11 +13,6 @@ part that bounds rewards with high probability; where rewards are bounded the pa
 | lemma-2-statement | the same without the root | Lemma 2 states it of sigma itself |
 | lemma-12 | 16 n (1 + B^2 [+ rho^2 ln(4T/beta)]) ln(4/beta)^2 alpha^2 | appendix, statement: times alpha^2 |
 | lemma-12-proof | sqrt(16 n) (1 + B^2 [+ 2 rho^2 ln(8T/beta)]) ln(10/beta) | its proof: no alpha |
-| as-read-before | sqrt(32 L ln(2/beta) ln(2.5 L/beta))/alpha, B = 1 | nowhere: see below |
-
-`as-read-before` is how we read Lemma 2 while the paper's text was not at hand: the textbook Gaussian
-mechanism at every node, advanced composition over the levels. It is kept for the stored results that were run
-with it.
 
 The right scale, with ||phi|| <= 1 and |y| <= 1 enforced, follows from the Frobenius sensitivity 2 sqrt(2)
 of [phi; y][phi; y]^T and from one round entering L = floor(log2 T) + 1 nodes that are released:
@@ -54,7 +49,7 @@ __all__ = [
     "real_local_mu",
 ]
 
-Formula = Literal["lemma-2", "lemma-2-statement", "lemma-12", "lemma-12-proof", "as-read-before"]
+Formula = Literal["lemma-2", "lemma-2-statement", "lemma-12", "lemma-12-proof"]
 FORMULAS: tuple[Formula, ...] = get_args(Formula)
 
 OUTER_PRODUCT_SENSITIVITY = 2.0 * math.sqrt(2.0)
@@ -116,9 +111,6 @@ def printed_scale(
         scale = 16.0 * levels * (1.0 + norm_bound**2 + tail) * math.log(4.0 / delta) ** 2 * epsilon**2
         return math.sqrt(2.0) * scale
     squared = 1.0 + norm_bound**2 + tail
-    if formula == "as-read-before":
-        composition = 8.0 * levels * math.log(2.0 / delta) / epsilon**2
-        return math.sqrt(composition * 2.0 * math.log(2.5 * levels / delta) * 4.0)
     common = 16.0 * levels * math.log(10.0 / delta) ** 2
     if formula == "lemma-12-proof":
         return math.sqrt(2.0 * common) * squared
