@@ -11,7 +11,7 @@ import pytest
 from dpbandits.service.core import Service
 from dpbandits.service.metrics import ALLOWED
 from dpbandits.service.retention import WARNING, erase
-from dpbandits.service.store import MIGRATIONS, Writes
+from dpbandits.service.store import TABLES, Writes
 from service.conftest import CUSTOMERS, OFFERS, Caller
 
 CANARY = "zq7canary"
@@ -163,7 +163,7 @@ def test_a_reward_that_comes_after_the_erasure_is_not_kept(
 
 def test_looking_for_what_is_old_takes_as_long_however_much_there_is() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    for statement in (one for step in MIGRATIONS for one in step):
+    for statement in TABLES:
         connection.execute(statement)
     connection.executemany(
         "INSERT INTO decisions VALUES (?, 'p', 't', ?, x'', NULL, 'counted', '{}', 1.0, ?, NULL)",

@@ -24,8 +24,9 @@ from dpbandits.errors import (
 from dpbandits.service import decisions
 from dpbandits.service import writer as writing
 from dpbandits.service.store import (
-    MIGRATIONS,
     NUMBER,
+    TABLES,
+    VERSION,
     Ahead,
     NotKnown,
     SQLiteStore,
@@ -678,10 +679,10 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
         SQLiteStore(tmp_path / "noise")
 
 
-def test_a_later_version_is_refused(tmp_path: Path) -> None:
+def test_another_version_is_refused(tmp_path: Path) -> None:
     store = SQLiteStore(tmp_path / "service.db")
     with store.writing() as writes:
-        writes.run("UPDATE facts SET value = ? WHERE name = 'version'", str(len(MIGRATIONS) + 1))
+        writes.run("UPDATE facts SET value = ? WHERE name = 'version'", str(VERSION + 1))
     store.close()
     with pytest.raises(IncompatibleState, match="use the release that"):
         SQLiteStore(tmp_path / "service.db")
@@ -718,7 +719,7 @@ def test_what_the_clock_looks_for_is_found_without_reading_all_decisions() -> No
     decisions.overdue(asked, now=1.0)
     decisions.sweep(asked, asked, policy="p", now=1.0)
     database = sqlite3.connect(":memory:")
-    for statement in (one for migration in MIGRATIONS for one in migration):
+    for statement in TABLES:
         database.execute(statement)
     for statement in asked.statements:
         values = ["1"] * statement.count("?")

@@ -441,7 +441,7 @@ class PostgresStore(Store):
             raise StateError("the service's database cannot be reached") from None
         for attempt in range(10):
             try:
-                self._migrate()
+                self._begin_tables()
             except TryAgain:  # another process makes the tables
                 time.sleep(0.05 * (attempt + 1))
             else:
@@ -452,7 +452,7 @@ class PostgresStore(Store):
     def __repr__(self) -> str:
         return "PostgresStore()"
 
-    def _migrate(self) -> None:
+    def _begin_tables(self) -> None:
         with self._writing(MovingWrites) as writes:
             if writes.one("SHOW server_encoding") != ("UTF8",):  # it would refuse some texts, or all of them
                 raise StateError(
@@ -470,7 +470,7 @@ class PostgresStore(Store):
                 have = 0 if row is None else int(row[0])
             elif tables:
                 raise CorruptState("the database is another program's: give the service one of its own")
-            self.at_version(writes.run, have=have, names=_TYPES)
+            self.make_tables(writes.run, have=have, names=_TYPES)
 
     def _begin(self, statement: str) -> "tuple[psycopg.Connection[Any], _Adapted, Any]":
         for left in range(MOST_CONNECTIONS, -1, -1):

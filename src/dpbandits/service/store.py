@@ -33,8 +33,7 @@ empty. See `dpbandits.service.shared`.
 | `survey_states` | what a local policy's server knew after so many of these | - |
 | `accounts`, `charges`, `lineages`, `book` | the ledger's rows; see `dpbandits.service.row_ledger` | - |
 
-Migrations are numbered, one list for every engine; a store of a later version than this code knows is
-refused.
+One list of tables serves every engine; a store of another version is refused.
 """
 
 import re
@@ -50,9 +49,10 @@ from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, Sta
 from dpbandits.state.files import refuse_if_others_write, write_durably
 
 __all__ = [
-    "MIGRATIONS",
     "NUMBER",
     "OTHERWISE",
+    "TABLES",
+    "VERSION",
     "Ahead",
     "NotKnown",
     "Reads",
@@ -65,81 +65,72 @@ __all__ = [
     "note_event",
 ]
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        "CREATE TABLE facts (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
-        """CREATE TABLE tokens (
-            id TEXT PRIMARY KEY NOT NULL, digest BLOB NOT NULL UNIQUE, label TEXT NOT NULL, scopes TEXT NOT
-            NULL, made_at REAL NOT NULL, ends_at REAL, withdrawn_at REAL)""",
-        """CREATE TABLE populations (
-            name TEXT PRIMARY KEY NOT NULL, asked TEXT NOT NULL, made_at REAL NOT NULL)""",
-        """CREATE TABLE policies (
-            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
-            NULL, settings TEXT NOT NULL, status TEXT NOT NULL, revision INTEGER NOT NULL, made_at REAL NOT
-            NULL)""",
-        """CREATE TABLE rounds (
-            policy TEXT NOT NULL, number INTEGER NOT NULL, kind BLOB NOT NULL, content BLOB NOT NULL,
-            digest BLOB NOT NULL, PRIMARY KEY (policy, number))""",
-        """CREATE TABLE decisions (
-            number INTEGER PRIMARY KEY, policy TEXT NOT NULL, token TEXT NOT NULL, asked_as BLOB NOT NULL,
-            body BLOB NOT NULL, ask TEXT, status TEXT NOT NULL, answer TEXT, reward REAL,
-            asked_at REAL NOT NULL, due_at REAL, UNIQUE (policy, token, asked_as))""",
-        "CREATE INDEX decisions_due ON decisions (due_at) WHERE due_at IS NOT NULL",
-        """CREATE TABLE releases (
-            policy TEXT NOT NULL, version INTEGER NOT NULL, rounds INTEGER NOT NULL, made_at REAL NOT NULL,
-            published TEXT, PRIMARY KEY (policy, version))""",
-        """CREATE TABLE surveys (
-            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL,
-            spec TEXT NOT NULL, made_at REAL NOT NULL)""",
-        """CREATE TABLE events (
-            number INTEGER PRIMARY KEY, at REAL NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
-            told TEXT NOT NULL)""",
-    ),
-    (
-        """CREATE TABLE progress (
-            policy TEXT PRIMARY KEY NOT NULL, asked INTEGER NOT NULL, due INTEGER, released INTEGER NOT NULL,
-            config TEXT NOT NULL, salt BLOB NOT NULL)""",
-        """CREATE TABLE slots (
-            policy TEXT NOT NULL, slot INTEGER NOT NULL, person BLOB, chosen BLOB NOT NULL,
-            status INTEGER NOT NULL, reward REAL, PRIMARY KEY (policy, slot))""",
-        """CREATE TABLE people (
-            policy TEXT NOT NULL, person BLOB NOT NULL, rounds INTEGER NOT NULL,
-            PRIMARY KEY (policy, person))""",
-        """CREATE TABLE states (
-            policy TEXT PRIMARY KEY NOT NULL, held INTEGER NOT NULL, content BLOB NOT NULL)""",
-        """CREATE TABLE accounts (
-            name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT
-            NULL)""",
-        """CREATE TABLE charges (
-            account TEXT NOT NULL, charge_id TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT NULL,
-            PRIMARY KEY (account, charge_id))""",
-        """CREATE TABLE lineages (
-            lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)""",
-        "CREATE INDEX events_of ON events (subject, at)",
-    ),
-    (
-        """CREATE TABLE exchanges (
-            id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
-            NULL, status TEXT NOT NULL, description TEXT, inputs BLOB, at TEXT, made_at REAL NOT NULL)""",
-        """CREATE TABLE questions (
-            exchange TEXT NOT NULL, number INTEGER NOT NULL, place INTEGER NOT NULL, worker BLOB,
-            status TEXT NOT NULL, answer REAL, answered_at REAL, PRIMARY KEY (exchange, number))""",
-        "CREATE INDEX questions_answered ON questions (answered_at) WHERE answer IS NOT NULL",
-    ),
-    (
-        "DROP INDEX decisions_due",  # what is due is looked for policy by policy
-        "CREATE INDEX decisions_due_of ON decisions (policy, due_at) WHERE due_at IS NOT NULL",
-    ),
-    (
-        """CREATE TABLE survey_log (
-            survey TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, content BLOB NOT NULL,
-            PRIMARY KEY (survey, number))""",
-        """CREATE TABLE survey_states (
-            survey TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)""",
-        "CREATE TABLE book (position INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (position))",
-    ),
+VERSION = 1
+"""Version of the tables."""
+
+TABLES: tuple[str, ...] = (
+    "CREATE TABLE facts (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
+    """CREATE TABLE tokens (
+        id TEXT PRIMARY KEY NOT NULL, digest BLOB NOT NULL UNIQUE, label TEXT NOT NULL, scopes TEXT NOT
+        NULL, made_at REAL NOT NULL, ends_at REAL, withdrawn_at REAL)""",
+    """CREATE TABLE populations (
+        name TEXT PRIMARY KEY NOT NULL, asked TEXT NOT NULL, made_at REAL NOT NULL)""",
+    """CREATE TABLE policies (
+        id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
+        NULL, settings TEXT NOT NULL, status TEXT NOT NULL, revision INTEGER NOT NULL, made_at REAL NOT
+        NULL)""",
+    """CREATE TABLE rounds (
+        policy TEXT NOT NULL, number INTEGER NOT NULL, kind BLOB NOT NULL, content BLOB NOT NULL,
+        digest BLOB NOT NULL, PRIMARY KEY (policy, number))""",
+    """CREATE TABLE decisions (
+        number INTEGER PRIMARY KEY, policy TEXT NOT NULL, token TEXT NOT NULL, asked_as BLOB NOT NULL,
+        body BLOB NOT NULL, ask TEXT, status TEXT NOT NULL, answer TEXT, reward REAL,
+        asked_at REAL NOT NULL, due_at REAL, UNIQUE (policy, token, asked_as))""",
+    """CREATE TABLE releases (
+        policy TEXT NOT NULL, version INTEGER NOT NULL, rounds INTEGER NOT NULL, made_at REAL NOT NULL,
+        published TEXT, PRIMARY KEY (policy, version))""",
+    """CREATE TABLE surveys (
+        id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL,
+        spec TEXT NOT NULL, made_at REAL NOT NULL)""",
+    """CREATE TABLE events (
+        number INTEGER PRIMARY KEY, at REAL NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
+        told TEXT NOT NULL)""",
+    """CREATE TABLE progress (
+        policy TEXT PRIMARY KEY NOT NULL, asked INTEGER NOT NULL, due INTEGER, released INTEGER NOT NULL,
+        config TEXT NOT NULL, salt BLOB NOT NULL)""",
+    """CREATE TABLE slots (
+        policy TEXT NOT NULL, slot INTEGER NOT NULL, person BLOB, chosen BLOB NOT NULL,
+        status INTEGER NOT NULL, reward REAL, PRIMARY KEY (policy, slot))""",
+    """CREATE TABLE people (
+        policy TEXT NOT NULL, person BLOB NOT NULL, rounds INTEGER NOT NULL,
+        PRIMARY KEY (policy, person))""",
+    """CREATE TABLE states (
+        policy TEXT PRIMARY KEY NOT NULL, held INTEGER NOT NULL, content BLOB NOT NULL)""",
+    """CREATE TABLE accounts (
+        name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT
+        NULL)""",
+    """CREATE TABLE charges (
+        account TEXT NOT NULL, charge_id TEXT NOT NULL, spent TEXT NOT NULL, simulated INTEGER NOT NULL,
+        PRIMARY KEY (account, charge_id))""",
+    """CREATE TABLE lineages (
+        lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL)""",
+    "CREATE INDEX events_of ON events (subject, at)",
+    """CREATE TABLE exchanges (
+        id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
+        NULL, status TEXT NOT NULL, description TEXT, inputs BLOB, at TEXT, made_at REAL NOT NULL)""",
+    """CREATE TABLE questions (
+        exchange TEXT NOT NULL, number INTEGER NOT NULL, place INTEGER NOT NULL, worker BLOB,
+        status TEXT NOT NULL, answer REAL, answered_at REAL, PRIMARY KEY (exchange, number))""",
+    "CREATE INDEX questions_answered ON questions (answered_at) WHERE answer IS NOT NULL",
+    "CREATE INDEX decisions_due_of ON decisions (policy, due_at) WHERE due_at IS NOT NULL",
+    """CREATE TABLE survey_log (
+        survey TEXT NOT NULL, number INTEGER NOT NULL, kind TEXT NOT NULL, content BLOB NOT NULL,
+        PRIMARY KEY (survey, number))""",
+    """CREATE TABLE survey_states (
+        survey TEXT PRIMARY KEY NOT NULL, number INTEGER NOT NULL, content BLOB NOT NULL)""",
+    "CREATE TABLE book (position INTEGER NOT NULL, digest TEXT NOT NULL, PRIMARY KEY (position))",
 )
-"""Statements that bring a store from each version to the next; the first makes an empty one version 1."""
+"""Statements that make the tables of an empty store."""
 
 Row = tuple[Any, ...]
 
@@ -150,7 +141,7 @@ OTHERWISE = "another worker was there meanwhile"
 
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
-    """A migration's statement with an engine's own names of types, the longest first."""
+    """A statement with an engine's own names of types, the longest first."""
     for name in sorted(names, key=len, reverse=True):
         statement = re.sub(rf"\b{name}\b", names[name], statement)
     return statement
@@ -464,25 +455,20 @@ class Store(ABC):
             raise ProtocolError("this takes place in the writer's transaction alone")
         return current
 
-    def at_version(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
-        """Bring tables from version `have` to the present one.
+    def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
+        """Make the tables of an empty store, `have` 0, and check the version of any other.
 
         Raises:
-            IncompatibleState: they are of a later one.
+            IncompatibleState: the tables are of another version.
         """
-        if have > len(MIGRATIONS):
+        if have not in (0, VERSION):
             raise IncompatibleState(
-                f"the store has version {have}, this release knows {len(MIGRATIONS)}: use the release that "
-                "wrote it"
+                f"the store has version {have}, this release knows {VERSION}: use the release that wrote it"
             )
-        for step in MIGRATIONS[have:]:
-            for statement in step:
+        if not have:
+            for statement in TABLES:
                 run(in_dialect(statement, names))
-        if have < len(MIGRATIONS):
-            run(
-                f"INSERT INTO facts VALUES ('version', '{len(MIGRATIONS)}') "  # noqa: S608 - a number
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-            )
+            run(f"INSERT INTO facts VALUES ('version', '{VERSION}')")  # noqa: S608 - a number
 
 
 class SQLiteStore(Store):
@@ -494,7 +480,7 @@ class SQLiteStore(Store):
 
     Raises:
         CorruptState: the file is no store.
-        IncompatibleState: it has a later version.
+        IncompatibleState: it has another version.
         StateError: it cannot be opened, or others may write to it.
     """
 
@@ -513,7 +499,7 @@ class SQLiteStore(Store):
                 raise StateError(
                     "the service's store needs a file system with shared memory, for SQLite's WAL"
                 )
-            self._migrate()
+            self._begin_tables()
 
     def __repr__(self) -> str:
         return "SQLiteStore()"
@@ -527,7 +513,7 @@ class SQLiteStore(Store):
         connection.execute("PRAGMA cache_size = -32768")  # 32 MiB
         return connection
 
-    def _migrate(self) -> None:
+    def _begin_tables(self) -> None:
         connection = self._writer
         connection.execute("BEGIN IMMEDIATE")
         known = connection.execute("SELECT name FROM sqlite_master WHERE name = 'facts'").fetchone()
@@ -537,7 +523,7 @@ class SQLiteStore(Store):
             have = int(row[0])
         elif connection.execute("SELECT name FROM sqlite_master").fetchone() is not None:
             raise CorruptState("the file is another program's database, not the service's store")
-        self.at_version(connection.execute, have=have, names={})
+        self.make_tables(connection.execute, have=have, names={})
         connection.execute("COMMIT")
 
     @contextmanager
