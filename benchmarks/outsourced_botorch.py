@@ -28,7 +28,7 @@ def compared(n: int) -> tuple[float, float, int]:
     values = np.exp(-3 * ((points - 0.3) ** 2).sum(axis=1))
     curator = Curator(
         {"x": points[:, 0], "y": points[:, 1], "value": values},
-        schema=Schema(x=Range(-1, 1), y=Range(-1, 1)),
+        contexts=Schema(x=Range(-1, 1), y=Range(-1, 1)),
         privacy=RowDP(epsilon=3.0, distance=1.0),
         objective="value",
         noise=SimulatedNoise(0),

@@ -29,7 +29,7 @@ def main(rows: int, columns: int, epsilon: float) -> None:
     started = time.process_time()
     published = Curator(
         {**table, "value": values},
-        schema=Schema(**{name: Range(-1, 1) for name in names}),
+        contexts=Schema(**{name: Range(-1, 1) for name in names}),
         privacy=RowDP(epsilon=epsilon, distance=1.0),
         objective="value",
     ).publish()

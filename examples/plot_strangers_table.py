@@ -20,7 +20,7 @@ schema = dpb.Schema(age=dpb.Range(20, 80), dose=dpb.Range(0, 10))
 figure, axes = plt.subplots(1, 3, figsize=(7.5, 3), layout="constrained", sharex=True, sharey=True)
 for ax, epsilon in zip(axes, (0.5, 2, 8), strict=True):
     curator = dpb.outsourced.Curator(
-        table, schema=schema, privacy=dpb.RowDP(epsilon=epsilon, distance=1), objective="effect", cap=25
+        table, contexts=schema, privacy=dpb.RowDP(epsilon=epsilon, distance=1), objective="effect", cap=25
     )
     published = curator.publish()
     modeler, best = dpb.outsourced.Modeler(published, horizon=25), []

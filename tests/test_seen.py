@@ -37,7 +37,7 @@ def curator():
     table = {"x": [77.25, 19.0, 33.0], "y": [0.8125, 0.25, 0.5]}
     return dpb.outsourced.Curator(
         table,
-        schema=dpb.Schema(x=dpb.Range(18, 90)),
+        contexts=dpb.Schema(x=dpb.Range(18, 90)),
         privacy=dpb.RowDP(epsilon=1.5, delta=1e-6, distance=1),
         objective="y",
     )

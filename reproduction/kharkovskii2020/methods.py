@@ -132,7 +132,7 @@ def _private(
         delta = world.delta if mechanism == "gaussian" else 0.0
         curator = Curator(
             {**world.columns, "objective": world.values},
-            schema=world.schema,
+            contexts=world.schema,
             privacy=RowDP(epsilon=epsilon, delta=delta, distance=distance),
             objective="objective",
             cap=horizon,

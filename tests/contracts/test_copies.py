@@ -77,7 +77,7 @@ def spec(learner):
 def curator():
     table = {"age": np.linspace(18, 90, 12), "effect": np.linspace(0, 1, 12)}
     rows = dpb.RowDP(epsilon=1.0, distance=1.0)
-    return Curator(table, schema=dpb.Schema(age=dpb.Range(18, 90)), privacy=rows, objective="effect")
+    return Curator(table, contexts=dpb.Schema(age=dpb.Range(18, 90)), privacy=rows, objective="effect")
 
 
 def rows_of(release):

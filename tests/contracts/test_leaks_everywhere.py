@@ -179,13 +179,13 @@ def test_curator_release_and_modeler(lint, tmp_path):
     missing["dose"][5] = np.nan
     twice["id"][4] = USER
     for wrong in (outside, missing, twice):
-        lint.refuse(Curator, wrong, schema=SCHEMA, privacy=ROWS, objective="effect", ids="id")
+        lint.refuse(Curator, wrong, contexts=SCHEMA, privacy=ROWS, objective="effect", ids="id")
     text = people()
     text["effect"] = [USER] * 12
-    lint.refuse(Curator, text, schema=SCHEMA, privacy=ROWS, objective="effect")
+    lint.refuse(Curator, text, contexts=SCHEMA, privacy=ROWS, objective="effect")
     curator = Curator(
         table,
-        schema=SCHEMA,
+        contexts=SCHEMA,
         privacy=ROWS,
         objective="effect",
         ids="id",
@@ -207,13 +207,13 @@ def test_curator_release_and_modeler(lint, tmp_path):
         row = modeler.ask()
         modeler.tell(row, answers[row])
     lint.see(modeler, json.dumps(modeler.to_config()), str(modeler.diagnostics()), np.array(answers), ledger)
-    failing = Curator(table, schema=SCHEMA, privacy=ROWS, objective=broken, ids="id")
+    failing = Curator(table, contexts=SCHEMA, privacy=ROWS, objective=broken, ids="id")
     failing.publish()
     lint.refuse(failing.answer, 0)
     lint.see(failing)
     second = Curator(
         table,
-        schema=SCHEMA,
+        contexts=SCHEMA,
         privacy=ROWS,
         objective="effect",
         secret=SecretDirectory(tmp_path / "other", ledger=ledger, account="town"),

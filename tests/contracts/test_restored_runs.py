@@ -97,7 +97,7 @@ def curator(folder, pauses):
     table = {"age": [30, 41, 52, 63, 74, 35], "effect": [0.1, 0.7, 0.4, 0.9, 0.2, 0.6]}
     one = Curator(
         table,
-        schema=dpb.Schema(age=dpb.Range(18, 90)),
+        contexts=dpb.Schema(age=dpb.Range(18, 90)),
         privacy=RowDP(epsilon=1.0, distance=1.0),
         objective="effect",
         answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),

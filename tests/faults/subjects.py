@@ -770,7 +770,7 @@ class _CuratorSession:
         self.subject, self.folder, self.leave = subject, folder, leave
         self.curator = Curator(
             subject.TABLE,
-            schema=dpb.Schema(age=dpb.Range(18, 90), dose=dpb.Range(0, 5)),
+            contexts=dpb.Schema(age=dpb.Range(18, 90), dose=dpb.Range(0, 5)),
             privacy=dpb.RowDP(epsilon=1.0, distance=1.0),
             objective="effect",
             answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),

@@ -590,7 +590,7 @@ def _requests() -> Target:
     table = {"age": [30.0, 41.0, 52.0, 63.0], "effect": [0.1, 0.7, 0.4, 0.9]}
     curator = Curator(
         table,
-        schema=dpb.Schema(age=dpb.Range(18, 90)),
+        contexts=dpb.Schema(age=dpb.Range(18, 90)),
         privacy=dpb.RowDP(epsilon=1.0, distance=1.0),
         objective="effect",
     )

@@ -83,7 +83,7 @@ PRELUDE = {
     "server": "dpb.local.Server(spec)",
     "published": "server.publish()",
     "rows": '{"x": [0.1, 0.5], "y": [1.0, 2.0]}',
-    "shape": "dict(schema=dpb.Schema(x=dpb.Range(0, 1)), privacy=dpb.RowDP(epsilon=1, distance=0.1), "
+    "shape": "dict(contexts=dpb.Schema(x=dpb.Range(0, 1)), privacy=dpb.RowDP(epsilon=1, distance=0.1), "
     'objective="y")',
     "curator": "dpb.outsourced.Curator(rows, **shape)",
     "ledger": "dpb.MemoryLedger()",

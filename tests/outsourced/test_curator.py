@@ -76,7 +76,7 @@ def people(n=200, seed=0):
 
 
 def make(table=None, **options):
-    given = {"schema": SCHEMA, "privacy": PRIVACY, "objective": "effect", **options}
+    given = {"contexts": SCHEMA, "privacy": PRIVACY, "objective": "effect", **options}
     return Curator(people() if table is None else table, **given)
 
 
@@ -236,13 +236,13 @@ def test_clipping_is_on_request():
     with pytest.raises(InvalidData):
         make(table)
     schema = Schema(age=Range(20, 80, clip=True), dose=Range(0, 10))
-    assert make(table, schema=schema).publish().n == 200
+    assert make(table, contexts=schema).publish().n == 200
 
 
 @pytest.mark.parametrize(
     ("name", "values"),
     [
-        ("schema", (None, 5, {"age": Range(20, 80)})),
+        ("contexts", (None, 5, {"age": Range(20, 80)})),
         ("privacy", (1.0, None, "RowDP", RowDP)),
         ("objective", (5, ["effect"], b"effect")),
         ("ids", (5, ["name"])),
@@ -273,7 +273,7 @@ def test_arguments_of_another_kind_are_refused_by_name(name, values):
 @pytest.mark.parametrize("table", [5, None, "table.csv", [1, 2], np.zeros((3, 3)), {"age": 5}, {}])
 def test_a_table_of_another_kind_is_bad_data(table):
     with pytest.raises(InvalidData):
-        Curator(table, schema=SCHEMA, privacy=PRIVACY, objective="effect")
+        Curator(table, contexts=SCHEMA, privacy=PRIVACY, objective="effect")
 
 
 def test_the_parts_of_a_curator_are_checked_too(tmp_path):
@@ -414,7 +414,7 @@ def test_a_folder_released_on_other_terms_is_refused(tmp_path, public, releases)
 def test_bad_arguments_are_refused():
     table = people()
     for options, match in (
-        ({"schema": Schema(age=Range(20, 80), name=Categories(["a"]))}, "categories"),
+        ({"contexts": Schema(age=Range(20, 80), name=Categories(["a"]))}, "categories"),
         ({"cap": 0}, "cap"),
         ({"cap": 201}, "cap"),
         ({"mechanism": "gaussian"}, "delta"),
@@ -1057,7 +1057,7 @@ def test_explain_says_errors_in_the_columns_own_units():
     table = {"age": [30.0, 40.0, 61.0], "dose": [1.0, 2.0, 9.0], "effect": [0.0, 1.0, 2.0]}
 
     def said(**options):
-        return words(make(table, schema=schema, **{"privacy": RowDP(epsilon=2.0, distance=1.0), **options}))
+        return words(make(table, contexts=schema, **{"privacy": RowDP(epsilon=2.0, distance=1.0), **options}))
 
     assert "a distance of 1 is 1.41 of 'age' or 0.283 of 'dose', where one column changes alone" in said()
     assert "a released position errs by about 1.22 of 'age' and 0.245 of 'dose'." in said()
@@ -1070,7 +1070,7 @@ def test_explain_says_errors_in_the_columns_own_units():
     assert "released are projections, whose errors are of no one column" in projected
     dated = make(
         {"since": ["2024-01-02", "2024-03-01"], "effect": [0.0, 1.0]},
-        schema=Schema(since=DateRange("2024-01-01", "2024-02-19", clip=True)),
+        contexts=Schema(since=DateRange("2024-01-01", "2024-02-19", clip=True)),
     )
     assert "a distance of 1 is 1 days of 'since', where" in words(dated)
 

@@ -36,7 +36,7 @@ def release(n=300, epsilon=3.0, seed=0, **options):
     table["value"] = np.exp(-3 * ((table["x"] - 0.3) ** 2 + (table["y"] + 0.2) ** 2))
     curator = Curator(
         table,
-        schema=SCHEMA,
+        contexts=SCHEMA,
         privacy=RowDP(epsilon=epsilon, distance=1.0),
         objective="value",
         noise=SimulatedNoise(seed),
@@ -130,7 +130,7 @@ def scattered(seed, n=400, epsilon=3.0):
     table["value"] = 0.5 * math.sqrt(3) * table["x"] + rng.standard_normal(n)
     curator = Curator(
         table,
-        schema=SCHEMA,
+        contexts=SCHEMA,
         privacy=RowDP(epsilon=epsilon, distance=1.0),
         objective="value",
         noise=SimulatedNoise(seed),
@@ -351,7 +351,7 @@ def test_a_box_needs_positions_in_the_cube():
     projection = np.linalg.qr(rng.standard_normal((4, 2)))[0].T
     released = Curator(
         table,
-        schema=Schema(**{name: Range(-1, 1) for name in table}),
+        contexts=Schema(**{name: Range(-1, 1) for name in table}),
         privacy=RowDP(epsilon=3.0, delta=1e-6, distance=1.0),
         mechanism=MechanismChoice(name="gaussian", projection=projection),
         noise=SimulatedNoise(1),

@@ -33,7 +33,7 @@ def table(**columns):
 def curator(held=None, *, rows=3, epsilon=3.0, delta=0.0, distance=1.0, **options):
     privacy = RowDP(epsilon=epsilon, delta=delta, distance=distance, rows_per_user=rows)
     options = {"objective": "effect", "user": "person"} | options
-    return Curator(table() if held is None else held, schema=SCHEMA, privacy=privacy, **options)
+    return Curator(table() if held is None else held, contexts=SCHEMA, privacy=privacy, **options)
 
 
 MECHANISMS = [("l2_laplace", 0.0), ("gaussian", 1e-4), ("randomised_response", 0.0)]
@@ -43,7 +43,7 @@ MECHANISMS = [("l2_laplace", 0.0), ("gaussian", 1e-4), ("randomised_response", 0
 def test_each_row_has_the_noise_of_its_share_and_a_person_the_promise(mechanism, delta):
     together = curator(mechanism=mechanism, delta=delta)
     alone = Curator(
-        table(), schema=SCHEMA, objective="effect", mechanism=mechanism,
+        table(), contexts=SCHEMA, objective="effect", mechanism=mechanism,
         privacy=RowDP(epsilon=1.0, delta=delta / 3, distance=1.0),
     )  # fmt: skip
     found, single = together.guarantee, alone.guarantee
@@ -117,7 +117,7 @@ def test_the_statement_says_who_is_protected_and_comes_back(tmp_path):
 
 
 def test_one_row_a_person_is_as_it_was_but_for_the_column():
-    plain = Curator(table(), schema=SCHEMA, objective="effect", privacy=RowDP(epsilon=1.0, distance=1.0))
+    plain = Curator(table(), contexts=SCHEMA, objective="effect", privacy=RowDP(epsilon=1.0, distance=1.0))
     assert "rows_per_user" not in plain.guarantee.definition.to_config()
     assert "One person has one row." in plain.guarantee.explain()
     assert all("of one row" not in one.name for one in plain.guarantee.mechanisms)

@@ -44,7 +44,7 @@ def make(path, ledger=None, *, account=None, resume=False, **options):
         "effect": rng.normal(0, 1, 40),
     }
     given = {
-        "schema": SCHEMA,
+        "contexts": SCHEMA,
         "privacy": RowDP(epsilon=1.0, distance=1.0),
         "objective": "effect",
         "answers": NOISE,

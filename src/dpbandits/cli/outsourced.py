@@ -136,7 +136,7 @@ def curate(
     book = opened(ledger, account, budget)
     curator = Curator(
         described.read(None if schema is None and described.path is not None else table, others=others),
-        schema=described.schema,
+        contexts=described.schema,
         privacy=RowDP(
             epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
             delta=given_or(delta, public.get("delta", 0.0), "--delta"),

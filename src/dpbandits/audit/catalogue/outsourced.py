@@ -45,7 +45,7 @@ def _curator(
         return 1.0 / world
 
     return Curator(
-        table, schema=schema, privacy=privacy, objective=evaluate, answers=answers, mechanism=mechanism
+        table, contexts=schema, privacy=privacy, objective=evaluate, answers=answers, mechanism=mechanism
     )
 
 

@@ -105,7 +105,6 @@ class Curator(Held):
             a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
         mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
-        schema: `contexts`, as earlier versions called it.
         secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
             the account that pays, and the key that seals it; None keeps everything in memory, for studies.
 
@@ -134,7 +133,7 @@ class Curator(Held):
         self,
         table: object,
         *,
-        contexts: Schema | None = None,
+        contexts: Schema,
         privacy: RowDP,
         objective: str | Objective | Command | None = None,
         ids: str | None = None,
@@ -144,13 +143,9 @@ class Curator(Held):
         answer_after: float | None = None,
         mechanism: str | MechanismChoice = "auto",
         noise: NoiseSource | None = None,
-        schema: Schema | None = None,
         secret: str | os.PathLike[str] | SecretDirectory | None = None,
     ) -> None:
-        if (contexts is None) == (schema is None):
-            raise InvalidParameter(
-                "pass one schema of the public columns: contexts=Schema(age=Range(18, 90))"
-            )
+        _checks.an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         _checks.an(privacy, RowDP, name="privacy", pass_="privacy=RowDP(epsilon=1, distance=1)")
         _checks.an(answers, AnswerLaplace, name="answers", pass_="AnswerLaplace(...)", optional=True)
         _checks.an(ids, str, name="ids", pass_="the name of a column", optional=True)
@@ -166,8 +161,7 @@ class Curator(Held):
         _checks.an(choice, MechanismChoice, name="mechanism", pass_="mechanism='auto'")
         secret = None if secret is None else _directory(secret)
         column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
-        columns: Any = schema if contexts is None else contexts
-        scaling = PublicScaling(columns)
+        scaling = PublicScaling(contexts)
         if answer_after is not None:
             answer_after = _checks.number(
                 answer_after, name="answer_after", minimum=LEAST_PACE, exclusive=False, maximum=86_400.0
