@@ -348,8 +348,8 @@ def test_a_choice_without_a_reward_is_reported_too():
     assert client.unsafe_counts["missing rewards"] == 1
 
 
-def test_the_deadline_is_part_of_the_spec_and_default_ones_are_written_as_before():
-    assert "deadline" not in spec_of().to_config()
+def test_the_deadline_is_part_of_the_spec():
+    assert spec_of().to_config()["deadline"] == 86_400.0
     later = spec_of(deadline=7.0)
     assert Spec.from_json(later.to_json()) == later != spec_of()
     assert later.digest != spec_of().digest
@@ -392,7 +392,7 @@ def test_an_outbox_is_bound_to_one_spec_for_good(tmp_path):
         Client(spec_of(), outbox=make())
 
 
-def test_an_outbox_from_before_outboxes_were_bound_is_taken_over_if_it_is_the_specs(tmp_path):
+def test_an_outbox_that_lost_the_name_of_its_spec_is_refused(tmp_path):
     spec = spec_of()
     client = Client(spec)
     client.choose(arms_of(spec), [0.1, 0.0])
@@ -400,8 +400,9 @@ def test_an_outbox_from_before_outboxes_were_bound_is_taken_over_if_it_is_the_sp
     FileOutbox(tmp_path).put("ab12", report)
     with pytest.raises(IncompatibleState, match="another spec"):
         Client(spec_of(seed=1), outbox=FileOutbox(tmp_path))
-    assert Client(spec, outbox=FileOutbox(tmp_path)).unsent() == [report]
-    assert (tmp_path / "spec").read_text() == spec.fingerprint
+    with pytest.raises(CorruptState, match="not the spec"):
+        Client(spec, outbox=FileOutbox(tmp_path))
+    assert not (tmp_path / "spec").exists()
     (tmp_path / "spec").write_text("torn")
     with pytest.raises(IncompatibleState):
         Client(spec, outbox=FileOutbox(tmp_path))

@@ -360,8 +360,6 @@ def test_a_server_shows_the_operator_and_keeps_it():
     assert shown["anomaly"] > 6
     assert shown["recent_anomaly"] > 6
     assert Server.restore(server.spec, server.to_arrays()).diagnostics() == shown
-    older = {name: array for name, array in server.to_arrays().items() if name != "excess"}
-    assert Server.restore(server.spec, older).diagnostics()["anomaly"] == 0.0
 
 
 # -- a folder -----------------------------------------------------------------------------------------

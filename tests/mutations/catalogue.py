@@ -1997,8 +1997,8 @@ MUTATIONS = (
             "if any(report[DIGEST] != digest for report in held):",
             "if any(not report for report in self.pending().values()):",
         ),
-        tests="tests/local/test_device_refuses_blindly.py::test_an_outbox_from_before"
-        "_outboxes_were_bound_is_taken_over_if_it_is_the_specs",
+        tests="tests/local/test_device_refuses_blindly.py::test_an_outbox_that_lost"
+        "_the_name_of_its_spec_is_refused",
     ),
     _bug(
         "two policies under one number",
