@@ -1,7 +1,7 @@
 """What Dubey2021's figures and table share: a cell is one policy at one promise in one world.
 
 The paper prints curves for the figures and no world seeds; what it leaves open is chosen in
-`worlds.gap_world` and stated. A number of ours is set beside the paper's only where the two measure the same
+`gap_world` and stated. A number of ours is set beside the paper's only where the two measure the same
 thing; the verdict says so.
 
 Columns: the published tree with the noise it needs; the same with its printed constants (Lemma 2); block

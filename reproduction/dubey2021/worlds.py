@@ -7,22 +7,17 @@ from typing import cast
 from dpbandits._typing import Seed
 from dpbandits.domains import Box, Domain
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds import (
-    FunctionBandit,
-    camelback,
-    dubey2021_printed,
-    michalewicz_10,
-    styblinski_tang_20,
-)
+from dpbandits.lab.worlds import FunctionBandit, camelback, michalewicz_10, styblinski_tang_20
 from dpbandits.models.features import Features, MercerFeatures
 from dpbandits.models.features.additive import additive_features
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
+from reproduction.dubey2021.gap_world import printed_world
 
 __all__ = ["TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
 
 WORLDS: dict[str, Callable[..., FunctionBandit]] = {
-    "printed": dubey2021_printed,
+    "printed": printed_world,
     "camelback": camelback,
     "styblinski-tang-20": styblinski_tang_20,
     "michalewicz-10": michalewicz_10,

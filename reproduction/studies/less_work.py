@@ -27,6 +27,7 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits.central import regression
 from dpbandits.lab.evaluation import report_seeds
+from reproduction.dubey2021.gap_world import three_hills
 from reproduction.studies.releases import world_of
 
 HORIZON = 1_000
@@ -48,9 +49,7 @@ def matern(lengthscale: float) -> dpb.kernels.Kernel:
 
 GROUPS: dict[str, dict[str, World]] = {
     "sums": {
-        "figure1": World(
-            lambda seed: dpb.lab.worlds.dubey2021_figure1(seed=seed, horizon=HORIZON), matern(0.8)
-        ),
+        "figure1": World(lambda seed: three_hills(seed=seed, horizon=HORIZON), matern(0.8)),
         "camelback": World(
             lambda seed: dpb.lab.worlds.camelback(seed=seed, horizon=HORIZON, n_candidates=25), matern(0.4)
         ),

@@ -45,13 +45,13 @@ from dpbandits.domains import Ball, Box, Domain
 from dpbandits.errors import DPBanditsWarning
 from dpbandits.lab.baselines import CellHistogram, PrivateRidge
 from dpbandits.lab.evaluation import report_seeds, run
-from dpbandits.lab.worlds import FunctionBandit, camelback, dubey2021_figure1
+from dpbandits.lab.worlds import FunctionBandit, camelback
 from dpbandits.lab.worlds.functions import UniformCandidates
-from dpbandits.lab.worlds.gap_world import KernelSections
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.dubey2021.gap_world import KernelSections, three_hills
 from reproduction.tuning.worlds import FAMILIES, tuning_world
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "cells.json"
@@ -165,7 +165,7 @@ def world_of(name: str, horizon: int, seed: int) -> FunctionBandit:
     if name == "camelback":
         return camelback(seed=seed, horizon=horizon)
     if name in FIGURES:
-        return dubey2021_figure1(seed=seed, horizon=horizon, **FIGURES[name])
+        return three_hills(seed=seed, horizon=horizon, **FIGURES[name])
     if name.partition("-")[0] in FAMILIES:
         return tuning_world(name, horizon, seed)
     dim = int(name.removeprefix("box-"))

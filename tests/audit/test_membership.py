@@ -6,9 +6,10 @@ from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
-from dpbandits.lab.worlds import dubey2021_figure1, synthetic_income
+from dpbandits.lab.worlds import synthetic_income
+from reproduction.dubey2021.gap_world import three_hills
 
-WORLD = dubey2021_figure1(seed=5, horizon=40)
+WORLD = three_hills(seed=5, horizon=40)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=1.0)
 FEATURES = dpb.features.MercerFeatures(kernel=KERNEL, domain=WORLD.domain, n_features=6)
 

@@ -23,7 +23,6 @@ from dpbandits.central.published import (
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import run
-from dpbandits.lab.worlds import dubey2021_figure1
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -33,6 +32,7 @@ from dpbandits.privacy.certificates import NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.prefix_sums import BinaryTree
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
+from reproduction.dubey2021.gap_world import three_hills
 
 SE = SquaredExponential(lengthscale=1.0)
 FEATURES = QuadratureFourierFeatures(kernel=SE, dim=2, nodes=4)
@@ -620,7 +620,7 @@ def test_the_attack_on_too_little_noise_works():
 
 
 def test_learns_where_noise_is_little():
-    world = dubey2021_figure1(seed=3, horizon=300)
+    world = three_hills(seed=3, horizon=300)
     p = policy(
         domain=world.domain,
         horizon=300,
@@ -635,7 +635,7 @@ def test_learns_where_noise_is_little():
 @pytest.mark.slow
 def test_full_size_is_fast_enough():
     """A benchmark would say how fast; this says that nothing is quadratic in the horizon."""
-    world = dubey2021_figure1(seed=3, horizon=1024)
+    world = three_hills(seed=3, horizon=1024)
     p = policy(
         domain=world.domain, horizon=1024, features=QuadratureFourierFeatures(kernel=SE, dim=2, nodes=8)
     )

@@ -13,7 +13,6 @@ from dpbandits.lab.evaluation import run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import Choice, run_cells
-from dpbandits.lab.worlds import dubey2021_printed
 from dpbandits.local import Server
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -33,6 +32,7 @@ from reproduction.dubey2021.cells import (
     make_policy,
     picture,
 )
+from reproduction.dubey2021.gap_world import printed_world
 from reproduction.dubey2021.items import STUDY
 from reproduction.dubey2021.local import local_spec, simulate_published_local
 from reproduction.dubey2021.parts import PARTS, WHOLE, PartsCell
@@ -46,7 +46,7 @@ def short(monkeypatch):
     """The first figure's world with 120 rounds."""
 
     def small(*, seed):
-        return dubey2021_printed(seed=seed, horizon=120)
+        return printed_world(seed=seed, horizon=120)
 
     monkeypatch.setitem(dubey2021_worlds.WORLDS, "printed", small)
 
@@ -113,7 +113,7 @@ def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
 def test_local_as_published_matches_devices_and_server_report_by_report(monkeypatch):
     """The simulated crowd is the real one: the same reports, packed, sent and absorbed one by one."""
     promise, seed = JointDP(epsilon=10.0, delta=1e-5), FIRST
-    monkeypatch.setitem(dubey2021_worlds.WORLDS, "printed", partial(dubey2021_printed, horizon=12))
+    monkeypatch.setitem(dubey2021_worlds.WORLDS, "printed", partial(printed_world, horizon=12))
     simulated = simulate_published_local("printed", promise, seed)
     world = dubey2021_worlds.world_of("printed", seed)
     spec = local_spec("printed", promise, seed, published=True)

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation import BANNER, Repetitions, repeat, report_seeds, run
-from dpbandits.lab.worlds import Environment, camelback, dubey2021_figure1
+from dpbandits.lab.worlds import Environment, camelback
 from dpbandits.policy.decision import DecisionBatch
+from reproduction.dubey2021.gap_world import three_hills
 
 
 class FixedChoice:
@@ -82,7 +83,7 @@ def test_a_long_block_is_cut_to_bound_memory():
 
 @given(boundaries=st.lists(st.integers(1, 70), unique=True).map(sorted))
 def test_batches_do_not_change_what_a_fixed_policy_earns(boundaries):
-    world = dubey2021_figure1(seed=1, horizon=64)
+    world = three_hills(seed=1, horizon=64)
     alone, together = run(FixedChoice(), world), run(FixedChoice(), world, boundaries=boundaries)
     assert np.array_equal(alone.rewards, together.rewards)
     assert np.array_equal(alone.regret, together.regret)

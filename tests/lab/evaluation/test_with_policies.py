@@ -6,9 +6,10 @@ import pytest
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.lab.baselines import Uniform
 from dpbandits.lab.evaluation import repeat, report_seeds, run, summarise
-from dpbandits.lab.worlds import dubey2021_figure1, synthetic_income
+from dpbandits.lab.worlds import synthetic_income
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.dubey2021.gap_world import three_hills
 
 
 def uniform(environment, seed):
@@ -29,7 +30,7 @@ def test_random_choice_has_no_uplift():
 
 
 def test_batches_at_its_own_boundaries_do_not_change_a_private_policy():
-    environment = dubey2021_figure1(seed=3, horizon=160)
+    environment = three_hills(seed=3, horizon=160)
 
     def policy():
         return GPBandit(

@@ -15,14 +15,14 @@ from dpbandits.lab.worlds import (
     FunctionBandit,
     UniformCandidates,
     camelback,
-    dubey2021_figure1,
     functions,
     michalewicz_10,
     styblinski_tang_20,
 )
 from internals.function_bandit import kept_chunks
+from reproduction.dubey2021.gap_world import three_hills
 
-WORLDS = [camelback, styblinski_tang_20, michalewicz_10, dubey2021_figure1]
+WORLDS = [camelback, styblinski_tang_20, michalewicz_10, three_hills]
 
 
 def lowest(term, low, high):
@@ -89,7 +89,7 @@ def whole_run(make, horizon):
     return world.decision_sets(0, horizon), world.mean_rewards(0, horizon), world.rewards(0, horizon, indices)
 
 
-@pytest.mark.parametrize("make", [camelback, dubey2021_figure1])
+@pytest.mark.parametrize("make", [camelback, three_hills])
 @settings(max_examples=25)
 @given(start=st.integers(0, 1290), length=st.integers(0, 700))
 def test_a_round_is_a_function_of_seed_and_round(make, start, length):

