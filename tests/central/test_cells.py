@@ -173,13 +173,10 @@ def test_it_learns_and_publishes_what_it_learned(tmp_path):
     assert published.guarantee == one.guarantee
 
 
-def test_a_configuration_keeps_its_kind_and_an_older_one_is_of_features():
+def test_a_configuration_keeps_its_kind():
     config = policy().to_config()
     assert config["tuning"]["release"] == "cells"
     assert GPBandit.from_config(config).to_config() == config
-    older = chosen(epsilon=2.0, delta=1e-6).to_config()
-    assert older["tuning"].pop("release") == "cells"  # what the rule takes for those arguments now
-    assert GPBandit.from_config(older).tuning.release == "features"
 
 
 def test_a_state_keeps_the_blocks_that_it_was_built_with(tmp_path):

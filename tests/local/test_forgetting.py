@@ -126,21 +126,6 @@ def test_parts_of_the_reports_counted_elsewhere_add_up_to_one_server_that_forget
     assert all(np.array_equal(mine[name], theirs[name]) for name in mine if name.startswith("learner."))
 
 
-def test_a_server_that_was_saved_before_versions_had_an_age_goes_on():
-    spec, rng = spec_of(forget=None), np.random.default_rng(2)
-    server, client = Server(spec), Client(spec, budget=1e9)
-    for _ in range(3):
-        server.absorb(reports_of(client, server.publish(), 50, rng))
-    server.publish()
-    older = {name: array for name, array in server.to_arrays().items() if not name.endswith(".at")}
-    assert len(older) == len(server.to_arrays()) - 3
-    restored = Server.restore(spec, older)
-    reports = reports_of(client, server.publish(), 50, rng)
-    for one in (server, restored):
-        one.absorb(reports)
-    assert restored.publish().lineage(spec) == server.publish().lineage(spec)
-
-
 def test_the_half_life_is_part_of_the_spec_and_of_no_promise():
     forgets, stays = spec_of(), spec_of(forget=None)
     assert Spec.from_json(forgets.to_json()) == forgets != stays
