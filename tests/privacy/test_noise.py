@@ -98,9 +98,6 @@ class TestSecure:
         assert repr(SecureNoise()) == "SecureNoise()"
         assert "concentrated" in repr(chosen)
 
-    def test_a_configuration_without_a_certificate_keeps_the_scale_of_its_time(self):
-        assert noise.from_config({"kind": "SecureNoise"}) == SecureNoise(certificate="concentrated")
-
     def test_near_gaussian_needs_less_noise_on_a_fine_lattice_only(self):
         source = SecureNoise()
         fine, certificate = source.gaussian_scale(2.0**21, 1.0, 1e-6, draws=60_000)
