@@ -7,13 +7,16 @@ Public numbers raise `InvalidParameter`; arrays of points and rewards, which may
 import math
 import numbers
 import operator
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
+from datetime import date, time
 from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpbandits._cells import EXACT, is_missing, number_of, numbers_of, value_of
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -31,6 +34,7 @@ __all__ = [
     "one_of",
     "people",
     "person",
+    "person_in",
     "probability",
     "public_array",
     "require_finite",
@@ -46,6 +50,11 @@ them, and squares of those, are floats."""
 TUNABLE = 1e6
 """Parameters without a unit stay below this, and above its inverse: a precision of 1e-6 beside the Gram
 matrix of four million rounds is well above what float64 rounds there, so that no factorisation fails."""
+
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Marks and fillers that are not displayed and are not of Unicode's category Cf."""
 
 T = TypeVar("T")
 
@@ -207,75 +216,86 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
 
 
 def contents(values: ArrayLike, *, name: str) -> FloatArray:
-    """What people bring, as C-contiguous float64: NaN where an entry is missing, infinity for no number.
+    """What people bring, as C-contiguous float64: NaN if a cell is missing, infinity if it is no number.
 
-    For values that take their own slot and are judged there, whatever they are: infinity lies in no domain
-    and in no reward range. What is refused here depends on how they were sent, and not on what they say.
+    Every cell is read by itself (`dpbandits._cells`): a text that spells a number is that number, whatever the
+    type of the array. Use it for values that take their own slot and are judged there: infinity lies in no
+    domain and in no reward range.
 
     Raises:
-        InvalidData: a data frame, a masked array, a ragged list, an array of another dtype than numbers,
-            booleans or objects.
+        InvalidData: a data frame or a masked array.
 
     Example:
-        >>> contents([0.5, None, "x"], name="rewards")
-        array([0.5, nan, inf])
+        >>> contents([0.5, None, "x", "0.25"], name="rewards")
+        array([0.5 ,  nan,  inf, 0.25])
     """
     if _is_ready(values):
         return values
-    raw = _array_of(values, name=name)
-    if raw.dtype.kind in "iufb":
-        return _as_floats(raw)
-    if isinstance(values, np.ndarray) and raw.dtype.kind != "O":
-        raise InvalidData(f"{name} has dtype {type_name(raw.dtype)}, expected numbers")
-    cells = np.asarray(values, dtype=np.object_)
-    return np.array([_content(cell) for cell in cells.ravel()], dtype=np.float64).reshape(cells.shape)
-
-
-def _content(cell: object) -> float:
+    _refuse_tables(values, name=name)
     try:
-        return float(cell) if isinstance(cell, numbers.Real) else math.nan if _is_missing(cell) else math.inf
-    except Exception:  # noqa: BLE001 - whatever an object of the caller raises would tell of what it holds
-        return math.inf
-
-
-def _is_missing(value: object) -> bool:
-    """Whether it is None, NaN, NaT or pandas.NA."""
-    try:
-        return value is None or bool(value != value)  # NaN is not even itself
-    except TypeError:  # pandas.NA is neither equal nor different
-        return True
-    except Exception:  # noqa: BLE001 - see _content
-        return False
+        return numbers_of(values)
+    except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
+        raise InvalidData(f"{name} ({type(values).__name__}) cannot be read as an array") from None
 
 
 def person(user: object, *, name: str = "user") -> str:
-    """One text for one person: 51624, "51624", np.int64(51624) and b"51624" are the same one.
+    """One text for one person, however the id is written.
 
-    Blanks around a text do not count, as they do not in a file, nor does it matter whether an accent is a
-    character of its own (Unicode's form NFC is taken). "07" and "7" are two persons.
+    51624, 51624.0, "51624", "051624" and b"51624" are one person, since readers of files turn one into another.
+    Numbers are compared as float64, so that beyond 2^53 two ids that round to one float are one person. Blanks
+    around a text, invisible characters (zero-width spaces, byte order marks, NUL) and compatibility forms
+    (full-width digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ.
 
     Raises:
-        InvalidData: a missing id (None, NaN, NaT, pandas.NA, an empty text), or one that is no str, int or
-            bytes (a float stands for several numbers), or an int of thousands of digits.
+        InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text, number
+            or bytes.
+
+    Example:
+        >>> person(" 007"), person(7.0), person("Ann\u200b") == person("Ann"), person("ann") == person("Ann")
+        ('7', '7', True, False)
     """
-    if isinstance(user, np.generic):
-        user = user.item()
-    if isinstance(user, bool) or not isinstance(user, (str, int, bytes)):
-        came = "a missing value" if _is_missing(user) else f"of type {type(user).__name__}"
-        raise InvalidData(f"{name}: an id is {came}, expected str, int or bytes that are not empty")
-    # equal ids are one person, whatever subclass they come as (members of a StrEnum, say)
-    if isinstance(user, bytes):
-        text = bytes(user).decode("utf-8", errors="surrogateescape")
-    elif isinstance(user, str):
-        text = str.__str__(user)
+    if not isinstance(user, bool | np.bool_):
+        found = person_in(user)
+        if found is not None:
+            return found
+    missing = is_missing(user) or isinstance(user, str | bytes)
+    came = "a missing value" if missing else f"of type {type(user).__name__}"
+    raise InvalidData(f"{name}: an id is {came}, expected a str, int or bytes that is not empty")
+
+
+def person_in(cell: object) -> str | None:
+    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader writes."""
+    if type(cell) is int and abs(cell) <= EXACT:
+        return str(cell)
+    if isinstance(cell, str | bytes):
+        text = cell.decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else str.__str__(cell)
+        text = _visible(text)
+        if not text or (text.isascii() and text[0].isalpha() and text[0] not in "tTfF"):
+            return text or None  # neither a number nor a moment
+        number = number_of(text)
+        if math.isfinite(number):
+            return _digits(number)
+        value = None if math.isnan(number) else value_of(text)
     else:
-        try:
-            text = f"{int(user):d}"
-        except ValueError:  # Python does not spell it out
-            raise InvalidData(f"{name}: an id is too long an int: pass it as a str") from None
-    if not text.strip():
-        raise InvalidData(f"{name}: an id is empty, expected str, int or bytes that are not empty")
-    return unicodedata.normalize("NFC", text.strip())
+        number = number_of(cell)
+        if math.isfinite(number):
+            return _digits(number)
+        text, value = None, value_of(cell)
+    return value.isoformat() if isinstance(value, date | time) else text
+
+
+def _digits(number: float) -> str:
+    return str(int(number)) if abs(number) <= EXACT and number.is_integer() else repr(number)
+
+
+def _visible(text: str) -> str:
+    """A text in form NFKC, without characters that cannot be seen and without blanks around it."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
+    if not text.isprintable():
+        text = "".join(mark for mark in text if unicodedata.category(mark) not in ("Cc", "Cf"))
+    return text.strip()
 
 
 def people(users: object, *, count: int, what: str) -> list[Any]:
@@ -297,18 +317,22 @@ def _is_ready(values: object) -> TypeGuard[FloatArray]:
     return type(values) is np.ndarray and values.dtype == np.float64 and values.flags.c_contiguous
 
 
-def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
-    if type(values) is np.ndarray:
-        return values
+def _refuse_tables(values: object, *, name: str) -> None:
     if hasattr(type(values), "columns") or hasattr(type(values), "column_names"):
         raise InvalidData(
             f"{name} is a data frame: pass schema.encode(frame), so that public bounds scale it"
         )
     if isinstance(values, np.ma.MaskedArray):
         raise InvalidData(f"{name} is a masked array: fill or drop the masked entries first")
+
+
+def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
+    if type(values) is np.ndarray:
+        return values
+    _refuse_tables(values, name=name)
     try:
         return np.asarray(values)
-    except Exception:  # noqa: BLE001 - see _content
+    except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
         raise InvalidData(f"{name} ({type(values).__name__}) is ragged or not numeric") from None
 
 

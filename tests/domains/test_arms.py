@@ -15,7 +15,7 @@ class Name(StrEnum):
 
 
 def test_labels_come_back_from_json_as_they_were():
-    given = ["mail", 0, 2.5, np.int64(7), np.float64(0.1), np.str_("call"), Name.A, "1", 1, 2**53]
+    given = ["mail", 0, 2.5, np.int64(7), np.float64(0.1), np.str_("call"), Name.A, "one", "1", 2**53]
     arms = Arms(given)
     again = from_config(json.loads(json.dumps(arms.to_config())))
     assert again.labels == arms.labels == tuple(given)

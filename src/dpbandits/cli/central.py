@@ -248,7 +248,7 @@ def _between_bounds(
     named = None if arms is None else names_in(arms)
     words = {action: frozenset(_NO_ARM if named is None else named)}
     return LoggedTable.read(
-        read_table_file(table, columns.kinds, gaps=set(columns.kinds) - {user}, words=words),
+        read_table_file(table, columns.kinds, gaps=columns.kinds, words=words),
         columns,
         limits,
         arms=named,

@@ -215,6 +215,8 @@ def _made_up(name: str, dim: int | None, arms: int | None) -> _Crowd:
 
 
 def _table(data: str) -> _Crowd:
+    import numpy as np
+
     from dpbandits.lab.evaluation.crowds import people_of
     from dpbandits.lab.worlds import available, load, table_from_toml
     from dpbandits.tables.described import DescribedTable
@@ -223,7 +225,7 @@ def _table(data: str) -> _Crowd:
     if file.suffix == ".toml":
         described = DescribedTable.from_toml(file)
         horizon, epsilon = described.horizon, described.privacy.get("epsilon")
-        table = table_from_toml(file, seed=0)
+        table = table_from_toml(file, seed=0, lenient=True)
     elif data in available():
         table = load(data, seed=0)
     else:
@@ -237,7 +239,7 @@ def _table(data: str) -> _Crowd:
         users=min(horizon or len(one.columns), len(one.columns)),
         epsilon=epsilon,
         references={
-            "random arms": float(table.reward_table.mean()),
+            "random arms": float(np.nanmean(table.reward_table)),
             f"always {best.name!r}": best.mean_reward,
         },
     )

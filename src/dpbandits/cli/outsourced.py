@@ -134,8 +134,9 @@ def curate(
     )
     public = described.privacy
     book = opened(ledger, account, budget)
+    source = None if schema is None and described.path is not None else table
     curator = Curator(
-        described.read(None if schema is None and described.path is not None else table, others=others),
+        described.read(source, others=others, lenient=True),
         contexts=described.schema,
         privacy=RowDP(
             epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._cells import codes_by_value, codes_of
 from dpbandits._checks import assign, integer
 from dpbandits._reading import reading
-from dpbandits._typing import BoolArray, FloatArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.protocol import DOMAINS, Domain
 from dpbandits.errors import InvalidParameter
 
@@ -33,7 +34,8 @@ class Arms(Domain):
 
     Args:
         n_or_names: number of arms, or their labels in the order of the codes: texts, numbers or booleans, no
-            two of them equal (as 1, 1.0 and True are).
+            two of them equal in value (as 1, 1.0, True, "1" and "01" are). A label that spells a missing value,
+            as "none" does, is also what a missing cell of a table means.
 
     Raises:
         InvalidParameter: no arm, a label of another kind, or two that are equal.
@@ -61,9 +63,13 @@ class Arms(Domain):
             labels = _default_labels(n_arms) if n_arms <= MOST_ARMS else ()
         if not 1 <= len(labels) <= MOST_ARMS:
             raise InvalidParameter(f"expected from 1 to {MOST_ARMS} arms")
-        codes = {label: code for code, label in enumerate(labels)}
-        if len(codes) != len(labels):
-            raise InvalidParameter("two arms have equal labels (as 1, 1.0 and True are): name each once")
+        try:
+            codes = codes_by_value(labels)
+        except ValueError:
+            raise InvalidParameter(
+                "two arms have labels of one value (as 1, 1.0, True and '01' are), or both spell a missing value, or "
+                "a label is a number that readers of files may round: name each arm once, and numbers up to 2^53"
+            ) from None
         assign(self, labels=labels, _codes=codes)
 
     @property
@@ -72,11 +78,12 @@ class Arms(Domain):
         return tuple(map(str, self.labels))
 
     def code(self, label: object) -> int:
-        """The code of a label; -1 for what is none, whatever it is."""
-        try:
-            return self._codes.get(label, -1)
-        except Exception:  # noqa: BLE001 - what cannot be hashed or compared is no label
-            return -1
+        """The code of a label, compared by value; -1 if it is no arm, whatever it is."""
+        return int(codes_of([label], self._codes)[0])
+
+    def codes(self, labels: Any) -> IntArray:
+        """(n,) `code` of each label in a list, an array or a column of a data frame."""
+        return codes_of(labels, self._codes)
 
     @property
     def dim(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits import _checks
+from dpbandits._cells import numbers_of
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.policy.owners import Owners, first_rows
@@ -30,7 +31,7 @@ __all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
 
 RADIUS = 25.0
 
-Drawn = tuple[Mapping[str, NDArray[Any]], list[str] | None]
+Drawn = tuple[Mapping[str, NDArray[Any]], list[str | None] | None]
 """inputs (n, d) noised rows, table_rows (n,) the table's row behind each, column (n,) answers where a column
 has them; and the rows' own ids, or None where these are their places in the table."""
 
@@ -85,20 +86,14 @@ class PublicScaling:
         }
 
     def to_public(self, table: object) -> FloatArray:
-        """(n, d) public coordinates of a table's rows.
+        """(n, d) public coordinates of a table's rows, NaN for each row that cannot be read.
 
         Raises:
-            InvalidData: missing or null values, values outside the declared range (unless it clips), no
-                rows, or a constant column.
+            InvalidData: the table lacks a column, or has fewer than two rows.
         """
-        points = (2.0 * self.schema.encode(table, ignore_extra=True) - 1.0) * self.half_width
+        points = (2.0 * self.schema.points(table, ignore_extra=True) - 1.0) * self.half_width
         if len(points) < 2:
             raise InvalidData(f"the table has {len(points)} rows, a release needs at least two")
-        constant = [
-            name for name, column in zip(self.schema.names, points.T, strict=True) if np.ptp(column) == 0
-        ]
-        if constant:
-            raise InvalidData(f"columns {constant} are constant in this table: leave them out of the schema")
         return points
 
     def to_config(self) -> dict[str, Any]:
@@ -123,14 +118,15 @@ class TableRows:
     """What a curator takes from a table, in the table's order. Raw: it never leaves.
 
     Attributes:
-        points: (n, d) rows in public coordinates.
-        answers: (n,) finite answers, if a column has them.
-        ids: the rows' own ids as text, all different, if a column has them; see `_checks.person`.
+        points: (n, d) rows in public coordinates; 0, the centre, for a row that cannot be read.
+        answers: (n,) answers, NaN for a row that has none, if a column has them.
+        ids: (n,) the rows' own ids as text, None for a row that has none of its own, if a column has them; see
+            `_checks.person`.
     """
 
     points: FloatArray
     answers: FloatArray | None
-    ids: list[str] | None
+    ids: list[str | None] | None
 
     @classmethod
     def read(
@@ -153,20 +149,22 @@ class TableRows:
                 left out.
             rows_per_user: a public number.
 
+        Every row takes its slot, whatever it holds. A row with a cell that cannot be read is released as the
+        centre would be. Its evaluation fails if its answer is no finite number, or its id is missing or is that
+        of an earlier row. Rows whose person has no id are left out.
+
         Raises:
-            InvalidData: see `PublicScaling.to_public`; or answers are missing or no finite numbers; or an id
-                is missing, a float or the like, or the same row's as another; or a row is nobody's.
+            InvalidData: the table lacks a column, or has fewer than two rows.
         """
-        frame = read_table(table, gaps=True)  # its columns say whether
+        frame = read_table(table)
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
-        points = scaling.to_public(named)
+        points = np.nan_to_num(scaling.to_public(named), nan=0.0)
         found = None if answers is None else _answers(frame, answers, len(points))
         own = None if ids is None else _ids(frame, ids, len(points))
         if user is None:
             return cls(points=points, answers=found, ids=own)
-        if user not in frame.names:
-            raise InvalidData(f"the table lacks the column {user!r} of the persons")
-        kept = first_rows(Owners.of(frame.column(user), count=len(points)).numbers, rows_per_user)
+        owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
+        kept = first_rows(owners.numbers, rows_per_user) & owners.named
         return cls(
             points=points[kept],
             answers=None if found is None else found[kept],
@@ -189,28 +187,27 @@ class TableRows:
         return drawn if self.answers is None else drawn | {"column": self.answers}, self.ids
 
 
-def _answers(frame: Table, name: str, n: int) -> FloatArray:
+def _column(frame: Table, name: str, role: str, n: int) -> Any:
     if name not in frame.names:
-        raise InvalidData(f"the table lacks the objective's column {name!r}")
-    try:
-        values = np.asarray(frame.column(name).tolist(), dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidData(f"the objective's column {name!r} holds something else than numbers") from None
-    if values.shape != (n,) or not np.isfinite(values).all():
-        raise InvalidData(f"the objective's column {name!r} has missing or infinite values: drop these rows")
-    return values
-
-
-def _ids(frame: Table, name: str, n: int) -> list[str]:
-    if name not in frame.names:
-        raise InvalidData(f"the table lacks the id column {name!r}")
+        raise InvalidData(f"the table lacks the column {name!r} {role}")
     column = frame.column(name)
     if len(column) != n:
-        raise InvalidData("the id column has another length than the table")
-    values = [_checks.person(value, name=f"the id column {name!r}") for value in column.tolist()]
-    if len(set(values)) != n:
-        raise InvalidData(f"the id column {name!r} has duplicates: each row needs its own id")
-    return values
+        raise InvalidData(f"the column {name!r} {role} has another length than the table")
+    return column
+
+
+def _answers(frame: Table, name: str, n: int) -> FloatArray:
+    values = numbers_of(np.asarray(_column(frame, name, "of answers", n)))
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _ids(frame: Table, name: str, n: int) -> list[str | None]:
+    owners = Owners.of(_column(frame, name, "of ids", n), count=n)
+    first = first_rows(owners.numbers, 1) & owners.named
+    return [
+        owners.texts[number] if known else None
+        for number, known in zip(owners.numbers.tolist(), first.tolist(), strict=True)
+    ]
 
 
 def _permutation(n: int, words: Words) -> IntArray:

@@ -201,20 +201,19 @@ class BasePolicy(RoundPolicy):
             at: as in `ask`.
 
         Returns:
-            B decisions. Where a context cannot be read, a candidate is missing or outside the domain, or
-            nothing is available, the decision is refused (`DecisionBatch.refused`): it takes its round,
-            counts nothing, and changes nobody else's answer.
+            B decisions. A decision is refused (`DecisionBatch.refused`) if its context cannot be read, a
+            candidate is missing or outside the domain, nothing is available, its user has no id, or its user
+            has had all rounds. It takes its round, counts nothing, and changes nobody else's answer.
 
         Raises:
-            InvalidData: tables or arrays of another shape or type, or not one user a decision; nothing was
-                taken.
-            HorizonExceeded, ContributionExceeded: no rounds are left for all of them; nothing was taken.
+            InvalidData: tables or arrays of another shape, or not one user a decision; nothing was taken.
+            HorizonExceeded: fewer rounds are left than people came; nothing was taken.
         """
         menu = self.menu
         if menu is None and brought is None:
             if users is None:
                 raise InvalidData("nothing was brought: name the users, or ask one by one")
-            return DecisionBatch(*self._decide_over_domain(len(users), users, available, at))
+            return DecisionBatch(*self._decide_over_domain(len(users), users, available, at, batch=True))
         if menu is None or _is_set(brought, axes=3):
             rows = self._rows_of(brought, ("B", "n"))
             if available is not None:
@@ -284,7 +283,7 @@ class BasePolicy(RoundPolicy):
             available: (B, n), or all.
             unreadable: (B,) which rows are none, where the others are known to lie in the domain.
         """
-        digests = self._admit(len(rows), users, at)
+        digests = self._admit(len(rows), users, at, batch=True)
         refused = self._outside(rows) if unreadable is None else unreadable
         if available is not None:
             refused = refused | ~available.any(axis=1)
@@ -301,13 +300,19 @@ class BasePolicy(RoundPolicy):
 
     @in_turn
     def _decide_over_domain(
-        self, count: int, users: Sequence[object] | None, available: object, at: object
+        self,
+        count: int,
+        users: Sequence[object] | None,
+        available: object,
+        at: object,
+        *,
+        batch: bool = False,
     ) -> Answers:
         """Decisions of B users who are offered the whole domain: each one's only row is the point chosen."""
         self._check_over_domain()
         if available is not None:
             raise InvalidData("available is for arms: of a domain bring the candidates that there are")
-        digests = self._admit(count, users, at)
+        digests = self._admit(count, users, at, batch=batch)
         points = self._over_domain(self._book.asked, count)
         first, none = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
         return self._opened(digests, first, points, None, none)

@@ -29,8 +29,10 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import round_log
+from dpbandits.policy.owners import Owners, first_rows
 
 __all__ = [
+    "NOBODY",
     "RoundBook",
     "RoundStatus",
     "UserCounts",
@@ -55,6 +57,10 @@ class RoundStatus(IntEnum):
     """Its reward came after its block had closed, and was dropped."""
     REFUSED = 6
     """What its user brought could not be answered, or was erased: it contributes nothing."""
+
+
+NOBODY = bytes(_DIGEST_BYTES)
+"""Stands for the user of a round that is refused because its user is not known or has had all rounds."""
 
 
 class UserCounts:
@@ -100,8 +106,9 @@ class UserCounts:
         return np.array([self._taken[one] for one in digests], dtype=np.int64)
 
     def add(self, digests: Iterable[bytes]) -> None:
-        """One more round for each."""
+        """One more round for each, but for `NOBODY`."""
         self._taken.update(digests)
+        self._taken.pop(NOBODY, None)
 
     def add_rows(self, digests: Sequence[bytes], counts: IntArray) -> None:
         """`counts` (n,) more rounds for each of distinct digests."""
@@ -243,8 +250,15 @@ class RoundBook:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def check_open(self, count: int, users: Sequence[object] | None) -> list[bytes]:
+    def check_open(
+        self, count: int, users: Sequence[object] | None, *, batch: bool = False
+    ) -> list[bytes]:
         """Refuse rounds that the horizon or a user's share does not cover; change nothing.
+
+        Args:
+            count: number of rounds.
+            users: an id for each.
+            batch: refuse nobody because of another one: whoever has had all rounds, or has no id, is `NOBODY`.
 
         Returns:
             the users' digests, to be passed to `open` (empty without user ids).
@@ -267,15 +281,28 @@ class RoundBook:
                 "user_ids=False, which makes the contribution bound an unchecked assumption"
             )
         named = _checks.people(users, count=count, what="decision set")
+        if batch:
+            return self._admitted(Owners.of(named, count=count))
         digests = self._users.digests(named)
         if self._over_limit(digests):
             self.refuse_user()
         return digests
 
+    def _admitted(self, owners: Owners) -> list[bytes]:
+        """The digest of each round's user, `NOBODY` for those who are nobody or have had all their rounds."""
+        digests, kept = self._users.digests_of(owners.texts), owners.named
+        if self.rounds_per_user is not None:
+            kept = kept & first_rows(owners.numbers, self.rounds_per_user, self._users.had(digests))
+        return [
+            digests[number] if admitted else NOBODY
+            for number, admitted in zip(owners.numbers.tolist(), kept.tolist(), strict=True)
+        ]
+
     def _over_limit(self, digests: Sequence[bytes]) -> bool:
         limit = self.rounds_per_user
-        had = self._users.of
-        return limit is not None and any(had(user) + more > limit for user, more in Counter(digests).items())
+        had, more = self._users.of, Counter(digests)
+        more.pop(NOBODY, None)
+        return limit is not None and any(had(user) + rounds > limit for user, rounds in more.items())
 
     def refuse_user(self) -> NoReturn:
         """ContributionExceeded, for a user who has had all of their rounds."""

@@ -1,12 +1,11 @@
 """`Owners`: whose rows these are, every person's id read once; and which of a person's rows count."""
 
-import unicodedata
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._cells import is_missing
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.tables.coded import Coded
 
@@ -18,8 +17,8 @@ class Owners:
     """Whose rows these are, every person's id read once. Raw data.
 
     Attributes:
-        numbers: (n,) of the persons, by their first rows or, of a `Coded`, by their place there.
-        texts: a person's id, by number; see `_checks.person`.
+        numbers: (n,) number of each row's person, -1 if its id names nobody.
+        texts: id of each person, by number; see `_checks.person`.
     """
 
     numbers: IntArray
@@ -28,50 +27,47 @@ class Owners:
     def __len__(self) -> int:
         return len(self.numbers)
 
+    @property
+    def named(self) -> BoolArray:
+        """(n,) which rows have a person."""
+        return np.asarray(self.numbers >= 0)
+
     @classmethod
     def of(cls, users: object, *, count: int) -> "Owners":
-        """Those whom `count` ids name, one a row.
+        """The persons whom `count` ids name, one a row. An id that is missing or unreadable names nobody.
 
         Raises:
-            InvalidData: a missing id, or one of another type; or as `_checks.people` says.
+            InvalidData: no list of ids, or another number of them; see `_checks.people`.
         """
         if isinstance(users, Owners) and len(users) == count:
             return users
         if isinstance(users, Coded) and len(users) == count:
-            rows, places = users.values.tolist(), users.codes
+            ids, places = users.values.tolist(), users.codes
         else:
-            rows, places = _checks.people(users, count=count, what="row"), None
-            # equal texts, or ints, are one id; of other things equal ones need not be, as 1 and True
-            if set(map(type, rows)) in ({str}, {int}):
-                known = {one: place for place, one in enumerate(dict.fromkeys(rows))}
-                places = np.fromiter(map(known.__getitem__, rows), np.int64, len(rows))
-                rows = list(known)
-        texts = _persons(rows)
-        if places is not None and len(set(texts)) == len(texts):
-            return cls(places.astype(np.int64), texts)
-        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-        found = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
-        return cls(found if places is None else found[places], list(numbers))
-
-
-def _persons(ids: list[Any]) -> list[str]:
-    """`_checks.person` of each, at once where all are texts that stand as it would leave them."""
-    if set(map(type, ids)) == {str} and all(ids) and list(map(str.strip, ids)) == ids:
-        if unicodedata.is_normalized("NFC", "\n".join(ids)):  # nothing composes with a newline
-            return ids
-    return list(map(_checks.person, ids))
+            ids, places = _checks.people(users, count=count, what="row"), None
+            if set(map(type, ids)) in ({str}, {int}):  # comparing ids of other types could run a caller's code
+                known = {one: place for place, one in enumerate(dict.fromkeys(ids))}
+                places = np.fromiter(map(known.__getitem__, ids), np.int64, len(ids))
+                ids = list(known)
+        found = [None if is_missing(one) else _checks.person_in(one) for one in ids]
+        numbers: dict[str | None, int] = {None: -1}
+        for text in found:
+            numbers.setdefault(text, len(numbers) - 1)
+        of_ids = np.fromiter(map(numbers.__getitem__, found), np.int64, len(found))
+        return cls(of_ids if places is None else of_ids[places], list(numbers)[1:])  # type: ignore[arg-type]
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
-    """(n,) True for the first rows of every person, as long as none has more than `most` in all.
+    """(n,) True for the first rows of every person, up to `most` in all, and for the rows of nobody.
 
     Args:
-        numbers: (n,) of the rows' persons.
+        numbers: (n,) of the rows' persons, -1 for nobody.
         most: rows a person may have.
         had: (persons,) rows that each has had before.
     """
-    together = np.bincount(numbers, minlength=np.size(had)) + had  # some persons may have no row
-    kept = (together <= most)[numbers]
+    named = numbers >= 0
+    together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some persons may have no row
+    kept = np.append(together <= most, True)[numbers]  # noqa: FBT003 - what -1 finds
     rows = np.flatnonzero(~kept)  # of persons who have too many
     of = numbers[rows]
     order = np.argsort(of, kind="stable")

@@ -20,7 +20,7 @@ from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, MissingState
 from dpbandits.policy.accounts import cost_of_guarantee
-from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
+from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
 from dpbandits.policy.decision import Answers, Receipt
@@ -129,9 +129,14 @@ class RoundPolicy(KeptPolicy):
 
     # -- answering and telling ------------------------------------------------------------------
 
-    def _admit(self, count: int, users: Sequence[object] | None, at: object = None) -> list[bytes]:
-        """Digests of the users of `count` new rounds; the promise is paid, and what is due is released."""
-        digests = self._book.check_open(count, users)
+    def _admit(
+        self, count: int, users: Sequence[object] | None, at: object = None, *, batch: bool = False
+    ) -> list[bytes]:
+        """Digests of the users of `count` new rounds; the promise is paid, and what is due is released.
+
+        In a `batch` a user who has had all rounds, or has no id, is `NOBODY`, whose round is refused.
+        """
+        digests = self._book.check_open(count, users, batch=batch)
         if at is not None or self._deadlines.timed:
             self._deadlines.advance(at)
         self._charge()
@@ -153,8 +158,10 @@ class RoundPolicy(KeptPolicy):
         """Enter B rounds; what a `DecisionBatch` of them is made of.
 
         The book keeps `kept` (B, dim), by default the actions (B, d). Of those that are `refused` (B,) the
-        indices become -1, and actions and propensities NaN.
+        indices become -1, and actions and propensities NaN; and of those whose user is `NOBODY`.
         """
+        if NOBODY in digests:
+            refused = refused | np.array([digest == NOBODY for digest in digests])
         some = np.count_nonzero(refused)
         ids = self._book.open(digests, actions if kept is None else kept, refused if some else None)
         self._deadlines.note(self._book.asked)

@@ -115,7 +115,9 @@ class TableBook(RoundBook):
         self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
         self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
 
-    def check_open(self, count: int, users: Sequence[object] | None) -> list[bytes]:
+    def check_open(
+        self, count: int, users: Sequence[object] | None, *, batch: bool = False
+    ) -> list[bytes]:
         """As `RoundBook`'s; nobody else takes a slot until the commit."""
         if count != 1:
             raise ProtocolError("rounds in the store are asked one by one")
@@ -127,7 +129,7 @@ class TableBook(RoundBook):
             self.asked, self.released = int(found[0][0]), int(found[0][1])
             self._writes = writes
             writes.when(kept=self._unlocked, lost=self._unlocked)
-        digests = super().check_open(count, users)
+        digests = super().check_open(count, users, batch=batch)
         if digests and self.rounds_per_user is not None:
             had = writes.one(_ROUNDS, self._policy, digests[0])
             if had is not None and had[0] >= self.rounds_per_user:

@@ -1,13 +1,13 @@
 """`Coded`: a column as its different values and the place of each row's among them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Coded", "as_objects"]
+__all__ = ["Coded"]
 
 ObjectArray = NDArray[Any]  # of objects
 
@@ -46,10 +46,3 @@ class Coded:
     def tolist(self) -> list[Any]:
         """The rows' values."""
         return list(self.spread(self.values).tolist())
-
-
-def as_objects(values: Sequence[object]) -> ObjectArray:
-    """(n,) an array of the values as they are."""
-    array = np.empty(len(values), dtype=np.object_)
-    array[:] = values
-    return array

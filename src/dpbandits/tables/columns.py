@@ -7,13 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._calls import worded
-from dpbandits._checks import LARGEST, as_numbers, assign, number, type_name
+from dpbandits._cells import UNREADABLE, array_of, codes_by_value, codes_of, numbers_of, value_of
+from dpbandits._checks import LARGEST, assign, number
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
@@ -21,18 +23,14 @@ from dpbandits.domains.arms import Arms
 from dpbandits.domains.box import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
-from dpbandits.tables.missing import is_missing, missing_mask, missing_values
 
-__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Range", "numbers_of"]
+__all__ = ["COLUMNS", "Categories", "Column", "Fate", "Range", "fates_of", "missing_values"]
 
-ObjectArray = NDArray[np.object_]
 Category = str | int | bool
-
-_NUMBERS = (int, float, np.integer, np.floating)
 
 
 class Fate(IntEnum):
-    """What becomes of a cell; see `dpbandits.tables.checking`."""
+    """How a cell is read; see `dpbandits.tables.checking`."""
 
     READ = 0
     MISSING = 1
@@ -43,9 +41,11 @@ class Fate(IntEnum):
 class Column(Configured, ABC):
     """What a schema says in public about one column of a table.
 
+    Every cell is read by itself (`dpbandits._cells`): neither the type of the column nor any other cell has a say.
+
     Attributes:
         width: coordinates of an encoded cell.
-        missing: what stands where a value is missing; None where one is refused.
+        missing: what stands where a value is missing; None if a missing value is refused.
     """
 
     width: ClassVar[int] = 1
@@ -54,38 +54,74 @@ class Column(Configured, ABC):
     @property
     @abstractmethod
     def kind(self) -> type:
-        """What its cells are in a file."""
+        """Type of its cells in a file."""
+
+    @property
+    @abstractmethod
+    def expected(self) -> str:
+        """What a cell should be, in words."""
 
     @property
     def clips(self) -> bool:
-        """Whether what lies outside is moved to what is declared."""
+        """Whether values outside are moved to what is declared."""
         return False
 
     @property
     def words(self) -> frozenset[str]:
-        """Texts that are values of it, whatever they mean elsewhere."""
+        """Texts that are values of the column, although they mean a missing value elsewhere."""
         return frozenset()
 
     def clipping(self) -> Self:
-        """The same column, moving what lies outside where it can."""
+        """The column with `clip=True`, where it has that option."""
         return self
 
     @abstractmethod
-    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray | IntArray:
-        """(n,) cells -> (n,) or (n, width); InvalidData, which names the column only, for a bad one."""
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
+        """(n,) or (n, width) encoded cells, NaN if a cell cannot be used; and (n,) the `Fate` of each."""
 
-    @abstractmethod
     def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """The same as float64, with NaN for every cell that `encode` refuses."""
+        """(n,) or (n, width) encoded cells, NaN if a cell cannot be used. No cell is refused."""
+        if isinstance(values, Coded):
+            return np.asarray(values.spread(self.points(values.values)))
+        return self._read(values)[0]
 
-    @abstractmethod
-    def fates(self, values: NDArray[Any]) -> IntArray:
-        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
+    def fates(self, values: Any) -> IntArray:
+        """(n,) the `Fate` of each cell. No cell is refused."""
+        return self._read(values)[1]
+
+    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
+        """`points`, for cells that can all be used.
+
+        Args:
+            values: (n,) cells.
+            name: name of the column, for errors.
+
+        Raises:
+            InvalidData: a cell cannot be used. The message names the column and never a value.
+        """
+        if isinstance(values, Coded):
+            return np.asarray(values.spread(self.encode(values.values, name=name)))
+        points, fates = self._read(values)
+        if (fates == Fate.MISSING).any() and self.missing is None:
+            raise missing_values(name)
+        if (fates == Fate.UNREADABLE).any():
+            raise InvalidData(f"column {name!r} has cells that are no {self.expected}")
+        if np.isnan(points).any():
+            raise InvalidData(f"column {name!r} has values outside {self._bounds}")
+        return points
+
+    @property
+    def _bounds(self) -> str:
+        """The declared values, and what to do about others, in words."""
+        return (
+            f"{replace(self, missing=None)!r}: declare clip=True, or a wider range that you know without the data"  # type: ignore[type-var]
+        )
 
     def to_config(self) -> dict[str, Any]:
-        """As `Configured` writes it, without `missing` where there is none."""
+        """`Configured.to_config`, without options that have their default, None."""
         config = super().to_config()
-        return {name: value for name, value in config.items() if name != "missing" or value is not None}
+        optional = ("missing", "unknown")
+        return {name: value for name, value in config.items() if name not in optional or value is not None}
 
 
 COLUMNS: "Registry[Column]" = Registry(
@@ -137,56 +173,32 @@ class Range(Column):
         """The same range, moving values outside to the nearer bound."""
         return replace(self, clip=True)
 
-    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """(n,) in [0, 1], NaN for every cell that `encode` refuses."""
-        if isinstance(values, Coded):
-            return values.spread(self.points(values.values))
-        numbers, found = numbers_of(values)
-        if self.missing is not None:
-            numbers = np.where(found == Fate.MISSING, self.missing, numbers)
-        if self.clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        with np.errstate(invalid="ignore"):
-            inside = (numbers >= self.low) & (numbers <= self.high)
-        shares = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
-        return np.where(inside, shares, np.nan)
-
-    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
-        """(n,) numbers in the column's unit -> (n,) in [0, 1]. `name` is the column's, for errors."""
-        if isinstance(values, Coded):
-            return values.spread(self.encode(values.values, name=name))
-        if values.dtype.kind == "O":
-            values = _numbers_from_objects(values, name=name, missing=self.missing)
-        if values.dtype.kind not in "iuf":
-            kind = type_name(values.dtype)
-            raise InvalidData(f"column {name!r} has type {kind}, expected numbers for a Range")
-        numbers = as_numbers(values, name=f"column {name!r}")
-        gone = np.isnan(numbers)
-        if gone.any():
-            if self.missing is None:
-                raise missing_values(name)
-            numbers = np.where(gone, self.missing, numbers)
-        if not np.isfinite(numbers).all():
-            raise InvalidData(f"column {name!r} has infinite values: drop or repair these rows first")
-        if self.clip:
-            numbers = np.clip(numbers, self.low, self.high)
-        elif not ((numbers >= self.low) & (numbers <= self.high)).all():
-            raise InvalidData(
-                f"column {name!r} has values outside Range({self.low:g}, {self.high:g}): "
-                "declare Range(..., clip=True), or a wider range that you know without the data"
-            )
-        return np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+    @property
+    def expected(self) -> str:
+        """What a cell should be, in words."""
+        return "finite numbers"
 
     @property
     def clips(self) -> bool:
         """Whether values outside are moved to the nearer bound."""
         return self.clip
 
-    def fates(self, values: NDArray[Any]) -> IntArray:
-        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
-        numbers, found = numbers_of(values)
-        found[(found == Fate.READ) & ~((numbers >= self.low) & (numbers <= self.high))] = Fate.OUTSIDE
-        return found
+    @property
+    def _bounds(self) -> str:
+        return (
+            f"Range({self.low:g}, {self.high:g}): declare Range(..., clip=True), or a wider range that you know "
+            "without the data"
+        )
+
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
+        numbers, found = fates_of(values)
+        if self.missing is not None:
+            numbers = np.where(found == Fate.MISSING, self.missing, numbers)
+        with np.errstate(invalid="ignore"):
+            outside = (numbers < self.low) | (numbers > self.high)
+        found[outside] = Fate.OUTSIDE
+        shares = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+        return (shares if self.clip else np.where(outside, np.nan, shares)), found
 
 
 @worded
@@ -195,22 +207,33 @@ class Range(Column):
 class Categories(Column):
     """One of a public list of values, encoded as its place in the list.
 
-    Cells are compared by Python's equality, so that an integer column that pandas stores as
-    floats still matches: 3.0 is the category 3, and 1 is the category True.
+    Cells are compared by value, whatever their type: 1, 1.0, True, "1", "01" and "true" are one value. A category
+    that spells a missing value, as "none" and "NA" do, is also what a missing cell means, unless `missing` names
+    another category.
 
     Args:
-        values: distinct categories in the order of their codes: all strings, all integers, or
-            all booleans.
-        missing: which of them stands where a value is missing; without it one is refused.
+        values: distinct categories in the order of their codes: all strings, all integers, or all booleans.
+        missing: the category that a missing cell means; by default a missing cell is refused.
+        unknown: the category that a cell means whose value is not listed; by default such a cell is refused.
 
     Raises:
-        InvalidParameter: the list is empty, mixed, or names a category twice; or `missing` is none of it.
+        InvalidParameter: the list is empty, mixed, or has two categories of one value; or `missing` or `unknown`
+            is not listed; or two categories spell a missing value; or one is "NA", "null" or the like, which readers
+            of files take for a missing value, and `missing` is another.
+
+    Example:
+        >>> region = Categories(["north", "south", "other"], unknown="other")
+        >>> region.encode(np.array(["south", "mars"]), name="region").tolist()
+        [1.0, 2.0]
     """
 
     values: tuple[Category, ...]
     missing: Category | None = None
+    unknown: Category | None = None
 
-    def __init__(self, values: Iterable[Category], *, missing: Category | None = None) -> None:
+    def __init__(
+        self, values: Iterable[Category], *, missing: Category | None = None, unknown: Category | None = None
+    ) -> None:
         if isinstance(values, str):
             raise InvalidParameter("Categories got one string, expected a list of categories")
         with reading("a list of categories"):
@@ -221,20 +244,51 @@ class Categories(Column):
                 "Categories needs a non-empty list of values that are "
                 "all strings, all integers or all booleans"
             )
-        if len(set(listed)) != len(listed):
-            raise InvalidParameter("Categories lists the same value twice")
-        if missing is not None and (type(missing) is not type(listed[0]) or missing not in listed):
-            raise InvalidParameter(f"missing: expected one of the {len(listed)} categories, or None")
-        assign(self, values=listed, missing=missing)
+        for name, given in {"missing": missing, "unknown": unknown}.items():
+            if given is not None and (type(given) is not type(listed[0]) or given not in listed):
+                raise InvalidParameter(f"{name}: expected one of the {len(listed)} categories, or None")
+        assign(self, values=listed, missing=missing, unknown=unknown)
+        self._places  # noqa: B018 - refuses categories of one value
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        """Value -> place in `_meanings`: a category's code, then a missing and an unreadable cell."""
+        try:
+            places = codes_by_value(self.values)
+        except ValueError:
+            raise InvalidParameter(
+                "two categories have one value, as 1, '1' and '01' have, or both spell a missing value, or one is a "
+                "number that readers of files may round: list each value once, and numbers up to 2^53"
+            ) from None
+        if self.missing is not None and None in places:
+            category = self.values[places.pop(None)]
+            if category != self.missing and value_of(category) is None:
+                raise InvalidParameter(
+                    "missing: another category spells a missing value, and is what a missing cell means already"
+                )
+        return {None: len(self.values), UNREADABLE: len(self.values) + 1, **places}
+
+    @property
+    def _meanings(self) -> tuple[IntArray, IntArray]:
+        """(K + 3,) codes and `Fate`s of the categories, of a missing, an unreadable and an unlisted cell."""
+        others = [-1 if one is None else self.values.index(one) for one in (self.missing, self.unknown)]
+        codes = [*range(len(self.values)), others[0], others[1], others[1]]
+        fates = [*([Fate.READ] * len(self.values)), Fate.MISSING, Fate.UNREADABLE, Fate.OUTSIDE]
+        return np.array(codes), np.array(fates, dtype=np.int64)
 
     @property
     def kind(self) -> type:
-        """What its cells are in a file: str, int or bool."""
+        """Type of its cells in a file: str, int or bool."""
         return type(self.values[0])
 
     @property
+    def expected(self) -> str:
+        """What a cell should be, in words."""
+        return "single values"
+
+    @property
     def words(self) -> frozenset[str]:
-        """Categories that are texts: "none" is missing, but where it is one of them."""
+        """Categories that are texts: "none" means a missing value unless it is one of them."""
         return frozenset(value for value in self.values if isinstance(value, str))
 
     @property
@@ -243,111 +297,52 @@ class Categories(Column):
         return Arms([str(value) for value in self.values])
 
     def codes(self, values: NDArray[Any] | Coded) -> IntArray:
-        """(n,) categories -> (n,) codes; -1 for everything that `encode` would refuse."""
+        """(n,) cells -> (n,) codes; -1 for every cell that `encode` would refuse."""
         if isinstance(values, Coded):
-            return values.spread(self.codes(values.values))
-        codes = {value: code for code, value in enumerate(self.values)}
-        gone = -1 if self.missing is None else codes[self.missing]
+            return np.asarray(values.spread(self.codes(values.values)))
+        return np.asarray(self._meanings[0][self._found(values)])
 
-        def code(cell: object) -> int:
-            try:
-                return codes[cell] if cell in codes else gone if is_missing(cell) else -1
-            except TypeError:  # a list or the like
-                return -1
+    def _found(self, values: Any) -> IntArray:
+        return codes_of(values, self._places, default=len(self.values) + 2)
 
-        return np.fromiter(map(code, values.tolist()), dtype=np.int64, count=values.size)
+    @property
+    def clips(self) -> bool:
+        """Whether a value that is not listed is given the category `unknown`."""
+        return self.unknown is not None
 
-    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> IntArray:
-        """(n,) categories -> (n,) codes. `name` is the column's, for error messages."""
-        if isinstance(values, Coded):
-            return values.spread(self.encode(values.values, name=name))
-        codes = {value: code for code, value in enumerate(self.values)}
-        cells = values.tolist()
-        try:
-            encoded = np.fromiter((codes.get(cell, -1) for cell in cells), dtype=np.int64, count=len(cells))
-        except TypeError:  # a list or the like in a cell
-            raise InvalidData(f"column {name!r} has cells that are no single value") from None
-        unknown = encoded < 0
-        if unknown.any():
-            gone = missing_mask(values) & unknown
-            if gone.any() and self.missing is None:
-                raise missing_values(name)
-            encoded = np.where(gone, codes.get(self.missing, -1), encoded)  # type: ignore[arg-type]
-        if (encoded < 0).any():
-            raise InvalidData(
-                f"column {name!r} has values outside the {len(self.values)} declared categories "
-                f"(of type {type(self.values[0]).__name__}): "
-                "map them to a declared one, such as 'other', or drop these rows"
-            )
-        return encoded
+    @property
+    def _bounds(self) -> str:
+        return (
+            f"the {len(self.values)} declared categories: map them to a declared one, Categories(..., "
+            "unknown='other'), or drop these rows"
+        )
 
-    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """(n,) codes, NaN for every cell that `encode` refuses."""
-        codes = self.codes(values)
-        return np.where(codes < 0, np.nan, codes)
-
-    def fates(self, values: NDArray[Any]) -> IntArray:
-        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
-        known, kind = frozenset(self.values), type(self.values[0])
-
-        def fate(cell: object) -> Fate:
-            try:
-                if cell in known:
-                    return Fate.READ
-            except TypeError:  # a list or the like
-                return Fate.UNREADABLE
-            if is_missing(cell):
-                return Fate.MISSING
-            return Fate.OUTSIDE if isinstance(cell, kind) else Fate.UNREADABLE
-
-        return np.fromiter(map(fate, values.tolist()), dtype=np.int64, count=values.size)
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
+        found = self._found(values)
+        codes, fates = self._meanings
+        points = np.where(codes < 0, np.nan, codes)
+        # a cell that an option gives a category to is not refused
+        return points[found], np.where(
+            (fates != Fate.MISSING) & (codes >= 0) & (fates != Fate.READ), Fate.OUTSIDE, fates
+        )[found]
 
     def __repr__(self) -> str:
-        filled = "" if self.missing is None else f", missing={self.missing!r}"
-        return f"Categories({list(self.values)}{filled})"
+        options = {"missing": self.missing, "unknown": self.unknown}
+        given = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        return f"Categories({list(self.values)}{given})"
 
 
-def numbers_of(values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
-    """Cells (n,) as finite numbers, NaN for what is none, and as a `Fate` each."""
-    if values.dtype.kind not in "iufO":
-        found = np.where(missing_mask(values), Fate.MISSING, Fate.UNREADABLE)
-        return np.full(values.shape, np.nan), found
-    if values.dtype.kind == "O":
-        found = np.fromiter(map(_fate_of_number, values.tolist()), dtype=np.int64, count=values.size)
-        numbers = np.where(found == Fate.READ, values, np.nan).astype(np.float64)
-    else:
-        numbers = values.astype(np.float64)
-        found = np.where(np.isnan(numbers), Fate.MISSING, Fate.READ)
+def fates_of(values: Any) -> tuple[FloatArray, IntArray]:
+    """(n,) cells as finite numbers, NaN if a cell is none; and (n,) the `Fate` of each."""
+    numbers = numbers_of(array_of(values, flat=True))
     infinite = np.isinf(numbers)
-    if infinite.any():
-        found[infinite] = Fate.UNREADABLE
-        numbers = np.where(infinite, np.nan, numbers)
-    return numbers, found
+    found = np.where(infinite, Fate.UNREADABLE, np.where(np.isnan(numbers), Fate.MISSING, Fate.READ))
+    return np.where(infinite, np.nan, numbers), found
 
 
-def _fate_of_number(cell: object) -> Fate:
-    """Whether a cell is missing, a number that is a finite or infinite float, or neither."""
-    if is_missing(cell):
-        return Fate.MISSING
-    if isinstance(cell, bool) or not isinstance(cell, _NUMBERS):
-        return Fate.UNREADABLE
-    try:
-        float(cell)
-    except OverflowError:
-        return Fate.UNREADABLE
-    return Fate.READ
-
-
-def _numbers_from_objects(values: ObjectArray, *, name: str, missing: float | None) -> FloatArray:
-    """A column of Python numbers, as lists with None and pandas object columns come."""
-    gone = missing_mask(values)
-    if gone.any():
-        if missing is None:
-            raise missing_values(name)
-        values = np.where(gone, missing, values)
-    if not all(isinstance(cell, _NUMBERS) and not isinstance(cell, bool) for cell in values):
-        raise InvalidData(f"column {name!r} mixes types or holds text, expected numbers for a Range")
-    try:
-        return values.astype(np.float64)
-    except OverflowError:
-        raise InvalidData(f"column {name!r} has integers too large for float64") from None
+def missing_values(name: str) -> InvalidData:
+    """The error of a column with missing values."""
+    return InvalidData(
+        f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): fill them with a public "
+        "constant, or let the schema say it: Range(..., missing=...)"
+    )

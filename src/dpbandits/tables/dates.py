@@ -1,7 +1,8 @@
 """`DateRange` and `Cycle`: dates and times between public moments, and what comes round again.
 
 A cell is a `datetime.date`, a `datetime.datetime`, a date or time of NumPy, pandas, polars or Arrow, or a
-text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is taken by its own clock.
+text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is converted to UTC, as readers of files
+do with a column of them: drop the zone first if the local hour matters.
 """
 
 import math
@@ -13,14 +14,13 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._cells import array_of, is_missing, time_in, value_of
 from dpbandits._checks import LARGEST, assign, number
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.tables.coded import Coded
-from dpbandits.tables.columns import COLUMNS, Column, Fate, numbers_of
-from dpbandits.tables.missing import is_missing, missing_values
+from dpbandits.errors import InvalidParameter
+from dpbandits.tables.columns import COLUMNS, Column, Fate, fates_of
 
-__all__ = ["Cycle", "DateRange", "time_in"]
+__all__ = ["Cycle", "DateRange"]
 
 Moment = date | datetime | str
 TimeArray = NDArray[np.datetime64]
@@ -30,45 +30,9 @@ _PERIODS = {"day": 24.0, "week": 7.0, "year": 365.2425}
 """Named cycles and their lengths: a day in hours, a week and a year in days."""
 
 
-class _OfTimes(Column):
-    """A column that is encoded by what each cell is found to be."""
-
-    expected: ClassVar[str]
-
-    def encode(self, values: NDArray[Any] | Coded, *, name: str) -> FloatArray:
-        """(n,) cells -> (n,) or (n, 2) in [0, 1]. `name` is the column's, for errors."""
-        if isinstance(values, Coded):
-            return values.spread(self.encode(values.values, name=name))
-        points, found = self._read(values)
-        if (found == Fate.MISSING).any() and self.missing is None:
-            raise missing_values(name)
-        if (found == Fate.UNREADABLE).any():
-            raise InvalidData(f"column {name!r} has cells that are no {self.expected}")
-        if (found == Fate.OUTSIDE).any() and not self.clips:
-            raise InvalidData(
-                f"column {name!r} has values outside {self!r}: declare clip=True, or a wider range that you "
-                "know without the data"
-            )
-        return points
-
-    def points(self, values: NDArray[Any] | Coded) -> FloatArray:
-        """The same, with NaN for every cell that `encode` refuses."""
-        return (
-            values.spread(self.points(values.values)) if isinstance(values, Coded) else self._read(values)[0]
-        )
-
-    def fates(self, values: NDArray[Any]) -> IntArray:
-        """(n,) what becomes of each cell, as a `Fate`; no cell is refused."""
-        return self._read(values)[1]
-
-    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
-        """Encoded cells, NaN where they cannot be, and what became of each."""
-        raise NotImplementedError
-
-
 @COLUMNS.add("DateRange")
 @dataclass(frozen=True, repr=False)
-class DateRange(_OfTimes):
+class DateRange(Column):
     """A date or time between public moments, scaled to [0, 1] by them.
 
     Args:
@@ -86,7 +50,6 @@ class DateRange(_OfTimes):
         [0.1, 0.95, 0.5]
     """
 
-    expected: ClassVar[str] = "dates or times"
     first: Moment
     last: Moment
     clip: bool = field(default=False, kw_only=True)
@@ -110,6 +73,11 @@ class DateRange(_OfTimes):
         return datetime
 
     @property
+    def expected(self) -> str:
+        """What a cell should be, in words."""
+        return "dates or times"
+
+    @property
     def clips(self) -> bool:
         """Whether values outside are moved to the nearer bound."""
         return self.clip
@@ -128,7 +96,7 @@ class DateRange(_OfTimes):
         low, high = np.datetime64(self.first, "us"), np.datetime64(self.last, "us")
         return low, high if isinstance(self.last, datetime) else high + _DAY
 
-    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
         moments, found = _times(values)
         if self.missing is not None:
             moments = np.where(found == Fate.MISSING, np.datetime64(self.missing, "us"), moments)
@@ -153,7 +121,7 @@ class DateRange(_OfTimes):
 
 @COLUMNS.add("Cycle")
 @dataclass(frozen=True)
-class Cycle(_OfTimes):
+class Cycle(Column):
     """What comes round again, encoded as a point on a circle: late evening lies beside early morning.
 
     An encoded cell is two coordinates in [0, 1], (1 + cos a)/2 and (1 + sin a)/2 where a is the share of the
@@ -193,8 +161,8 @@ class Cycle(_OfTimes):
             assign(self, missing=filled)
 
     @property
-    def expected(self) -> str:  # type: ignore[override]
-        """What cells are, in words."""
+    def expected(self) -> str:
+        """What a cell should be, in words."""
         return "dates or times" if isinstance(self.period, str) else "finite numbers"
 
     @property
@@ -206,55 +174,38 @@ class Cycle(_OfTimes):
     def _length(self) -> float:
         return _PERIODS[self.period] if isinstance(self.period, str) else self.period
 
-    def _read(self, values: NDArray[Any]) -> tuple[FloatArray, IntArray]:
+    def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
         if isinstance(self.period, str):
             moments, found = _times(values)
             places = _PLACES[self.period](moments)
         else:
-            places, found = numbers_of(values)
+            places, found = fates_of(values)
         if self.missing is not None:
             places = np.where(found == Fate.MISSING, self.missing, places)
         angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
         return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)]), found
 
 
-def time_in(cell: object) -> datetime:
-    """A cell of a file or frame as a time; ValueError or TypeError where it is none."""
-    if isinstance(cell, str):
-        return datetime.fromisoformat(cell.strip()).replace(tzinfo=None)
-    if isinstance(cell, datetime):  # pandas.Timestamp is one
-        return cell.replace(tzinfo=None)
-    if isinstance(cell, date):
-        return datetime(cell.year, cell.month, cell.day)  # noqa: DTZ001 - by its own clock
-    if isinstance(cell, np.datetime64):
-        return time_in(cell.astype("datetime64[us]").item())
-    raise TypeError
-
-
-def _times(values: NDArray[Any]) -> tuple[TimeArray, IntArray]:
-    """Cells (n,) as microseconds, NaT for what is no time, and as a `Fate` each."""
-    if values.dtype.kind == "M":
-        moments = values.astype("datetime64[us]")
+def _times(values: Any) -> tuple[TimeArray, IntArray]:
+    """(n,) cells as microseconds, NaT if a cell is no time; and (n,) the `Fate` of each."""
+    cells = array_of(values, flat=True)
+    if cells.dtype.kind == "M":
+        moments = cells.astype("datetime64[us]")
         return moments, np.where(np.isnat(moments), Fate.MISSING, Fate.READ)
-    cells = values.tolist()
-    moments = np.full(len(cells), np.datetime64("NaT"), dtype="datetime64[us]")
-    found = np.full(len(cells), Fate.UNREADABLE, dtype=np.int64)
-    if values.dtype.kind in "OUT":
-        read = [_time_or_fate(cell) for cell in cells]
-        found = np.array([one if isinstance(one, Fate) else Fate.READ for one in read], dtype=np.int64)
-        moments = np.array([None if isinstance(one, Fate) else one for one in read], dtype="datetime64[us]")
-    elif values.dtype.kind == "f":
-        found[np.isnan(values)] = Fate.MISSING
+    read = [_time_or_fate(cell) for cell in cells.astype(np.object_).tolist()]
+    found = np.array([one if isinstance(one, Fate) else Fate.READ for one in read], dtype=np.int64)
+    moments = np.array([None if isinstance(one, Fate) else one for one in read], dtype="datetime64[us]")
     return moments, found
 
 
 def _time_or_fate(cell: object) -> datetime | Fate:
-    if is_missing(cell):
-        return Fate.MISSING
-    try:
-        return time_in(cell)
-    except (ValueError, TypeError, OverflowError):
-        return Fate.UNREADABLE
+    value = None if is_missing(cell) else value_of(cell)
+    if isinstance(value, int) and 10**7 <= value < 10**8:  # 20240531: readers turn it into a number
+        try:
+            return datetime.fromisoformat(str(value))
+        except ValueError:
+            return Fate.UNREADABLE
+    return value if isinstance(value, datetime) else Fate.MISSING if value is None else Fate.UNREADABLE
 
 
 def _moment(given: Any, name: str) -> date:

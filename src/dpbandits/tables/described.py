@@ -64,7 +64,7 @@ Of `outsourced curate`, which releases all columns that the file describes::
 A section [plan] is of `dpbandits plan` alone, and not looked at here.
 
 CSV and TSV files are UTF-8 and begin with a line of column names; blanks around a cell are dropped. Which
-cells are missing says `dpbandits.tables.missing`. Columns that the file does not name are not read.
+cells are missing says `dpbandits._cells.MISSING`. Columns that the file does not name are not read.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -260,7 +260,7 @@ class DescribedTable:
         Args:
             path: of the table, instead of the one that the file names.
             others: further columns and their types.
-            lenient: whether cells of every column but the user's may be missing or no such thing.
+            lenient: whether cells may be missing or of another kind.
 
         Raises:
             InvalidParameter: no path, or another ending.
@@ -281,7 +281,7 @@ class DescribedTable:
         words |= {} if self.outcome is None else self.outcome.words
         if self.user is not None:
             kinds[self.user] = str
-            gaps -= {self.user}
+            gaps = gaps | {self.user} if lenient else gaps - {self.user}
         if isinstance(held, str) and held.startswith(PACKAGED):
             return read_packaged(held, kinds, gaps=gaps, words=words)
         return read_table_file(Path(held), kinds, gaps=gaps, words=words)
@@ -364,7 +364,7 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
 
 
 def _codes_of_categories(categories: Categories, name: str, cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
-    return categories.codes(cells) if lenient else categories.encode(cells, name=name)
+    return categories.codes(cells) if lenient else categories.encode(cells, name=name).astype(np.int64)
 
 
 def _codes_of_numbers(

@@ -82,8 +82,9 @@ def _column(name: str, declared: object) -> Column:
             f"{where} must be a section with low and high, categories, first and last, or period"
         )
     if "categories" in declared:
-        check_keys(declared, where, required={"categories"}, optional={"missing"})
-        return Categories(value_in(declared, "categories", list, where), missing=declared.get("missing"))
+        check_keys(declared, where, required={"categories"}, optional={"missing", "unknown"})
+        options = {name: declared[name] for name in ("missing", "unknown") if name in declared}
+        return Categories(value_in(declared, "categories", list, where), **options)
     if "period" in declared:
         check_keys(declared, where, required={"period"}, optional={"missing"})
         return Cycle(declared["period"], missing=declared.get("missing"))

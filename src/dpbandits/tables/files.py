@@ -16,7 +16,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import datetime
-from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import IO, Any, cast
@@ -24,12 +23,12 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._cells import LONGEST_WORD, MISSING, UNREADABLE, as_objects, is_missing, numbers_of, value_of
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
-from dpbandits.tables.coded import Coded, as_objects
-from dpbandits.tables.dates import time_in
+from dpbandits.tables.coded import Coded
+from dpbandits.tables.columns import missing_values
 from dpbandits.tables.messages import unfolded
-from dpbandits.tables.missing import LONGEST_WORD, MISSING, is_missing, missing_values
 
 __all__ = [
     "DELIMITERS",
@@ -81,9 +80,9 @@ def read_table_file(
 
     Args:
         path: its ending says which.
-        kinds: column -> float, str, bool, int or datetime, what its cells are.
-        gaps: columns that may have missing values, for which what cannot be read counts as well: NaN in a
-            column of float, None in others.
+        kinds: column -> float, str, bool, int or datetime, the kind of its cells.
+        gaps: columns whose cells may be missing or of another kind. In a column of float a missing cell is NaN
+            and another one infinity; in other columns a missing cell is None and another one stays as it is.
         words: column -> texts that are values of it, though they mean a missing one elsewhere.
 
     Raises:
@@ -98,13 +97,13 @@ def read_table_file(
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
     try:
         if ending == ".parquet" and not compressed:
-            columns = _columns(kinds, _FROM_PARQUET, gaps, words)
+            columns = _columns(kinds, gaps, words)
             _read_parquet(path, columns)
         elif ending in _ARROW_ENDINGS and not compressed:
-            columns = _columns(kinds, _FROM_PARQUET, gaps, words)
+            columns = _columns(kinds, gaps, words)
             _read_arrow(path, columns)
         elif ending in DELIMITERS:
-            columns = _columns(kinds, _FROM_TEXT, gaps, words)
+            columns = _columns(kinds, gaps, words)
             opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
             with opener(path, mode="rb") as data:
                 _read_delimited(_Lines(data), columns, DELIMITERS[ending])
@@ -128,7 +127,7 @@ def columns_of_frame(
     words: Mapping[str, Set[str]] | None = None,
 ) -> TableColumns:
     """The columns of a pandas data frame, as `read_table_file` gives those of a Parquet file."""
-    columns = _columns(kinds, _FROM_PARQUET, gaps, words)
+    columns = _columns(kinds, gaps, words)
     _check_header(list(frame.columns), columns)
     for column in columns:
         cells: Any = frame[column.name].tolist()
@@ -144,62 +143,27 @@ def columns_of_frame(
 # -- a column, block by block ------------------------------------------------------------------------
 
 
-_TRUTH = {word: word.casefold() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
-
-
-def _truth(cell: str) -> bool:
-    return _TRUTH[cell]
-
-
-def _number(cell: object) -> float:
-    if isinstance(cell, bool) or not isinstance(cell, int | float | Decimal):
-        raise TypeError
-    return float(cell)
-
-
-def _text(cell: object) -> str:
-    if not isinstance(cell, str | int | float):
-        raise TypeError
-    return str(cell)
-
-
-def _plain(cell: object) -> object:
-    if not isinstance(cell, str | int | float):
-        raise TypeError
-    return cell
-
-
-_FROM_TEXT: dict[type, Callable[[Any], object]] = {
-    float: float,
-    str: str,
-    int: int,
-    bool: _truth,
-    datetime: time_in,
+_CHECKS: dict[type, Callable[[Any], bool]] = {
+    str: lambda value: value is not UNREADABLE,
+    int: lambda value: isinstance(value, int | float),
+    bool: lambda value: value in (0, 1),
+    datetime: lambda value: isinstance(value, datetime | int),
 }
-_FROM_PARQUET: dict[type, Callable[[Any], object]] = {
-    float: _number,
-    str: _text,
-    int: _plain,
-    bool: _plain,
-    datetime: time_in,
-}
+"""Whether a value, as `value_of` gives it, is one of a kind; a date of eight digits is read as an integer."""
 
 
 class _Column:
     """A column as its blocks come.
 
     Args:
-        name: the column's.
-        kind: what its cells are.
-        read: a cell of the file -> one of that kind; ValueError, KeyError, TypeError or OverflowError.
-        gaps: whether cells may be missing.
-        words: texts that are values, though they mean a missing one elsewhere.
+        name: name of the column.
+        kind: kind of its cells.
+        gaps: whether cells may be missing or of another kind.
+        words: texts that are values, although they mean a missing value elsewhere.
     """
 
-    def __init__(
-        self, name: str, *, kind: type, read: Callable[[Any], object], gaps: bool, words: Set[str]
-    ) -> None:
-        self.name, self.kind, self.read, self.gaps, self._words = name, kind, read, gaps, words
+    def __init__(self, name: str, *, kind: type, gaps: bool, words: Set[str]) -> None:
+        self.name, self.kind, self.gaps, self._words = name, kind, gaps, words
         self._rows = 0
         self._parts: list[Any] = []  # float64; of other kinds Arrow arrays, or without Arrow places
         self._places: dict[object, int] = {}
@@ -215,14 +179,13 @@ class _Column:
         if self.kind is not float:
             self._parts.append(_placed(cells, self._places) if isinstance(cells, list) else cells)
         elif isinstance(cells, list):
-            self._parts.append(np.asarray(self._values(cells), dtype=np.float64))  # None becomes NaN
+            self._parts.append(self._numbers(cells))
         elif _are_numbers(cells):
             numbers = _plain_array(cells.cast("float64", safe=False), missing=np.nan)
-            self._missing = self._missing or bool(np.isnan(numbers).any())
-            self._parts.append(numbers)
+            self._parts.append(self._noted(numbers))
         else:
             words, codes = _by_words([cells])
-            self._parts.append(np.asarray(self._values(words), dtype=np.float64)[codes])
+            self._parts.append(self._numbers(words)[codes])
 
     def finished(self) -> FloatArray | Coded:
         """All of it; InvalidData where cells are missing or of another kind, and may not be."""
@@ -242,41 +205,40 @@ class _Column:
             raise InvalidData(f"column {self.name!r} has cells that are no {self.kind.__name__}")
         return rows if values is None else Coded(rows, values)
 
+    def _numbers(self, words: Sequence[object]) -> FloatArray:
+        """Words as `numbers_of` reads them."""
+        return self._noted(numbers_of(as_objects(words)))
+
+    def _noted(self, numbers: FloatArray) -> FloatArray:
+        """The same numbers, after a look at what is missing and what is no number."""
+        self._missing = self._missing or bool(np.isnan(numbers).any())
+        self._bad = self._bad or bool(np.isinf(numbers).any())
+        return numbers
+
     def _values(self, words: Sequence[object]) -> list[object]:
-        """Words as cells of the kind, None where missing or of another kind."""
+        """Words as they are, None for a missing one. What a word means is read from it later, by `value_of`."""
         known = list(words)
         for place, word in enumerate(words):
             short = type(word) is not str or (len(word) <= LONGEST_WORD and word not in self._words)
             if short and is_missing(word):
                 known[place], self._missing = None, True
-        if self.read is str:
-            return known
-        return [None if word is None else self._value(word) for word in known]
-
-    def _value(self, word: object) -> object:
-        try:
-            return self.read(word)
-        except (ValueError, KeyError, TypeError, OverflowError):
-            self._bad = True
-            return None
+        fits = _CHECKS.get(self.kind)
+        if fits is not None and not self.gaps:
+            self._bad = self._bad or not all(word is None or fits(value_of(word)) for word in known)
+        return known
 
 
 def _columns(
-    kinds: Mapping[str, type],
-    readers: Mapping[type, Callable[[Any], object]],
-    gaps: Iterable[str],
-    words: Mapping[str, Set[str]] | None,
+    kinds: Mapping[str, type], gaps: Iterable[str], words: Mapping[str, Set[str]] | None
 ) -> list[_Column]:
     admitted, known = frozenset(gaps), words or {}
     return [
-        _Column(
-            name, kind=kind, read=readers[kind], gaps=name in admitted, words=known.get(name, frozenset())
-        )
+        _Column(name, kind=kind, gaps=name in admitted, words=known.get(name, frozenset()))
         for name, kind in kinds.items()
     ]
 
 
-_CELLS = ("boolean", "integer", "floating", "decimal", "null")
+_CELLS = ("boolean", "integer", "floating", "decimal", "null", "binary", "large_binary", "time")
 """Arrow's types of cells, besides text."""
 
 
@@ -295,7 +257,7 @@ def _are_numbers(cells: Any) -> bool:
 def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]:
     """Different cells of Arrow arrays, text without blanks around it, and (n,) which of them each row has."""
     import pyarrow as pa
-    from pyarrow.compute import local_timestamp, utf8_trim
+    from pyarrow.compute import utf8_trim
 
     column = pa.chunked_array(parts)
     if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
@@ -308,11 +270,9 @@ def _by_words(parts: list[Any]) -> tuple[list[object], NDArray[np.integer[Any]]]
     elif any(getattr(pa.types, f"is_{one}")(words.type) for one in _CELLS):
         words = words.to_pylist()
     elif pa.types.is_timestamp(words.type) or pa.types.is_date(words.type):
-        if pa.types.is_timestamp(words.type) and words.type.tz is not None:
-            words = local_timestamp(words)  # by its own clock
         words = words.cast(pa.timestamp("us"), safe=False).to_pylist()
     else:  # of no kind at all
-        words = [b"" if valid else None for valid in words.is_valid().to_pylist()]
+        words = [UNREADABLE if valid else None for valid in words.is_valid().to_pylist()]
     places = _plain_array(indices.cast("int32"), missing=len(words))
     if not coded and not indices.null_count:
         return words, places

@@ -7,10 +7,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpbandits._cells import array_of, as_objects
 from dpbandits._checks import kind_of
 from dpbandits.errors import InvalidData, MissingExtra
-from dpbandits.tables.coded import Coded, as_objects
-from dpbandits.tables.missing import missing_values
+from dpbandits.tables.coded import Coded
 
 __all__ = ["Table", "read_table"]
 
@@ -29,15 +29,9 @@ class Table:
     column: Callable[[str], NDArray[Any] | Coded]
 
 
-def read_table(frame: object, *, gaps: bool = False) -> Table:
-    """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read.
-
-    Args:
-        frame: the table.
-        gaps: a data frame's column of numbers may have nulls, and is read as floats with NaN; without it
-            they are refused.
-    """
-    return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame, gaps=gaps)
+def read_table(frame: object) -> Table:
+    """A mapping or data frame as a `Table`; InvalidData or MissingExtra where it cannot be read."""
+    return _read_mapping(frame) if isinstance(frame, Mapping) else _read_frame(frame)
 
 
 def _read_mapping(frame: Mapping[Any, Any]) -> Table:
@@ -47,8 +41,8 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
             return sequence
         if isinstance(sequence, np.ma.MaskedArray):
             raise InvalidData(f"column {name!r} is a masked array: fill or drop the masked entries first")
-        cells = _shallow(sequence)
-        if isinstance(sequence, (str, bytes)) or cells.ndim != 1:
+        cells = np.zeros(()) if isinstance(sequence, str | bytes) else array_of(sequence, flat=True)
+        if cells.ndim != 1:
             raise InvalidData(
                 f"column {name!r} is {kind_of(sequence)}, expected a one-dimensional sequence: a list of one "
                 "value for every row"
@@ -58,14 +52,7 @@ def _read_mapping(frame: Mapping[Any, Any]) -> Table:
     return Table(list(frame), column)
 
 
-def _shallow(sequence: Any) -> NDArray[Any]:
-    """A list as one array of objects, so that [1, "a"] is not turned into text; arrays as they are."""
-    if isinstance(sequence, (list, tuple)):
-        return as_objects(sequence)
-    return np.asarray(sequence)
-
-
-def _read_frame(frame: object, *, gaps: bool) -> Table:
+def _read_frame(frame: object) -> Table:
     """A data frame of any library that narwhals reads."""
     kind = type(frame)  # asked instead of the frame: a lazy one would resolve its columns
     if not (hasattr(kind, "columns") or hasattr(kind, "column_names")):
@@ -89,16 +76,12 @@ def _read_frame(frame: object, *, gaps: bool) -> Table:
 
     def column(name: str) -> NDArray[Any]:
         series = eager[name]
-        nulls = series.dtype.is_numeric() and series.is_null().any()
-        if nulls and not gaps:
-            raise missing_values(name)
-        if isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is not None:
-            series = series.dt.replace_time_zone(None)  # by its own clock
-        if nulls or series.dtype.is_decimal():
-            series = series.cast(nw.Float64).fill_null(float("nan"))
-        cells = np.asarray(series.to_numpy())
-        if cells.ndim != 1:  # structures and arrays of one shape
-            raise InvalidData(f"column {name!r} has cells that are no single value")
-        return cells
+        whole = series.dtype.is_integer() or series.dtype == nw.Boolean
+        naive = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is None
+        if series.dtype.is_float() or naive or (whole and not series.is_null().any()):
+            cells = np.asarray(series.to_numpy())
+            if cells.dtype.kind in "iufbM":
+                return cells
+        return as_objects(series.to_list())  # integers beside a null stay exact, and every cell is read by itself
 
     return Table(names, column)

@@ -112,10 +112,7 @@ class Menu:
         count = _rows_of(context)
         if count != 1:
             raise InvalidData(f"context has {count} rows, expected one person's")
-        try:
-            return np.asarray(self.points(context)[0])
-        except InvalidData:  # of one person's row the columns' types are what it says of the person
-            return self._nobody(1).ravel()
+        return np.asarray(self.points(context)[0])
 
     def points(self, contexts: object) -> FloatArray:
         """(B, d) encoded contexts of several people, a row of NaN for each that cannot be read.
@@ -127,26 +124,18 @@ class Menu:
 
         Raises:
             InvalidData: nobody, or a table without one of the schema's columns, or with columns of different
-                length or of another type: how it was sent, not what it says of a person.
+                length: how it was sent, not what it says of a person.
         """
         table, count = self._columns(contexts)
         if count == 0:
             raise InvalidData("contexts: expected at least one person")
-        with suppress(Exception):  # what a caller's object raises tells of what it holds
-            points = self.contexts.encode(table, ignore_extra=True)
-            if not np.isfinite(points).all():  # a caller wrote into the table while it was read
-                points[~np.isfinite(points).all(axis=1)] = np.nan
-            return points
         try:
-            self.contexts.encode(_slice(table, 0, 0), ignore_extra=True)  # what is wrong without any row
+            points = self.contexts.points(table, ignore_extra=True)
         except (InvalidData, MissingExtra):
             raise
-        except Exception:  # noqa: BLE001 - as above
+        except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
             raise InvalidData("contexts cannot be read") from None
-        with suppress(Exception):
-            return self.contexts.points(table, ignore_extra=True)
-        points = self._nobody(count)
-        self._fill(points, table, 0, count)
+        points[~np.isfinite(points).all(axis=1)] = np.nan  # also where a caller wrote into the table meanwhile
         return points
 
     def encode(self, contexts: object) -> FloatArray:
@@ -220,18 +209,17 @@ class Menu:
     # -- arms -------------------------------------------------------------------------------------
 
     def cells(self, labels: object) -> IntArray:
-        """(n,) codes of arms, -1 for what is none.
+        """(n,) codes of arms, -1 for what is none; labels are compared by value, as categories are.
 
         Raises:
             InvalidData: no list of labels.
         """
         if isinstance(labels, Coded):
             return np.asarray(labels.spread(self.cells(labels.values)))
-        came: Any = labels
-        listed = came.tolist() if hasattr(type(came), "tolist") else came
-        if not isinstance(listed, Sequence) or isinstance(listed, str | bytes):
+        listed = hasattr(type(labels), "tolist") or hasattr(type(labels), "to_pylist")
+        if not (listed or isinstance(labels, Sequence)) or isinstance(labels, str | bytes):
             raise InvalidData(f"arms: expected a list of labels, got a {type(labels).__name__}")
-        return np.fromiter(map(self.arms.code, listed), np.int64, len(listed))
+        return self.arms.codes(labels)
 
     def offered(self, labels: object) -> BoolArray:
         """(K,) which arms a person may be given; none where something listed is no arm, or is no list."""
@@ -319,16 +307,6 @@ class Menu:
         people = [_cells(person, names) for person in contexts]
         return {name: [cells[j] for cells in people] for j, name in enumerate(names)}, len(people)
 
-    def _fill(self, points: FloatArray, table: Any, start: int, stop: int) -> None:
-        """Encode rows start..stop-1, by halves where something among them cannot be read."""
-        try:
-            points[start:stop] = self.contexts.encode(_slice(table, start, stop), ignore_extra=True)
-        except Exception:  # noqa: BLE001 - as in `points`
-            if stop - start > 1:
-                middle = (start + stop) // 2
-                self._fill(points, table, start, middle)
-                self._fill(points, table, middle, stop)
-
     def __repr__(self) -> str:
         return f"Menu(contexts={self.contexts!r}, arms={self.arms!r})"
 
@@ -377,15 +355,6 @@ def _rows_of(frame: Any) -> int:
         raise InvalidData(
             f"the {type(frame).__name__} does not say how many rows it has: collect a lazy one first"
         ) from None
-
-
-def _slice(table: Any, start: int, stop: int) -> Any:
-    """Rows start..stop-1 of a table."""
-    if isinstance(table, dict):
-        return {name: column[start:stop] for name, column in table.items()}
-    if hasattr(table, "iloc"):
-        return table.iloc[start:stop]
-    return table.slice(start, stop - start)
 
 
 def _cells(person: Any, names: tuple[str, ...]) -> Sequence[object]:

@@ -114,7 +114,7 @@ class Schema:
         cells = self._cells(frame, ignore_extra=ignore_extra)
         return np.column_stack(
             [column.encode(cells[name], name=name) for name, column in self._columns]
-        ).astype(np.float64, copy=False)
+        )
 
     def points(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
         """The same (n, d), with a row of NaN for each in which `encode` would refuse a cell.
@@ -157,7 +157,7 @@ class Schema:
 
     def _cells(self, frame: object, *, ignore_extra: bool) -> dict[str, NDArray[Any] | Coded]:
         """The declared columns of a table, of one length; see `encode`."""
-        table = read_table(frame, gaps=True)  # its columns say whether
+        table = read_table(frame)
         missing = [name for name in self.names if name not in table.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")

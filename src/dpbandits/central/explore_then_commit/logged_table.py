@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbandits._calls import worded
+from dpbandits._cells import array_of, as_objects, numbers_of, value_of
 from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
@@ -60,7 +61,7 @@ from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
 from dpbandits.state.ledger import Cost
 from dpbandits.tables import Schema
-from dpbandits.tables.coded import Coded, as_objects
+from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.files import TableColumns
 from dpbandits.tables.frames import read_table
@@ -232,7 +233,7 @@ class LoggedTable:
 
         Raises:
             InvalidParameter: contexts or arms that are none, or a column that is named twice.
-            InvalidData: no table, or a column is missing, or of another type than what it is for.
+            InvalidData: no table, or a column is missing.
 
         Example:
             >>> from dpbandits.tables import Categories, Range
@@ -248,7 +249,7 @@ class LoggedTable:
         columns = LogColumns(
             contexts=menu.contexts.names, action=action, reward=reward, propensity=propensity, user=user
         )
-        held = read_table(table, gaps=True)
+        held = read_table(table)
         missing = [name for name in columns.kinds if name not in held.names]
         if missing:
             raise InvalidData(f"the table lacks the declared columns {missing}")
@@ -423,7 +424,7 @@ class LoggedTable:
                     [_within(table[name], limits, clip=clip, name=name) for name, limits in named]
                 ),
                 "actions": cells.spread(
-                    _numbers(cells.values) if names is None else _arm_numbers(cells.values, names)
+                    numbers_of(cells.values) if names is None else Arms(names).codes(cells.values)
                 ),
                 "rewards": _within(table[columns.reward], bounds[-1], clip=clip, name=columns.reward),
                 "propensities": None if propensity is None else contents(table[propensity], name=propensity),
@@ -641,7 +642,7 @@ class PublishedTable:
         """
         if self.function.menu is not None:
             return {name: table[name] for name in self.contexts}
-        rows = np.column_stack([np.asarray(table[name], dtype=float) for name in self.contexts])
+        rows = np.column_stack([numbers_of(table[name]) for name in self.contexts])
         if not clip or not isinstance(self.function, PublishedCells):
             return rows
         ends = [axis.edges[[0, -1]] for axis in self.function.contexts.axes if isinstance(axis, IntervalAxis)]
@@ -663,13 +664,13 @@ class PublishedTable:
             return coded
         cells = _by_values(table[self.action])
         if self.arms is not None:
-            coded = cells.spread(_arm_numbers(cells.values, self.arms))
+            coded = cells.spread(Arms(self.arms).codes(cells.values))
             if (coded < 0).any():
                 raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
             return coded
         if not isinstance(self.function, PublishedCells):  # of people, see above; for type checkers
             raise InvalidData("the function has no actions but arms")
-        return self.function.actions.locate(cells.spread(_numbers(cells.values)), name="actions")
+        return self.function.actions.locate(cells.spread(numbers_of(cells.values)), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
         """The function's files, `columns.json`, and `manifest.json`, which binds them to each other."""
@@ -770,12 +771,10 @@ def _texts(values: object) -> list[str]:
 
 
 def _by_values(column: ArrayLike | Coded) -> Coded:
-    """A column by its different texts; cells of other types as they are, as equal ones may be written
-    differently.
-    """
+    """A column by its different cells; equal ones may be written differently."""
     if isinstance(column, Coded):
         return column
-    cells = np.asarray(column).tolist()
+    cells = array_of(column, flat=True).astype(np.object_).tolist()
     if not set(map(type, cells)) <= {str, type(None)}:
         return Coded(np.arange(len(cells)), as_objects(cells))
     places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
@@ -784,7 +783,7 @@ def _by_values(column: ArrayLike | Coded) -> Coded:
 
 
 def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
-    return column if isinstance(column, Coded) else np.asarray(column).tolist()
+    return column if isinstance(column, Coded) else array_of(column, flat=True).astype(np.object_).tolist()
 
 
 def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
@@ -794,30 +793,10 @@ def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
         if len(set(names)) != len(names) or not all(names):
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
-    texts = sorted({str(cell) for cell in cells.values.tolist() if cell is not None})
-    with contextlib.suppress(ValueError):
-        return [str(value) for value in sorted({int(text) for text in texts})]
-    return texts
-
-
-def _arm_numbers(cells: NDArray[Any], arms: Sequence[str]) -> IntArray:
-    """(n,) numbers of arms; -1 where a cell is none of them."""
-    codes = {label: code for code, label in enumerate(arms)}
-    for text in {str(cell) for cell in cells} - set(codes):
-        with contextlib.suppress(ValueError):
-            codes[text] = codes.get(str(int(text)), -1)  # 01 is 1
-    return np.array([-1 if cell is None else codes.get(str(cell), -1) for cell in cells], dtype=np.int64)
-
-
-def _numbers(cells: NDArray[Any]) -> FloatArray:
-    """(n,) numbers of cells that may be text; NaN where one is no number."""
-
-    def number(cell: object) -> float:
-        with contextlib.suppress(ValueError, TypeError):
-            return float(cell)  # type: ignore[arg-type]
-        return math.nan
-
-    return np.array([number(cell) for cell in cells], dtype=np.float64)
+    values = {value_of(cell): str(cell).strip() for cell in cells.values.tolist()}
+    values.pop(None, None)
+    numbers = [value for value in values if isinstance(value, int)]
+    return list(map(str, sorted(numbers))) if len(numbers) == len(values) else sorted(values.values())
 
 
 def _within(values: ArrayLike, limits: Bounds, *, clip: bool, name: str) -> FloatArray:

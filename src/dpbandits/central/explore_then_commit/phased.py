@@ -281,10 +281,16 @@ class PhasedExploreThenCommit(RoundPolicy):
         else:
             rows = self.menu.points(contexts)
             mask = None if available is None else self.menu.all_offered(available, len(rows))
-        return DecisionBatch(*self._decide(rows, users, mask, at))
+        return DecisionBatch(*self._decide(rows, users, mask, at, batch=True))
 
     def _decide(
-        self, rows: FloatArray, users: Sequence[object] | None, available: Any, at: object
+        self,
+        rows: FloatArray,
+        users: Sequence[object] | None,
+        available: Any,
+        at: object,
+        *,
+        batch: bool = False,
     ) -> Answers:
         measure = self.contexts.measure
         cells = measure.find(measure.rows(rows, name="contexts"))
@@ -294,7 +300,7 @@ class PhasedExploreThenCommit(RoundPolicy):
             available = _checks.as_marks(available, (len(cells), self.actions.size), name="available")
             refused = refused | ~available.any(axis=1)
             available = available | refused[:, None]
-        digests = self._admit(len(cells), users, at)
+        digests = self._admit(len(cells), users, at, batch=batch)
         start = self._book.asked
         explores = self._explores(start, start + len(cells))
         coins = self._coins.uniform("phased/action", start, start + len(cells), 1)[:, 0]

@@ -384,11 +384,14 @@ class ExploreThenCommit(KeptPolicy):
         propensities: it weighs rows by them.
 
         Returns:
-            (n,) cell numbers; of people a list of labels.
+            (n,) points, or (n, d) if they have several columns; of people a list of labels.
         """
         uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
         cells = self.actions.cells_at(uniforms)
-        return cells if self.menu is None else [self.menu.arms.labels[cell] for cell in cells.tolist()]
+        if self.menu is not None:
+            return [self.menu.arms.labels[cell] for cell in cells.tolist()]
+        points = self.actions.points[cells]
+        return points[:, 0] if self.actions.dim == 1 else points
 
     @in_turn
     def learn(

@@ -143,27 +143,13 @@ class RowRules(ABC):
         return action_cells, np.where(readable, scaled, 0.0), np.asarray(readable)
 
     def _action_cells(self, actions: Any) -> IntArray:
-        """Cells (n,) of actions: integers are cell numbers, anything else points (n, d); -1 for none of them.
+        """(n,) cells of actions, -1 for an action that is in none.
 
-        An array's type says what all of it is. In a list every entry speaks for itself. Of people they are
-        labels.
+        Actions are labels if there is a menu, and points (n,) or (n, d) otherwise, whatever their type.
         """
         if self.menu is not None:
             return self.menu.cells(actions)
-        given = contents(actions, name="actions")
-        if given.ndim != 1:
-            return self.actions.find(self.actions.rows(given, name="actions"))
-        if isinstance(actions, np.ndarray) and actions.dtype.kind != "O":
-            numbers = np.full(len(given), actions.dtype.kind in "iu")
-        else:
-            numbers = np.array([isinstance(one, int | np.integer) for one in actions], dtype=np.bool_)
-        known = numbers & (given >= 0) & (given < self.actions.size)
-        cells = np.where(known, given, -1.0).astype(np.int64)
-        if numbers.all():
-            return cells
-        if not numbers.any() or self.actions.dim == 1:
-            cells = np.where(numbers, cells, self.actions.find(self.actions.rows(given, name="actions")))
-        return cells
+        return self.actions.find(self.actions.rows(contents(actions, name="actions"), name="actions"))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -230,24 +216,27 @@ class Shard:
 
         Args:
             contexts: inside the public range; of people as `Menu.points` takes them.
-            actions: integer cell numbers, or points; of people labels of arms.
+            actions: points; of people labels of arms.
             rewards: inside the reward range, or clipped to it.
             propensities: (n,) chance each row's action had, by a public function of public strata; leave it
                 out where actions were drawn from the law of actions.
-            users: (n,) ids of the persons the rows belong to.
+            users: (n,) ids of the persons the rows belong to. A row whose id is missing counts zero.
 
         Raises:
-            InvalidData: arrays of other shapes or types, or not one user a row; nothing was learned.
+            InvalidData: arrays of other shapes, or not one user a row; nothing was learned.
         """
         cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
         owners = self._owners(users, len(cells))
+        if self.rules.user_ids and not owners.named.all():  # a row of nobody takes its place and counts zero
+            values, readable = np.where(owners.named, values.T, 0.0).T, readable & owners.named
         digests = self._users.digests_of(owners.texts)
         kept = self._kept(owners, len(cells), had=self._users.had(digests))
         grown = self.cells.with_rows(cells[kept], values[kept])
         left_out = self._left_out + _left_out(kept, readable)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
         if self.rules.user_ids:
-            self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
+            counted = owners.numbers[kept & owners.named]
+            self._users.add_rows(digests, np.bincount(counted, minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
 
     def unsafe_rehearse(
@@ -261,8 +250,9 @@ class Shard:
     ) -> dict[str, int]:
         """What `learn` would leave out if it learned these rows first, and its errors: nothing is learned."""
         cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
-        kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
-        return _named(_left_out(kept, readable))
+        owners = self._owners(users, len(cells))
+        kept = self._kept(owners, len(cells), had=0)
+        return _named(_left_out(kept, readable & owners.named if self.rules.user_ids else readable))
 
     def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
         """(n,) which rows count, whose persons had so many before."""

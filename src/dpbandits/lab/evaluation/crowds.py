@@ -72,16 +72,19 @@ def people_of(table: TableBandit) -> PeopleWorld:
 
     Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)` and rewards are
     scaled to [0, 1]; where they were drawn their means stand for them, as a device's report is drawn from
-    either in the same law. Of a person with several rows the first counts: a device reports once.
+    either in the same law. Of a person with several rows the first counts: a device reports once. A row that cannot
+    be read is a device with a missing context, which decides as the middle of the cube does; its rewards are NaN.
     """
     contexts, bounds = table.contexts, table.reward_range
     paid = table.reward_table if table.expected is None else table.expected
     rewards = (paid - bounds.low) / bounds.width
     if table.persons is not None:
-        first = np.unique(table.persons, return_index=True)[1]
+        first = np.sort(np.unique(table.persons, return_index=True)[1])
         contexts, rewards = contexts[first], rewards[first]
     menu = DeviceMenu(contexts=table.schema, arms=table.arms)
-    columns = menu.in_cube(contexts)
+    unknown: BoolArray = np.asarray(np.isnan(contexts).any(axis=1))
+    columns = menu.in_cube(np.where(unknown[:, None], 0.0, contexts))
+    columns[unknown] = 0.5
     return PeopleWorld(name=table.name, columns=columns, rewards=rewards, ordered=table.ordered)
 
 
@@ -238,6 +241,9 @@ class Crowd:
         self.spec, self._floating = spec, floating
         people, self._noise = (np.random.default_rng([seed, channel]) for channel in (0, 1))
         self._contexts, self._means = world.draw(n_users, people)
+        self._unknown: BoolArray = np.asarray(np.isnan(self._means).any(axis=1))
+        self._means[self._unknown] = 0.5  # either sign is equally likely, and any cell, see `Contract.report`
+        self._strays = np.random.default_rng([seed, 3]).random(n_users)
         self._best = self._means.max(axis=1)
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
@@ -347,9 +353,9 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """(n,) mean rewards of the arms that these people were given; forgers are left out of the sums."""
+        """(n,) mean rewards of the arms that these people were given; forgers and unreadable rows are not summed."""
         mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
-        honest = ~self._forged[people]
+        honest = ~(self._forged[people] | self._unknown[people])
         lost = self._best[people] - mean
         self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
         return mean
@@ -362,6 +368,10 @@ class Crowd:
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:
             groups = self._noise.integers(self._groups, size=len(cells))
+        unknown = self._unknown[people]
+        if unknown.any():
+            n_cells = self.spec.counted_by(published)[0].n_cells
+            cells = np.where(unknown, (self._strays[people] * n_cells).astype(np.int64), cells)
         wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
         counted = []
         for group in range(self._groups):

@@ -58,7 +58,7 @@ class TableBandit:
     Args:
         name: what reports call it.
         schema: public columns of the contexts.
-        contexts: (N, d) rows encoded by the schema.
+        contexts: (N, d) rows encoded by the schema. A row that cannot be read is NaN here and in `reward_table`.
         arms: the choices.
         reward_table: (N, K) what each arm pays for each row.
         reward_range: public bounds of `reward_table`.
@@ -98,8 +98,11 @@ class TableBandit:
     _order: IntArray = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        contexts = self.schema.domain.validate(self.contexts, name="contexts")
-        rewards = self.reward_range.validate(self.reward_table, clip=False)
+        contexts, rewards = np.asarray(self.contexts), np.asarray(self.reward_table)
+        if contexts.ndim == 2 == rewards.ndim and len(contexts) == len(rewards):
+            known = ~(np.isnan(contexts).all(axis=1) & np.isnan(rewards).all(axis=1))
+            self.schema.domain.validate(contexts[known], name="contexts")
+            self.reward_range.validate(rewards[known], clip=False)
         if contexts.ndim != 2 or rewards.shape != (len(contexts), self.arms.n_arms) or len(contexts) == 0:
             raise InvalidData(
                 f"contexts of shape {contexts.shape} and rewards of shape {rewards.shape} do not fit: "
@@ -175,9 +178,20 @@ class TableBandit:
         name: str = "table",
         persons: IntArray | None = None,
         rounds_per_user: int = 1,
+        lenient: bool = False,
     ) -> Self:
-        """What every arm would have paid each row, (N, K), as simulated or fully logged tables have it."""
-        contexts = schema.encode(frame, ignore_extra=True)
+        """What every arm would have paid each row, (N, K), as simulated or fully logged tables have it.
+
+        With `lenient` a row with a cell that cannot be read stays, as a person of whom nothing is known; without it
+        the table is refused.
+        """
+        if lenient:
+            span, paid = RewardRange.of(reward_range), np.array(rewards, dtype=np.float64)
+            contexts = schema.points(frame, ignore_extra=True)
+            unknown = np.isnan(contexts).any(axis=1) | ~((paid >= span.low) & (paid <= span.high)).all(axis=1)
+            contexts[unknown], paid[unknown], rewards = np.nan, np.nan, paid
+        else:
+            contexts = schema.encode(frame, ignore_extra=True)
         return cls(
             name=name,
             schema=schema,
@@ -231,7 +245,7 @@ class TableBandit:
 
     def best_constant_arm(self) -> BestArm:
         """The best single arm in hindsight, over the rows of this seed and horizon."""
-        means = self._means[self._order].mean(axis=0)
+        means = np.nanmean(self._means[self._order], axis=0)
         best = int(np.argmax(means))
         return BestArm(best, self.arms.names[best], float(means[best]))
 
@@ -300,13 +314,16 @@ def _rank_within(groups: IntArray) -> IntArray:
     return ranks
 
 
-def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | None = None) -> TableBandit:
+def table_from_toml(
+    path: str | PathLike[str], *, seed: Seed, horizon: int | None = None, lenient: bool = False
+) -> TableBandit:
     """The table that a TOML file describes, as a bandit. For the format see `dpbandits.tables.described`.
 
     Args:
         path: of the description.
         seed: keys the order of the rows.
         horizon: rounds; all rows by default.
+        lenient: keep rows with cells that cannot be read, as people of whom nothing is known.
 
     Raises:
         InvalidParameter: the description is no TOML, or lacks, misspells or contradicts something.
@@ -314,10 +331,12 @@ def table_from_toml(path: str | PathLike[str], *, seed: Seed, horizon: int | Non
         DataUnavailable: a file is not there or cannot be read.
         MissingExtra: a Parquet table and no pyarrow.
     """
-    return table_of(DescribedTable.from_toml(path), seed=seed, horizon=horizon)
+    return table_of(DescribedTable.from_toml(path), seed=seed, horizon=horizon, lenient=lenient)
 
 
-def table_of(described: DescribedTable, *, seed: Seed, horizon: int | None = None) -> TableBandit:
+def table_of(
+    described: DescribedTable, *, seed: Seed, horizon: int | None = None, lenient: bool = False
+) -> TableBandit:
     """The table that a TOML file describes, as a bandit; for arguments and errors see `table_from_toml`."""
     outcome = described.outcome
     if not isinstance(outcome, ArmRewards):
@@ -329,16 +348,20 @@ def table_of(described: DescribedTable, *, seed: Seed, horizon: int | None = Non
         raise InvalidParameter(
             f"the file needs one of the sections [label] and [rewards]: what every arm would have paid{log}"
         )
-    table, user = described.read(), described.user
+    table, user = described.read(lenient=lenient), described.user
+    persons = None if user is None else Owners.of(table[user], count=len(table[user])).numbers
+    if persons is not None:  # each row of nobody is somebody of its own
+        persons = np.where(persons < 0, persons.max(initial=-1) + 1 + np.arange(len(persons)), persons)
     return TableBandit.from_rewards(
         {column: table[column] for column in described.schema.names},
         schema=described.schema,
-        rewards=outcome.rewards(table),
+        rewards=outcome.rewards(table, lenient=lenient),
         arms=outcome.arms,
         reward_range=outcome.reward_range,
         seed=seed,
         horizon=horizon,
         name=described.name,
-        persons=None if user is None else Owners.of(table[user], count=len(table[user])).numbers,
+        persons=persons,
         rounds_per_user=described.rows_per_user,
+        lenient=lenient,
     )

@@ -109,11 +109,14 @@ class Curator(Held):
             the account that pays, and the key that seals it; None keeps everything in memory, for studies.
 
     Raises:
-        InvalidData: missing values, rows outside the bounds, constant columns, missing or duplicate ids.
+        InvalidData: the table lacks a column, or has fewer than two rows.
         InvalidParameter: arguments of another kind, or that cannot work together.
         ProtocolError: the secret directory holds a release already (`Curator.open`), or one of another table
             or other parameters, or is open to others.
         ForkedState: the ledger has seen another copy of the secret directory go on.
+
+    A row takes its slot whatever it holds: with a cell that cannot be read it is released as the centre would be,
+    and without a finite answer or an id of its own its evaluation fails. Try a table first with `Schema.check`.
 
     Example:
         >>> from dpbandits import Range, RowDP, Schema
@@ -519,11 +522,13 @@ class Curator(Held):
         """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])
-        if objective is None:
+        if objective is None and np.isfinite(arrays["column"][place]):
             return float(arrays["column"][place])
         self._log.append(row)  # counts from now on, whatever comes
         try:
             own = place if ids is None else ids[place]
+            if objective is None or own is None:
+                raise ProtocolError("the row has no finite answer, or no id of its own")
             return evaluated(objective, own, pace=self._public["answer_after"])
         except ProtocolError as failure:
             if self._answer_noise is None:

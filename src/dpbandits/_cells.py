@@ -1,0 +1,322 @@
+"""Reading one cell of a table: a number, a value, a moment, or nothing.
+
+Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one blank
+turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same meaning in
+whatever type it comes: 5, 5.0, "5", "05" and Decimal(5) are one number, True, "true" and 1 are one number, and a
+date is the text that spells it. What a cell means depends on that cell alone, and no cell raises an error.
+
+Two readings exist. `number_of` and `numbers_of` give a float for ranges, rewards and propensities. `value_of` and
+`codes_of` give a value that can be compared, for categories, arms and ids.
+
+A float beyond 2^53 may have been an integer that a reader has rounded, so that it is no value to compare. A reader
+that rounds cannot be undone: read such columns as text.
+"""
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpbandits._typing import FloatArray, IntArray
+
+__all__ = [
+    "EXACT",
+    "LONGEST_WORD",
+    "MISSING",
+    "SOFT",
+    "UNREADABLE",
+    "array_of",
+    "as_objects",
+    "codes_by_value",
+    "codes_of",
+    "is_missing",
+    "number_of",
+    "numbers_of",
+    "time_in",
+    "value_of",
+]
+
+ObjectArray = NDArray[Any]  # of objects
+
+MISSING = frozenset(
+    {"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}
+    | {"#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "1.#ind", "1.#qnan"}
+)
+"""Words, in small letters, that stand for a missing value unless a column declares one as a category. All words
+that pandas and pyarrow take for a missing value in some columns are among them."""
+
+SOFT = frozenset({"none", "nat", "<na>"})
+"""Those of `MISSING` that no reader takes for a missing value in some columns and for a text in others: a category may
+have such a name beside another one that missing cells mean."""
+
+LONGEST_WORD = max(map(len, MISSING))
+
+EXACT = 1 << 53
+"""Integers up to here are floats without loss."""
+
+UNREADABLE = object()
+"""What `value_of` gives for a cell that is no single value."""
+
+_TRUTH = {"true": 1, "false": 0}
+_ABSENT = frozenset({"NAType", "NaTType"})
+"""Names of the types of pandas.NA and pandas.NaT."""
+
+_PLAIN = frozenset({int, float, bool})
+_LARGEST_DECIMAL = Decimal(10) ** 400
+
+
+def is_missing(cell: object) -> bool:
+    """Whether a cell is None, NaN, NaT, pandas.NA, or a text that is empty or one of `MISSING`."""
+    if isinstance(cell, str):
+        return cell.strip().casefold() in MISSING
+    if cell is None or type(cell).__name__ in _ABSENT:
+        return True
+    return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64 | Decimal) and bool(
+        cell != cell
+    )
+
+
+# -- numbers -----------------------------------------------------------------------------------------
+
+
+def number_of(cell: object) -> float:
+    """A cell as a float: NaN where it is missing, infinity where it is no finite number.
+
+    Example:
+        >>> [number_of(cell) for cell in (5, "05", Decimal(5), True, "true", "", "5 years", 1e999)]
+        [5.0, 5.0, 5.0, 1.0, 1.0, nan, inf, inf]
+    """
+    try:
+        if is_missing(cell):
+            return math.nan
+        if isinstance(cell, str | bytes):
+            found = _number_in(_text(cell))
+            return math.nan if found is None else math.inf if isinstance(found, str) else float(found)
+        if isinstance(cell, numbers.Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
+            return float(cell)
+        if isinstance(cell, np.ndarray) and cell.ndim == 0:
+            return number_of(cell.item())
+    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+        return math.inf
+    return math.inf
+
+
+def numbers_of(values: ArrayLike) -> FloatArray:
+    """`number_of` of each cell of an array or a nested list, of any shape.
+
+    Example:
+        >>> numbers_of(["30", 41.5, None, "unknown"])
+        array([30. , 41.5,  nan,  inf])
+    """
+    cells = array_of(values)
+    if cells.dtype.kind in "iufb":
+        with np.errstate(over="ignore"):  # a long double may become infinite
+            return np.asarray(cells, dtype=np.float64, order="C")
+    listed = _objects(cells).ravel().tolist()
+    kinds = set(map(type, listed))
+    if kinds <= _PLAIN:
+        try:
+            return np.array(listed, dtype=np.float64).reshape(cells.shape)
+        except OverflowError:  # an integer beyond the largest float
+            pass
+    elif kinds <= {str}:  # a column has few different texts, or each is read once
+        known = {text: number_of(text) for text in set(listed)}
+        return np.array([known[text] for text in listed], dtype=np.float64).reshape(cells.shape)
+    return np.array([number_of(cell) for cell in listed], dtype=np.float64).reshape(cells.shape)
+
+
+def _text(cell: str | bytes) -> str:
+    return (bytes(cell).decode("utf-8") if isinstance(cell, bytes) else str.__str__(cell)).strip()
+
+
+def _number_in(text: str) -> int | float | str | None:
+    """A stripped text as a number, exact if it spells an integer; None for a missing value, else the text."""
+    word = text.casefold()
+    if word in MISSING:
+        return None
+    if word in _TRUTH:
+        return _TRUTH[word]
+    try:
+        return int(text)
+    except ValueError:  # no integer, or one of thousands of digits
+        pass
+    try:
+        if word.startswith("0x"):  # pyarrow reads integers so
+            return int(word, 16)
+        return float(text)
+    except ValueError:
+        return text
+
+
+# -- values ------------------------------------------------------------------------------------------
+
+
+def value_of(cell: object) -> Any:
+    """A cell as a value to compare: a number, a datetime, a time or a text.
+
+    Returns:
+        None if the cell is missing, but the word if it is one of `SOFT`; `UNREADABLE` if the cell is no single
+        value, or a float beyond 2^53.
+
+    Example:
+        >>> [value_of(cell) for cell in (7, "007", 7.0, "true", "north ", "2024-05-31", "none")]
+        [7, 7, 7, 1, 'north', datetime.datetime(2024, 5, 31, 0, 0), 'none']
+    """
+    try:
+        return _value_of(cell)
+    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+        return UNREADABLE
+
+
+def _value_of(cell: object) -> Any:
+    if isinstance(cell, str | bytes):
+        text = _text(cell)
+        return word if (word := text.casefold()) in SOFT else _value_in(text)
+    if is_missing(cell):
+        return None
+    if isinstance(cell, np.timedelta64):
+        return UNREADABLE
+    if isinstance(cell, np.bool_ | numbers.Integral):
+        return int(cell)
+    if isinstance(cell, Decimal) and abs(cell) <= _LARGEST_DECIMAL:
+        return int(cell) if cell == cell.to_integral_value() else float(cell)
+    if isinstance(cell, numbers.Real):
+        return _compared(float(cell))
+    if isinstance(cell, date | np.datetime64):
+        return time_in(cell)
+    if isinstance(cell, time):
+        return cell
+    if isinstance(cell, np.ndarray) and cell.ndim == 0:
+        return _value_of(cell.item())
+    return UNREADABLE
+
+
+def _compared(number: float) -> Any:
+    if not abs(number) <= EXACT:
+        return UNREADABLE
+    return int(number) if number.is_integer() else number
+
+
+def _value_in(text: str) -> Any:
+    found = _number_in(text)
+    if isinstance(found, float):
+        return _compared(found)
+    if not isinstance(found, str):
+        return found
+    if text[:1].isdigit():
+        for read in (time_in, time.fromisoformat):
+            try:
+                return read(text)
+            except ValueError:
+                continue
+    return text
+
+
+def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> IntArray:
+    """(n,) the code of each cell's value.
+
+    Args:
+        values: (n,) cells, as an array or a list.
+        codes: value, as `value_of` gives it, -> code; None stands for a missing cell. A word of `SOFT` that is not
+            among them is a missing cell.
+        default: code of a cell whose value is none of these, while a missing one that is not among them has -1.
+    """
+
+    def code(cell: object) -> int:
+        value = value_of(cell)
+        if value in SOFT and value not in codes:
+            value = None
+        return codes.get(value, -1 if value is None else default)
+
+    cells = array_of(values, flat=True)
+    if cells.dtype.kind in "iufb":
+        different, places = np.unique(cells, return_inverse=True)
+        return np.array([code(cell) for cell in different.tolist()], dtype=np.int64)[places.reshape(-1)]
+    known: dict[Any, int] = {}
+    found = np.empty(len(cells), dtype=np.int64)
+    for place, cell in enumerate(_objects(cells).tolist()):
+        if type(cell) is str or type(cell) in _PLAIN:  # comparing another type could run a caller's code
+            if (one := known.get(cell)) is None:
+                one = known[cell] = code(cell)
+            found[place] = one
+        else:
+            found[place] = code(cell)
+    return found
+
+
+def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
+    """Value -> place of each public label, and the label that a missing cell means, if one spells a missing value.
+
+    Raises:
+        ValueError: two labels have one value, or one has none that can be compared.
+    """
+    codes = {value_of(label): code for code, label in enumerate(labels)}
+    if len(codes) != len(labels) or UNREADABLE in codes:
+        raise ValueError
+    words = [word for word in SOFT if word in codes]
+    if len(words) == 1:
+        codes.setdefault(None, codes[words[0]])
+    return codes
+
+
+def time_in(cell: object) -> datetime:
+    """A date or time as a datetime without a zone, of UTC where the cell has a zone, to the microsecond.
+
+    Raises:
+        ValueError, TypeError, OverflowError: it is none.
+    """
+    if isinstance(cell, str):
+        cell = datetime.fromisoformat(cell.strip())
+    if isinstance(cell, datetime):  # pandas.Timestamp is one
+        zoned = datetime.combine(cell.date(), cell.time(), tzinfo=cell.tzinfo)
+        return zoned if zoned.tzinfo is None else zoned.astimezone(UTC).replace(tzinfo=None)
+    if isinstance(cell, date):
+        return datetime(cell.year, cell.month, cell.day)  # noqa: DTZ001 - a date has no zone
+    if isinstance(cell, np.datetime64):
+        return time_in(cell.astype("datetime64[us]").item())
+    raise TypeError
+
+
+# -- arrays of cells ---------------------------------------------------------------------------------
+
+
+def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
+    """Cells as an array, each as it was: no entry of a list turns the others into text.
+
+    Args:
+        values: an array, a nested list or tuple, or a column of pandas, polars or pyarrow.
+        flat: one axis is expected, so that an entry that is a list is one unreadable cell.
+    """
+    kind = type(values)
+    if kind is np.ndarray:
+        return np.asarray(values)
+    if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iufbM":
+        return np.asarray(values)
+    for name in ("to_pylist", "to_list"):  # pyarrow; pandas and polars. Their arrays round integers beside a blank
+        if hasattr(kind, name):
+            return as_objects(getattr(values, name)())
+    if flat and isinstance(values, list | tuple):
+        return as_objects(values)
+    try:
+        return np.asarray(values, dtype=np.object_)
+    except ValueError:  # arrays of different shapes
+        return as_objects(values)
+
+
+def as_objects(values: Sequence[object]) -> ObjectArray:
+    """(n,) an array of the values as they are."""
+    return np.fromiter(values, dtype=np.object_, count=len(values))
+
+
+def _objects(cells: NDArray[Any]) -> ObjectArray:
+    """Cells as Python's objects. NumPy would turn moments into integers; a duration is no number and no value."""
+    if cells.dtype.kind == "M":
+        cells = cells.astype("datetime64[us]")
+    elif cells.dtype.kind == "m":
+        return np.full(cells.shape, UNREADABLE, dtype=np.object_)
+    return cells.astype(np.object_)
