@@ -23,7 +23,7 @@ policy = dpb.central.ExploreThenCommit(
     user_ids=False,
 )
 doses = policy.explore(0, n)
-policy.learn(world.patients(0, n), doses, world.rewards(0, n, policy.actions.points[doses, 0]))
+policy.learn(world.patients(0, n), doses, world.rewards(0, n, doses))
 published = policy.publish()
 
 # %%

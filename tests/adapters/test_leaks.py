@@ -35,7 +35,7 @@ def test_mabwisers_calls():
     arm = mab.predict(PERSON, users=[USER])
     clean(
         repr(mab),
-        said(lambda: mab.predict(PERSON, users=[USER])),
+        repr(mab.predict(PERSON, users=[USER])),
         said(lambda: mab.partial_fit([arm], [REWARD], PERSON, users=["another"])),
         said(lambda: mab.partial_fit([arm], [REWARD], PERSON)),
         said(lambda: mab.partial_fit([arm], [REWARD, REWARD], PERSON, users=[USER])),

@@ -263,5 +263,5 @@ def test_a_row_beyond_its_users_bound_takes_no_place_of_the_horizon_as_the_state
     )
     (rule,) = [a for a in policy.guarantee.assumptions if "further rows are dropped, and take none" in a.text]
     assert rule.enforced
-    policy.learn([[0.1], [0.2], [0.3]], [0, 1, 2], [1.0, 1.0, 1.0], users=["a", "a", "b"])
+    policy.learn([[0.1], [0.2], [0.3]], [0.1, 0.5, 0.9], [1.0, 1.0, 1.0], users=["a", "a", "b"])
     assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 1}

@@ -50,10 +50,9 @@ def build(**changes):
 def rows(n=T, seed=0, usca=None):
     rng = np.random.default_rng(seed)
     contexts = rng.random(n)
-    cells = (usca or build()).explore(0, n)
-    actions = (cells + 0.5) / 7
+    actions = (usca or build()).explore(0, n)
     means = 1.0 - (actions - contexts) ** 2
-    return contexts, cells, np.clip(means - 0.2 * rng.random(n), 0.0, 1.0)
+    return contexts, actions, np.clip(means - 0.2 * rng.random(n), 0.0, 1.0)
 
 
 def test_learns_answers_and_releases():
@@ -192,9 +191,10 @@ def test_logged_rows_are_weighted_by_public_propensities():
     contexts = rng.random(n)
     strata = (contexts > 0.5).astype(int)
     design = np.array([[4, 4, 2, 1, 1, 1, 1], [1, 1, 1, 1, 2, 4, 4]]) / 14.0
-    actions = (design[strata].cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
-    rewards = np.clip(0.5 + 0.3 * ((actions + 0.5) / 7 - 0.5) * (1 - 2 * contexts), 0, 1)
-    chances = design[strata, actions]
+    cells = (design[strata].cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1)
+    actions = (cells + 0.5) / 7
+    rewards = np.clip(0.5 + 0.3 * (actions - 0.5) * (1 - 2 * contexts), 0, 1)
+    chances = design[strata, cells]
     options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "publish_epsilon": 50.0}
     usca = build(**(options | {"answer_epsilon": None, "bound": 2.0}))
     table = design[((np.arange(6) + 0.5) / 6 > 0.5).astype(int)].T
@@ -277,7 +277,7 @@ def test_all_that_one_user_brings_moves_sums_by_no_more_than_the_range_covers():
         rewards = np.where(who == "target", rng.choice([0.0, 1.0, np.nan, 7.0], size=30), 1.0)
         order = np.argsort(who == "target", kind="stable") if rng.random() < 0.3 else np.arange(30)
         usca = build(user_ids=True, horizon=12, privacy=promise)
-        usca.learn(contexts, np.full(30, 3), rewards[order], users=who[order].tolist())
+        usca.learn(contexts, np.full(30, 0.5), rewards[order], users=who[order].tolist())
         found.append(sums(usca))
     most = np.ptp(np.stack(found), axis=0)
     assert (most <= 2 * 2 * usca.calibration.caps).all()
@@ -417,7 +417,7 @@ def test_a_shard_that_lacks_a_part_is_refused(tmp_path):
 
 def test_reprs_and_diagnostics_hold_no_data():
     usca = build()
-    usca.learn([0.5] * 3, [3] * 3, [0.987654321] * 3)
+    usca.learn([0.5] * 3, [0.5] * 3, [0.987654321] * 3)
     shown = repr(usca) + repr(usca.shard()) + repr(cells(usca)) + str(usca.diagnostics())
     assert "987" not in shown
     assert str(int(sums(usca).max())) not in shown

@@ -26,6 +26,7 @@ from typing import Any, Final, NoReturn, Unpack
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._cells import UNREADABLE
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
 from dpbandits.central import ExploreThenCommit, PublishedFunction
@@ -68,7 +69,7 @@ def learn(
     labels = dict(enumerate(policy.arms))
     policy.learn(
         feedback["context"],
-        [labels.get(code) for code in codes.tolist()],  # what is no arm counts nothing
+        [labels.get(code, UNREADABLE) for code in codes.tolist()],  # what is no arm counts nothing
         feedback["reward"],
         propensities=feedback.get("pscore"),
         users=users,

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpbandits._calls import worded
-from dpbandits._cells import array_of, as_objects, numbers_of, value_of
+from dpbandits._cells import UNREADABLE, array_of, as_objects, numbers_of, value_of
 from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
@@ -359,7 +359,7 @@ class LoggedTable:
             menu=menu,
             people={
                 "contexts": {name: cells[name] for name in columns.contexts},
-                "actions": as_objects([*menu.arms.labels, None])[actions],
+                "actions": as_objects([*menu.arms.labels, UNREADABLE])[actions],
             },
             lengthscale=lengthscale,
             release=release,
