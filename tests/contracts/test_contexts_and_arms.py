@@ -373,13 +373,13 @@ BAD = {
     "infinite": person(1) | {"age": float("inf")},
     "outside": person(1) | {"age": CANARY + 100},
     "negative": person(1) | {"age": -CANARY},
-    "text": person(1) | {"age": str(CANARY)},
+    "text": person(1) | {"age": f"{CANARY} years"},
     "huge": person(1) | {"age": 10**400},
     "complex": person(1) | {"age": 44 + 1j},
     "list": person(1) | {"age": [CANARY]},
     "object": person(1) | {"age": Trap()},
     "trap": person(1) | {"age": TrapNumber(44.0)},
-    "trap text": person(1) | {"region": TrapText("north")},
+    "trap text": person(1) | {"region": TrapText(f"north {CANARY}")},
     "category": person(1) | {"region": f"east {CANARY}"},
     "unhashable": person(1) | {"region": [CANARY]},
     "bool for text": person(1) | {"region": True},
@@ -455,7 +455,7 @@ def test_a_cell_of_a_table_that_cannot_be_read_is_its_own_row_s_alone(library):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-@pytest.mark.parametrize("age", [None, str(CANARY), True, [CANARY], {"a": CANARY, "b": 1}])
+@pytest.mark.parametrize("age", [None, f"{CANARY} years", True, [CANARY], {"a": CANARY, "b": 1}])
 def test_what_one_person_s_frame_says_takes_its_round_whatever_type_its_columns_get(library, age):
     frame = pytest.importorskip(library).DataFrame(
         {name: [age if name == "age" else value] for name, value in person(1).items()}
@@ -609,7 +609,7 @@ def test_what_was_published_recommends_what_is_available(make):
         ({"arms": "mail"}, "expected a list"),
         ({"arms": 3}, "expected a list"),
         ({"arms": []}, "from 1 to"),
-        ({"arms": [1, True]}, "equal labels"),
+        ({"arms": [1, True]}, "one value"),
         ({"arms": ["mail", None]}, "a label is a NoneType"),
         ({"kernel": dpb.kernels.Matern(nu=2.5, lengthscale=0.3)}, "codes of categories"),
         (
@@ -674,7 +674,7 @@ def test_logs_of_people_are_learned_from_as_the_same_cells(tmp_path):
     policy = over_cells("explore")
     cells = cells_instead("explore", policy)
     explored = policy.explore(0, 40)
-    assert [ARMS.index(arm) for arm in explored] == cells.explore(0, 40).tolist()
+    assert [ARMS.index(arm) for arm in explored] == np.rint(cells.explore(0, 40)).astype(int).tolist()
     users, rewards = [user(t) for t in range(40)], [reward(t) for t in range(40)]
     policy.learn(table(40), explored, rewards, users=users)
     cells.learn(encoded(40), cells.explore(0, 40), rewards, users=users)

@@ -178,11 +178,13 @@ def test_curator_release_and_modeler(lint, tmp_path):
     outside["age"][5] = OUTSIDE
     missing["dose"][5] = np.nan
     twice["id"][4] = USER
-    for wrong in (outside, missing, twice):
-        lint.refuse(Curator, wrong, contexts=SCHEMA, privacy=ROWS, objective="effect", ids="id")
     text = people()
     text["effect"] = [USER] * 12
-    lint.refuse(Curator, text, contexts=SCHEMA, privacy=ROWS, objective="effect")
+    for odd, unreadable in ((outside, 1), (missing, 1), (twice, 0), (text, 0)):
+        one = Curator(odd, contexts=SCHEMA, privacy=ROWS, objective="effect", ids="id")
+        assert one.unsafe_unreadable == unreadable
+        lint.see(one, one.publish())
+        lint.refuse(one.answer, 99)
     curator = Curator(
         table,
         contexts=SCHEMA,
@@ -250,7 +252,6 @@ def test_usca_answers_and_release(lint, tmp_path):
     rewards = np.full(10, REWARD)
     lint.refuse(usca.learn, contexts[:9], actions, rewards, users=units)
     lint.refuse(usca.learn, contexts, actions, rewards[:, None], users=units)
-    lint.refuse(usca.learn, contexts, actions, rewards, users=[[USER]] * 10)
     lint.refuse(usca.learn, contexts, actions, rewards, propensities=contexts[:9] + OUTSIDE, users=units)
     lint.refuse(usca.learn, contexts, actions, rewards)
     usca.learn(contexts, actions, rewards, users=units)
@@ -287,7 +288,6 @@ def test_marginal_tables_of_a_log(lint, tmp_path):
     arms, rewards = policy.explore(0, 10), np.full(10, REWARD)
     lint.refuse(policy.learn, contexts, arms[:9], rewards, users=units)
     lint.refuse(policy.learn, {"place": [FEATURE] * 10}, arms, rewards, users=units)
-    lint.refuse(policy.learn, contexts, arms, rewards, users=[[USER]] * 10)
     policy.learn(contexts, arms, rewards, users=units)
     policy.learn([{"place": OUTSIDE, "old": USER}], [USER], [REWARD], users=["v"])
     shard = policy.shard()
@@ -459,7 +459,7 @@ def test_curate_and_answer_on_the_command_line(lint, tmp_path):
         "effect",
     ]
     base += ["--secret", tmp_path / "secret", "--out", tmp_path / "release"]
-    shown(lint, *base, "--bounds", "0:0.5,0:1", refused=True)
+    shown(lint, *base, "--bounds", "0.5:0,0:1", refused=True)
     shown(lint, *base, "--bounds", "0:1,0:1")
     lint.files(tmp_path / "release")
     lint.check()

@@ -122,11 +122,13 @@ class TableRows:
         answers: (n,) answers, NaN for a row that has none, if a column has them.
         ids: (n,) the rows' own ids as text, None for a row that has none of its own, if a column has them; see
             `_checks.person`.
+        unreadable: number of rows that are released as the centre would be.
     """
 
     points: FloatArray
     answers: FloatArray | None
     ids: list[str | None] | None
+    unreadable: int = 0
 
     @classmethod
     def read(
@@ -158,11 +160,13 @@ class TableRows:
         """
         frame = read_table(table)
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
-        points = np.nan_to_num(scaling.to_public(named), nan=0.0)
+        points = scaling.to_public(named)
+        unknown = np.isnan(points).any(axis=1)
+        points[unknown] = 0.0
         found = None if answers is None else _answers(frame, answers, len(points))
         own = None if ids is None else _ids(frame, ids, len(points))
         if user is None:
-            return cls(points=points, answers=found, ids=own)
+            return cls(points=points, answers=found, ids=own, unreadable=int(unknown.sum()))
         owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
         kept = first_rows(owners.numbers, rows_per_user) & owners.named
         return cls(
@@ -171,6 +175,7 @@ class TableRows:
             ids=None
             if own is None
             else [one for one, stays in zip(own, kept.tolist(), strict=True) if stays],
+            unreadable=int(unknown[kept].sum()),
         )
 
     def digest(self, salt: bytes) -> str:

@@ -326,6 +326,14 @@ class Curator(Held):
         return self._log.entries
 
     @property
+    def unsafe_unreadable(self) -> int:
+        """Rows that could not be read and are released as the centre would be: for the curator's eyes only.
+
+        It is 0 once the rows have been drawn, when the table is gone.
+        """
+        return 0 if self._raw is None else self._raw.unreadable
+
+    @property
     def unsafe_failures(self) -> list[str]:
         """Which evaluations of this process failed, and how: for the curator's eyes only."""
         return list(self._failures)
