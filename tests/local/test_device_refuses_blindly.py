@@ -276,7 +276,7 @@ def test_a_spec_tests_an_integration_without_a_server():
 def test_a_schemas_check_counts_what_devices_count():
     """The same contexts, told in a table and to a device: missing and clipped ones are as many."""
     spec, rng = spec_of(), np.random.default_rng(11)
-    pool = [0.0, 0.5, 1, 7.0, -1e300, math.nan, None, "0.5", 10**400]
+    pool = [0.0, 0.5, 1, 7.0, -1e300, math.nan, None, "half", 10**400]
     contexts = [[pool[i] for i in rng.integers(len(pool), size=2)] for _ in range(300)]
     client = Client(spec)
     for context in contexts:

@@ -102,7 +102,8 @@ def test_released_standard_deviations_are_calibrated_on_functions_like_the_prior
             seed=seed,
         )
         actions, cells = usca.explore(0, rounds), world.contexts(0, rounds)
-        usca.learn(setting.contexts.points[cells], actions, world.rewards(0, rounds, actions))
+        chosen = setting.actions.find(setting.actions.rows(actions))
+        usca.learn(setting.contexts.points[cells], actions, world.rewards(0, rounds, chosen))
         policy = usca.publish()
         scores.append(np.mean(((policy.mean - world.means) / policy.sd) ** 2))
     assert 0.3 < np.sqrt(np.mean(scores)) < 2.0

@@ -129,7 +129,7 @@ def test_labels_that_are_no_texts_are_as_toml_writes_them(tmp_path):
         {"rates": RATES, "base_rate": 0.5},
         {"rates": RATES, "personal": (0.9, 1.0)},
         {"rates": RATES, "effect": 0},
-        {"rates": {1: 0.3, "1": 0.3}, "arms": [1, "1"], "base_rate": None},
+        {"rates": {"mail": 0.3, 2: 0.3}, "arms": ["mail", "call"], "base_rate": None},
     ],
 )
 def test_rates_that_contradict_are_refused_at_once(wrong):

@@ -53,8 +53,8 @@ def test_a_private_policy_beats_every_fixed_dose():
         noise=SimulatedNoise(2),
         seed=2,
     )
-    cells = usca.explore(0, rounds)
-    usca.learn(world.patients(0, rounds), cells, world.rewards(0, rounds, world.actions.points[cells, 0]))
+    doses = usca.explore(0, rounds)
+    usca.learn(world.patients(0, rounds), doses, world.rewards(0, rounds, doses))
     held = np.arange(rounds, rounds + 4000)
     chosen = usca.publish().choose(world.patients(held[0], held[-1] + 1))
     private = world.losses(rounds, rounds + 4000, chosen).mean()

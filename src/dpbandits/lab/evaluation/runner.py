@@ -16,7 +16,7 @@ from dpbandits._dask import connected
 from dpbandits._progress import watched
 from dpbandits._seen import Seen
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.policy import Policy
@@ -186,6 +186,11 @@ def run(
             decisions = policy.ask_batch(candidates, users=users)
             seconds += time.perf_counter() - began
             indices = decisions.indices
+            if (indices < 0).any():
+                raise InvalidData(
+                    "the policy refused a decision: the world has a context that it cannot read, or more rounds of a "
+                    "person than rounds_per_user"
+                )
             rewards[start:stop] = environment.rewards(start, stop, indices)
             began = time.perf_counter()
             policy.tell_batch(decisions.ids, rewards[start:stop].copy())
