@@ -1,15 +1,16 @@
 """Reading one cell of a table: a number, a value, a moment, or nothing.
 
-Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one blank
-turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same meaning in
-whatever type it comes: 5, 5.0, "5", "05" and Decimal(5) are one number, True, "true" and 1 are one number, and a
-date is the text that spells it. What a cell means depends on that cell alone, and no cell raises an error.
+Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one
+blank turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same
+meaning in whatever type it comes: 5, 5.0, "5", "05" and Decimal(5) are one number, True, "true" and 1 are
+one number, and a date is the text that spells it. What a cell means depends on that cell alone, and no cell
+raises an error.
 
-Two readings exist. `number_of` and `numbers_of` give a float for ranges, rewards and propensities. `value_of` and
-`codes_of` give a value that can be compared, for categories, arms and ids.
+Two readings exist. `number_of` and `numbers_of` give a float for ranges, rewards and propensities.
+`cell_value` and `codes_of` give a value that can be compared, for categories, arms and ids.
 
-A float beyond 2^53 may have been an integer that a reader has rounded, so that it is no value to compare. A reader
-that rounds cannot be undone: read such columns as text.
+A float beyond 2^53 may have been an integer that a reader has rounded, so that it is no value to compare. The
+rounding of a reader cannot be undone: read such columns as text.
 """
 
 import math
@@ -32,13 +33,13 @@ __all__ = [
     "UNREADABLE",
     "array_of",
     "as_objects",
+    "cell_value",
     "codes_by_value",
     "codes_of",
     "is_missing",
     "number_of",
     "numbers_of",
     "time_in",
-    "value_of",
 ]
 
 ObjectArray = NDArray[Any]  # of objects
@@ -47,12 +48,12 @@ MISSING = frozenset(
     {"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}
     | {"#n/a", "#n/a n/a", "#na", "-1.#ind", "-1.#qnan", "1.#ind", "1.#qnan"}
 )
-"""Words, in small letters, that stand for a missing value unless a column declares one as a category. All words
-that pandas and pyarrow take for a missing value in some columns are among them."""
+"""Words, in small letters, that stand for a missing value unless a column declares one as a category. All
+words that pandas and pyarrow take for a missing value in some columns are among them."""
 
 SOFT = frozenset({"none", "nat", "<na>"})
-"""Those of `MISSING` that no reader takes for a missing value in some columns and for a text in others: a category may
-have such a name beside another one that missing cells mean."""
+"""Those of `MISSING` that no reader takes for a missing value in some columns and for a text in others: a
+category may have such a name beside another one that missing cells mean."""
 
 LONGEST_WORD = max(map(len, MISSING))
 
@@ -60,7 +61,7 @@ EXACT = 1 << 53
 """Integers up to here are floats without loss."""
 
 UNREADABLE = object()
-"""What `value_of` gives for a cell that is no single value."""
+"""What `cell_value` gives for a cell that is no single value."""
 
 _TRUTH = {"true": 1, "false": 0}
 _ABSENT = frozenset({"NAType", "NaTType"})
@@ -76,9 +77,9 @@ def is_missing(cell: object) -> bool:
         return cell.strip().casefold() in MISSING
     if cell is None or type(cell).__name__ in _ABSENT:
         return True
-    return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64 | Decimal) and bool(
-        cell != cell
-    )
+    if isinstance(cell, Decimal):
+        return cell.is_nan()  # a signalling one cannot be compared
+    return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64) and bool(cell != cell)
 
 
 # -- numbers -----------------------------------------------------------------------------------------
@@ -156,24 +157,24 @@ def _number_in(text: str) -> int | float | str | None:
 # -- values ------------------------------------------------------------------------------------------
 
 
-def value_of(cell: object) -> Any:
+def cell_value(cell: object) -> Any:
     """A cell as a value to compare: a number, a datetime, a time or a text.
 
     Returns:
-        None if the cell is missing, but the word if it is one of `SOFT`; `UNREADABLE` if the cell is no single
-        value, or a float beyond 2^53.
+        None if the cell is missing, but the word if it is one of `SOFT`; `UNREADABLE` if the cell is no
+        single value, or a float beyond 2^53.
 
     Example:
-        >>> [value_of(cell) for cell in (7, "007", 7.0, "true", "north ", "2024-05-31", "none")]
+        >>> [cell_value(cell) for cell in (7, "007", 7.0, "true", "north ", "2024-05-31", "none")]
         [7, 7, 7, 1, 'north', datetime.datetime(2024, 5, 31, 0, 0), 'none']
     """
     try:
-        return _value_of(cell)
+        return _value_in_cell(cell)
     except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
         return UNREADABLE
 
 
-def _value_of(cell: object) -> Any:
+def _value_in_cell(cell: object) -> Any:
     if isinstance(cell, str | bytes):
         text = _text(cell)
         return word if (word := text.casefold()) in SOFT else _value_in(text)
@@ -192,7 +193,7 @@ def _value_of(cell: object) -> Any:
     if isinstance(cell, time):
         return cell
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
-        return _value_of(cell.item())
+        return _value_in_cell(cell.item())
     return UNREADABLE
 
 
@@ -222,13 +223,14 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
 
     Args:
         values: (n,) cells, as an array or a list.
-        codes: value, as `value_of` gives it, -> code; None stands for a missing cell. A word of `SOFT` that is not
-            among them is a missing cell.
-        default: code of a cell whose value is none of these, while a missing one that is not among them has -1.
+        codes: value, as `cell_value` gives it, -> code; None stands for a missing cell. A word of `SOFT` that
+            is not among them is a missing cell.
+        default: code of a cell whose value is none of these, while a missing one that is not among them has
+            -1.
     """
 
     def code(cell: object) -> int:
-        value = value_of(cell)
+        value = cell_value(cell)
         if value in SOFT and value not in codes:
             value = None
         return codes.get(value, -1 if value is None else default)
@@ -250,12 +252,13 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
 
 
 def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
-    """Value -> place of each public label, and the label that a missing cell means, if one spells a missing value.
+    """Value -> place of each public label, and the label that a missing cell means, if one spells a missing
+    value.
 
     Raises:
         ValueError: two labels have one value, or one has none that can be compared.
     """
-    codes = {value_of(label): code for code, label in enumerate(labels)}
+    codes = {cell_value(label): code for code, label in enumerate(labels)}
     if len(codes) != len(labels) or UNREADABLE in codes:
         raise ValueError
     words = [word for word in SOFT if word in codes]
@@ -297,7 +300,8 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
         return np.asarray(values)
     if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iufbM":
         return np.asarray(values)
-    for name in ("to_pylist", "to_list"):  # pyarrow; pandas and polars. Their arrays round integers beside a blank
+    # of pyarrow, and of pandas and polars, whose arrays round integers beside a blank
+    for name in ("to_pylist", "to_list"):
         if hasattr(kind, name):
             return as_objects(getattr(values, name)())
     if flat and isinstance(values, list | tuple):
@@ -314,7 +318,9 @@ def as_objects(values: Sequence[object]) -> ObjectArray:
 
 
 def _objects(cells: NDArray[Any]) -> ObjectArray:
-    """Cells as Python's objects. NumPy would turn moments into integers; a duration is no number and no value."""
+    """Cells as Python's objects. NumPy would turn moments into integers; a duration is no number and no
+    value.
+    """
     if cells.dtype.kind == "M":
         cells = cells.astype("datetime64[us]")
     elif cells.dtype.kind == "m":

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._cells import EXACT, is_missing, number_of, numbers_of, value_of
+from dpbandits._cells import EXACT, cell_value, is_missing, number_of, numbers_of
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -218,9 +218,9 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
 def contents(values: ArrayLike, *, name: str) -> FloatArray:
     """What people bring, as C-contiguous float64: NaN if a cell is missing, infinity if it is no number.
 
-    Every cell is read by itself (`dpbandits._cells`): a text that spells a number is that number, whatever the
-    type of the array. Use it for values that take their own slot and are judged there: infinity lies in no
-    domain and in no reward range.
+    Every cell is read by itself (`dpbandits._cells`): a text that spells a number is that number, whatever
+    the type of the array. Use it for values that take their own slot and are judged there: infinity lies in
+    no domain and in no reward range.
 
     Raises:
         InvalidData: a data frame or a masked array.
@@ -241,14 +241,15 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
 def person(user: object, *, name: str = "user") -> str:
     """One text for one person, however the id is written.
 
-    51624, 51624.0, "51624", "051624" and b"51624" are one person, since readers of files turn one into another.
-    Numbers are compared as float64, so that beyond 2^53 two ids that round to one float are one person. Blanks
-    around a text, invisible characters (zero-width spaces, byte order marks, NUL) and compatibility forms
-    (full-width digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ.
+    51624, 51624.0, "51624", "051624" and b"51624" are one person, since readers of files turn one into
+    another. Numbers are compared as float64, so that beyond 2^53 two ids that round to one float are one
+    person. Blanks around a text, invisible characters (zero-width spaces, byte order marks, NUL) and
+    compatibility forms (full-width digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and
+    lower case differ.
 
     Raises:
-        InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text, number
-            or bytes.
+        InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text,
+            number or bytes.
 
     Example:
         >>> person(" 007"), person(7.0), person("Ann\u200b") == person("Ann"), person("ann") == person("Ann")
@@ -264,7 +265,9 @@ def person(user: object, *, name: str = "user") -> str:
 
 
 def person_in(cell: object) -> str | None:
-    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader writes."""
+    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader
+    writes.
+    """
     if type(cell) is int and abs(cell) <= EXACT:
         return str(cell)
     if isinstance(cell, str | bytes):
@@ -275,12 +278,12 @@ def person_in(cell: object) -> str | None:
         number = number_of(text)
         if math.isfinite(number):
             return _digits(number)
-        value = None if math.isnan(number) else value_of(text)
+        value = None if math.isnan(number) else cell_value(text)
     else:
         number = number_of(cell)
         if math.isfinite(number):
             return _digits(number)
-        text, value = None, value_of(cell)
+        text, value = None, cell_value(cell)
     return value.isoformat() if isinstance(value, date | time) else text
 
 

@@ -148,7 +148,18 @@ def test_equal_ids_are_one_user(case, one, same):
 @counting_users
 @pytest.mark.parametrize(
     "nobody",
-    [None, float("nan"), np.float64("nan"), np.datetime64("NaT"), pd.NA, "", "\u200b", b"", float("inf"), ["u"]],
+    [
+        None,
+        float("nan"),
+        np.float64("nan"),
+        np.datetime64("NaT"),
+        pd.NA,
+        "",
+        "\u200b",
+        b"",
+        float("inf"),
+        ["u"],
+    ],
     ids=["none", "nan", "numpy nan", "nat", "pandas", "empty", "unseen", "bytes", "infinite", "list"],
 )
 def test_who_has_no_id_is_refused_alone(case, nobody):

@@ -29,7 +29,19 @@ __all__ = ["Finding", "findings_in_package", "findings_in_tests", "main", "names
 PACKAGE = "dpbandits"
 
 SHARED = frozenset(
-    {"_calls", "_checks", "_config", "_dask", "_lazy", "_lines", "_progress", "_reading", "_seen", "_typing"}
+    {
+        "_calls",
+        "_cells",
+        "_checks",
+        "_config",
+        "_dask",
+        "_lazy",
+        "_lines",
+        "_progress",
+        "_reading",
+        "_seen",
+        "_typing",
+    }
 )
 """Modules at the top of the package, private to it and open to every room."""
 

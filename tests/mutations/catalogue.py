@@ -1059,7 +1059,11 @@ MUTATIONS = (
     _bug(
         "NA is a person",
         "all rows without an id belong to one user called NA",
-        ("_cells.py", '{"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}', '{"", "nan", "null"}'),
+        (
+            "_cells.py",
+            '{"", "na", "<na>", "nan", "nat", "none", "null", "n/a", "-nan"}',
+            '{"", "nan", "null"}',
+        ),
         tests="tests/tables/test_table_files.py",
     ),
     _bug(
@@ -2461,7 +2465,11 @@ MUTATIONS = (
     _bug(
         "one id answers twice",
         "curate: rows that share an id are evaluated for one person, once for each row",
-        ("outsourced/scaling.py", "first = first_rows(owners.numbers, 1)", "first = first_rows(owners.numbers, 9)"),
+        (
+            "outsourced/scaling.py",
+            "first = first_rows(owners.numbers, 1)",
+            "first = first_rows(owners.numbers, 9)",
+        ),
         tests="tests/outsourced/test_curator.py",
     ),
     _bug(
@@ -2485,7 +2493,11 @@ MUTATIONS = (
     _bug(
         "two labels of one value",
         "a reader of files decides which of two arms a row was given",
-        ("_cells.py", "    if len(codes) != len(labels) or UNREADABLE in codes:", "    if UNREADABLE in codes:"),
+        (
+            "_cells.py",
+            "    if len(codes) != len(labels) or UNREADABLE in codes:",
+            "    if UNREADABLE in codes:",
+        ),
         tests="tests/tables/test_cell_by_cell.py",
     ),
     _bug(

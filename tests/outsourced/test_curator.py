@@ -42,7 +42,6 @@ from dpbandits.errors import (
     ProtocolError,
     UnknownDecision,
 )
-from dpbandits.outsourced.scaling import TableRows
 from dpbandits.outsourced import (
     AnswerLaplace,
     Command,
@@ -54,6 +53,7 @@ from dpbandits.outsourced import (
 )
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.pipe import serve
+from dpbandits.outsourced.scaling import TableRows
 from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import read_state, write_state
@@ -251,12 +251,16 @@ def test_a_row_without_an_answer_or_an_id_fails_alone():
     exact.publish()
     with pytest.raises(ProtocolError, match="no finite answer"):
         exact.answer(0)
-    noised = make({**people(), "effect": ["high"] * 200}, answers=AnswerLaplace(epsilon=50, distance=1, low=0, high=1))
+    noised = make(
+        {**people(), "effect": ["high"] * 200}, answers=AnswerLaplace(epsilon=50, distance=1, low=0, high=1)
+    )
     noised.publish()
     noised.answer(0)
     assert "no finite answer" in noised.unsafe_failures[0]
     asked = []
-    ids = make({**people(), "name": ["same"] * 200}, ids="name", objective=lambda own: asked.append(own) or 0.5)
+    ids = make(
+        {**people(), "name": ["same"] * 200}, ids="name", objective=lambda own: asked.append(own) or 0.5
+    )
     ids.publish()
     outcomes = []
     for row in range(200):

@@ -57,12 +57,29 @@ def test_one_person_has_one_id_however_it_is_written():
     enter(rounds, ["1", np.int64(2), b"\xff", "Jos\u00e9"])
     accented = "Jose\u0301"  # as some systems write the same name
     same_number = (1, 1.0, b"1", np.str_("1"), " 1", "01", "1.0", "\uff11", 2, "2")
-    unseen = ("1\u200b", "\ufeff1", "1\x00", "Jos\u00e9\u00ad", "\u2060Jos\u00e9")  # zero-width, BOM, NUL, soft hyphen
+    unseen = (
+        "1\u200b",
+        "\ufeff1",
+        "1\x00",
+        "Jos\u00e9\u00ad",
+        "\u2060Jos\u00e9",
+    )  # zero-width, BOM, NUL, soft hyphen
     for again in (*same_number, *unseen, "\udcff", accented, accented.encode()):
         with pytest.raises(ContributionExceeded):
             rounds.check_open(1, [again])
     endless = 10 ** (sys.get_int_max_str_digits() + 1)
-    for nobody in (None, float("nan"), np.datetime64("NaT"), "", " ", b"", "\u200b", True, endless, float("inf")):
+    for nobody in (
+        None,
+        float("nan"),
+        np.datetime64("NaT"),
+        "",
+        " ",
+        b"",
+        "\u200b",
+        True,
+        endless,
+        float("inf"),
+    ):
         with pytest.raises(InvalidData):
             rounds.check_open(1, [nobody])
     enter(rounds, ["011", -1, "Jose", "jos\u00e9", "1b"])  # case counts, and an accent does

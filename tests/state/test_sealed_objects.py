@@ -47,7 +47,7 @@ def test_a_curator_answers_from_a_sealed_secret(tmp_path):
     canary = 31.415926535
     table = {"age": [30.0, canary, 50.0], "effect": [0.1, 0.7, 0.4]}
     arguments = {
-        "schema": dpb.Schema(age=dpb.Range(18, 90)),
+        "contexts": dpb.Schema(age=dpb.Range(18, 90)),
         "objective": "effect",
         "privacy": RowDP(epsilon=1.0, distance=1.0),
     }

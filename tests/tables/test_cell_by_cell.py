@@ -1,7 +1,8 @@
 """No cell of a table changes how another row is read, whichever library has read the table.
 
-Readers choose one type for a whole column: one "unknown" turns numbers into text, one blank turns integers into floats.
-Each test reads a table twice, the second time with one cell replaced, and compares all other rows.
+Readers choose one type for a whole column: one "unknown" turns numbers into text, one blank turns integers
+into floats. Each test reads a table twice, the second time with one cell replaced, and compares all other
+rows.
 """
 
 import io
@@ -69,7 +70,10 @@ JUNK = ["unknown", "41y", "", None, "NaN", "1e999", "2024-05-31", "true", "7.5",
 
 
 def as_csv(table):
-    lines = [",".join(table), *(",".join("" if c is None else c for c in row) for row in zip(*table.values(), strict=True))]
+    lines = [
+        ",".join(table),
+        *(",".join("" if c is None else c for c in row) for row in zip(*table.values(), strict=True)),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -105,7 +109,9 @@ READERS = {
     "pyarrow": lambda table: pa.csv.read_csv(io.BytesIO(as_csv(table).encode())),
     "texts": dict,
     "lists": typed,
-    "arrays": lambda table: {name: np.array(["" if c is None else c for c in column]) for name, column in table.items()},
+    "arrays": lambda table: {
+        name: np.array(["" if c is None else c for c in column]) for name, column in table.items()
+    },
 }
 
 
@@ -156,8 +162,8 @@ def test_one_cell_changes_no_other_row(reader, name, expected):
 def test_one_cell_of_a_file_changes_no_other_row(tmp_path, name):
     text = (
         PEOPLE.to_toml()
-        + '\n[log]\narm = "arm"\narms = [10, 20, 30]\nreward = "paid"\nlow = 0\nhigh = 1\npropensity = "chance"\n'
-        + '[user]\ncolumn = "person"\nrows = 1\n'
+        + '\n[log]\narm = "arm"\narms = [10, 20, 30]\nreward = "paid"\nlow = 0\nhigh = 1\n'
+        + 'propensity = "chance"\n[user]\ncolumn = "person"\nrows = 1\n'
     )
     described = DescribedTable.from_text(text)
 
@@ -257,7 +263,9 @@ def test_a_visitor_who_has_had_all_rounds_or_has_no_id_is_refused_alone():
     assert policy.diagnostics()["rounds_asked"] == 7
 
 
-@pytest.mark.parametrize("reader", ["pandas", "pandas-pyarrow", "pandas-nullable", "polars", "pyarrow", "lists", "arrays"])
+@pytest.mark.parametrize(
+    "reader", ["pandas", "pandas-pyarrow", "pandas-nullable", "polars", "pyarrow", "lists", "arrays"]
+)
 @pytest.mark.parametrize("junk", JUNK)
 def test_rewards_are_told_one_by_one(reader, junk):
     policy = bandit(user_ids=False)
@@ -294,10 +302,16 @@ def test_a_curator_releases_every_other_row_as_before(reader):
     scaling = PublicScaling(Schema(age=Range(18, 90), weight=Range(0, 250)))
 
     def of(table):
-        rows = TableRows.read(READERS[reader](table), scaling=scaling, answers="paid", ids="person_row", user="person")
+        rows = TableRows.read(
+            READERS[reader](table), scaling=scaling, answers="paid", ids="person_row", user="person"
+        )
         return np.column_stack([rows.points, rows.answers]), rows.ids
 
-    table = {**WHOLE, "person_row": [str(row) for row in range(N)], "person": [str(900 + row) for row in range(N)]}
+    table = {
+        **WHOLE,
+        "person_row": [str(row) for row in range(N)],
+        "person": [str(900 + row) for row in range(N)],
+    }
     points, ids = of(table)
     assert np.isfinite(points).all()
     assert ids == [str(row) for row in range(N)]
@@ -314,8 +328,12 @@ def test_a_curator_releases_every_other_row_as_before(reader):
 
 def test_a_simulated_crowd_keeps_everybody_else(tmp_path):
     rng = np.random.default_rng(0)
-    table = {"age": [str(age) for age in rng.integers(18, 91, 200)], "best": [str(one) for one in rng.integers(2, size=200)]}
-    text = 'path = "t.csv"\n[columns.age]\nlow = 18\nhigh = 90\n[label]\ncolumn = "best"\ncategories = ["0", "1"]\n'
+    table = {
+        "age": [str(age) for age in rng.integers(18, 91, 200)],
+        "best": [str(one) for one in rng.integers(2, size=200)],
+    }
+    text = 'path = "t.csv"\n[columns.age]\nlow = 18\nhigh = 90\n'
+    text += '[label]\ncolumn = "best"\ncategories = ["0", "1"]\n'
     (tmp_path / "t.toml").write_text(text)
 
     def people(cells):
@@ -330,14 +348,17 @@ def test_a_simulated_crowd_keeps_everybody_else(tmp_path):
             np.testing.assert_array_equal(np.delete(found.columns, 9, 0), np.delete(whole.columns, 9, 0))
             np.testing.assert_array_equal(np.delete(found.rewards, 9, 0), np.delete(whole.rewards, 9, 0))
     spec = Spec(contexts=world.schema, arms=world.arms.labels, privacy=LocalDP(epsilon=2), seed=0)
-    assert simulate(spec, world, n_users=200, seed=0).users.sum() == 199  # the other one reports, and is not scored
+    assert (
+        simulate(spec, world, n_users=200, seed=0).users.sum() == 199
+    )  # the other one reports, and is not scored
 
 
 # -- one cell ----------------------------------------------------------------------------------------
 
 ANY = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.decimals(allow_nan=True), st.text(max_size=6),
-    st.dates(), st.datetimes(), st.binary(max_size=4), st.sampled_from(["1", "01", "1.0", "true", "NA", "none", "1e0"]),
+    st.dates(), st.datetimes(), st.binary(max_size=4), st.sampled_from(["1", "01", "1.0", "true", "NA",
+    "none", "1e0"]),
 )  # fmt: skip
 
 
@@ -349,7 +370,9 @@ def test_a_column_is_read_as_its_cells_are_alone(column):
         np.testing.assert_array_equal(together, np.array(alone))
 
 
-@pytest.mark.parametrize("column", [[1, 2, None], ["1", "2", "x"], [1.0, 2.0, 7.5], [True, False, "no"], ["01", "02.0", ""]])
+@pytest.mark.parametrize(
+    "column", [[1, 2, None], ["1", "2", "x"], [1.0, 2.0, 7.5], [True, False, "no"], ["01", "02.0", ""]]
+)
 def test_labels_match_by_value(column):
     for labels in ([1, 2], ["1", "2"], ["01", "2.0"]):
         codes = Categories(labels).codes(np.array(column, dtype=object))
@@ -357,7 +380,18 @@ def test_labels_match_by_value(column):
         assert Arms(labels).codes(column).tolist() == codes.tolist()
 
 
-@pytest.mark.parametrize("labels", [["1", "01"], ["1.0", "1"], ["true", "True"], ["a", "a "], ["NA", "null"], ["2024-01-01", "2024-01-01T00:00"], ["1e300", "a"]])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["1", "01"],
+        ["1.0", "1"],
+        ["true", "True"],
+        ["a", "a "],
+        ["NA", "null"],
+        ["2024-01-01", "2024-01-01T00:00"],
+        ["1e300", "a"],
+    ],
+)
 def test_labels_of_one_value_are_refused(labels):
     for build in (Categories, Arms):
         with pytest.raises(InvalidParameter, match="one value"):

@@ -115,8 +115,14 @@ def test_missing_values_are_refused(make):
 @every_frame
 def test_values_outside_are_refused_by_column_only(make):
     refuses(make(replaced(age=[16, 777, 20])), match=r"column 'age' has values outside Range\(16, 64\)")
-    refuses(make(replaced(age=[16.0, 20.0, float("-inf")])), match="column 'age' has cells that are no finite numbers")
-    refuses(make(replaced(hours=[1.0, 20.0, float("inf")])), match="column 'hours' has cells that are no finite numbers")
+    refuses(
+        make(replaced(age=[16.0, 20.0, float("-inf")])),
+        match="column 'age' has cells that are no finite numbers",
+    )
+    refuses(
+        make(replaced(hours=[1.0, 20.0, float("inf")])),
+        match="column 'hours' has cells that are no finite numbers",
+    )
     refuses(
         make(replaced(region=["north", "canary", "south"])), match="column 'region' has values outside the 2"
     )

@@ -743,7 +743,7 @@ def test_a_description_says_what_stands_for_a_missing_value(tmp_path):
     text = DESCRIPTION.replace("high = 64", "high = 64\nmissing = 40").replace(
         '["female", "male"]', '["female", "male", "unknown"]\nmissing = "unknown"'
     )
-    table = "age,gender,earnings\n16,NA,9.5\n,female,10\n"",null,11\n"
+    table = "age,gender,earnings\n16,NA,9.5\n,female,10\n,null,11\n"
     assert rows(table_from_toml(write(tmp_path, text, table), seed=0)) == [
         ((0.0, 2.0), 0),
         ((0.5, 0.0), 1),

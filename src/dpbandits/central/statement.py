@@ -89,10 +89,17 @@ PUBLIC_COINS = (
     "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing that comes "
     "from one user can shift anybody else's coins."
 )
+CELLS_AS_THEY_ARE = (
+    "Cells of a table reach the library as the data has them. A reader of files that rounds numbers of more "
+    "than 15 "
+    "digits because of another row's cell is not noticed: such columns are read as text."
+)
 OWN_DECISION = "Each decision reaches its own user only."
 EVERY_ROW = (
     "Every row takes one of its user's places and one of the horizon's, whatever stands in it, as long as "
-    "both have some left: further rows are dropped, and take none. What cannot be read counts zero. No noise "
+    "both have some left: further rows are dropped, and take none. A row that cannot be read, or has no id "
+    "where "
+    "ids are counted, takes its place and counts zero. No noise "
     "scale depends on how many rows there were, but through noisy counts of contexts, where there are some."
 )
 WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
@@ -137,7 +144,7 @@ def room_assumptions(
     bound = kept_if(
         setting.user_ids,
         "",
-        how=f"No user id takes part in more than {most}: one more ask is refused, and takes nothing."
+        how=f"No user id takes part in more than {most}: one more ask is refused, and counts nothing."
         if asks
         else f"No user id has more than {most}: of more, the first ones count.",
         otherwise=f"No user takes part in more than {most} (asks carry no user id)."
@@ -152,6 +159,7 @@ def room_assumptions(
             *kept(*keeps, *([PUT_BACK_REFUSED] if witnessed_rounds else [])),
             *trusted(
                 f"{chosen} and every other parameter were chosen without looking at the private data.",
+                CELLS_AS_THEY_ARE,
                 *trusts,
                 *(one_id if setting.user_ids else []),
                 *([put_back] if asks and saved else []),
@@ -213,8 +221,9 @@ ON_A_STREAM = (
 
 FEATURES_KEPT = (
     "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
-    "turned into integers before they are summed, and the bound is checked on the integers. What one "
-    "user's become does not depend on who else is there."
+    "turned into integers before they are summed, and the bound is checked on the integers. A user's "
+    "contribution depends on that user's data, public parameters and earlier releases alone: every cell of a "
+    "table is read by itself."
 )
 
 CELLS_THEOREM = (
@@ -229,8 +238,10 @@ CELLS_THEOREM = (
 )
 
 CELLS_KEPT = (
-    "Rewards lie in the public range and become integers before they are summed. What one user's become, and "
-    "where they are added, does not depend on who else is there."
+    "Rewards lie in the public range and become integers before they are summed. A user's contribution, and "
+    "where it is added, depends on that user's data, public parameters and earlier releases alone: every "
+    "cell of "
+    "a table is read by itself."
 )
 
 RELEASE_NOTE = (

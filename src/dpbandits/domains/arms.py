@@ -34,8 +34,8 @@ class Arms(Domain):
 
     Args:
         n_or_names: number of arms, or their labels in the order of the codes: texts, numbers or booleans, no
-            two of them equal in value (as 1, 1.0, True, "1" and "01" are). A label that spells a missing value,
-            as "none" does, is also what a missing cell of a table means.
+            two of them equal in value (as 1, 1.0, True, "1" and "01" are). A label that spells a missing
+            value, as "none" does, is also what a missing cell of a table means.
 
     Raises:
         InvalidParameter: no arm, a label of another kind, or two that are equal.
@@ -67,8 +67,9 @@ class Arms(Domain):
             codes = codes_by_value(labels)
         except ValueError:
             raise InvalidParameter(
-                "two arms have labels of one value (as 1, 1.0, True and '01' are), or both spell a missing value, or "
-                "a label is a number that readers of files may round: name each arm once, and numbers up to 2^53"
+                "two arms have labels of one value (as 1, 1.0, True and '01' are), or both spell a missing "
+                "value, or a label is a number that readers of files may round: name each arm once, and "
+                "numbers up to 2^53"
             ) from None
         assign(self, labels=labels, _codes=codes)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpbandits import _checks
 from dpbandits._cells import numbers_of
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.privacy.noise import NoiseSource, words_of
@@ -120,8 +120,8 @@ class TableRows:
     Attributes:
         points: (n, d) rows in public coordinates; 0, the centre, for a row that cannot be read.
         answers: (n,) answers, NaN for a row that has none, if a column has them.
-        ids: (n,) the rows' own ids as text, None for a row that has none of its own, if a column has them; see
-            `_checks.person`.
+        ids: (n,) the rows' own ids as text, None for a row that has none of its own, if a column has them;
+            see `_checks.person`.
         unreadable: number of rows that are released as the centre would be.
     """
 
@@ -152,8 +152,8 @@ class TableRows:
             rows_per_user: a public number.
 
         Every row takes its slot, whatever it holds. A row with a cell that cannot be read is released as the
-        centre would be. Its evaluation fails if its answer is no finite number, or its id is missing or is that
-        of an earlier row. Rows whose person has no id are left out.
+        centre would be. Its evaluation fails if its answer is no finite number, or its id is missing or is
+        that of an earlier row. Rows whose person has no id are left out.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -161,7 +161,7 @@ class TableRows:
         frame = read_table(table)
         named = {name: frame.column(name) for name in scaling.schema.names if name in frame.names}
         points = scaling.to_public(named)
-        unknown = np.isnan(points).any(axis=1)
+        unknown: BoolArray = np.asarray(np.isnan(points).any(axis=1))
         points[unknown] = 0.0
         found = None if answers is None else _answers(frame, answers, len(points))
         own = None if ids is None else _ids(frame, ids, len(points))

@@ -250,15 +250,14 @@ class RoundBook:
 
     # -- asking ---------------------------------------------------------------------------------
 
-    def check_open(
-        self, count: int, users: Sequence[object] | None, *, batch: bool = False
-    ) -> list[bytes]:
+    def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
         """Refuse rounds that the horizon or a user's share does not cover; change nothing.
 
         Args:
             count: number of rounds.
             users: an id for each.
-            batch: refuse nobody because of another one: whoever has had all rounds, or has no id, is `NOBODY`.
+            batch: refuse nobody because of another one: whoever has had all rounds, or has no id, is
+                `NOBODY`.
 
         Returns:
             the users' digests, to be passed to `open` (empty without user ids).

@@ -45,7 +45,10 @@ class Owners:
             ids, places = users.values.tolist(), users.codes
         else:
             ids, places = _checks.people(users, count=count, what="row"), None
-            if set(map(type, ids)) in ({str}, {int}):  # comparing ids of other types could run a caller's code
+            if set(map(type, ids)) in (
+                {str},
+                {int},
+            ):  # comparing ids of other types could run a caller's code
                 known = {one: place for place, one in enumerate(dict.fromkeys(ids))}
                 places = np.fromiter(map(known.__getitem__, ids), np.int64, len(ids))
                 ids = list(known)
@@ -67,7 +70,7 @@ def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArr
     """
     named = numbers >= 0
     together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some persons may have no row
-    kept = np.append(together <= most, True)[numbers]  # noqa: FBT003 - what -1 finds
+    kept = np.append(together <= most, True)[numbers]
     rows = np.flatnonzero(~kept)  # of persons who have too many
     of = numbers[rows]
     order = np.argsort(of, kind="stable")

@@ -115,9 +115,7 @@ class TableBook(RoundBook):
         self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
         self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
 
-    def check_open(
-        self, count: int, users: Sequence[object] | None, *, batch: bool = False
-    ) -> list[bytes]:
+    def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
         """As `RoundBook`'s; nobody else takes a slot until the commit."""
         if count != 1:
             raise ProtocolError("rounds in the store are asked one by one")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._calls import worded
-from dpbandits._cells import UNREADABLE, array_of, codes_by_value, codes_of, numbers_of, value_of
+from dpbandits._cells import UNREADABLE, array_of, cell_value, codes_by_value, codes_of, numbers_of
 from dpbandits._checks import LARGEST, assign, number
 from dpbandits._config import Configured, Registry
 from dpbandits._reading import reading
@@ -41,7 +41,8 @@ class Fate(IntEnum):
 class Column(Configured, ABC):
     """What a schema says in public about one column of a table.
 
-    Every cell is read by itself (`dpbandits._cells`): neither the type of the column nor any other cell has a say.
+    Every cell is read by itself (`dpbandits._cells`): neither the type of the column nor any other cell has a
+    say.
 
     Attributes:
         width: coordinates of an encoded cell.
@@ -113,9 +114,8 @@ class Column(Configured, ABC):
     @property
     def _bounds(self) -> str:
         """The declared values, and what to do about others, in words."""
-        return (
-            f"{replace(self, missing=None)!r}: declare clip=True, or a wider range that you know without the data"  # type: ignore[type-var]
-        )
+        declared = replace(self, missing=None)  # type: ignore[type-var]
+        return f"{declared!r}: declare clip=True, or a wider range that you know without the data"
 
     def to_config(self) -> dict[str, Any]:
         """`Configured.to_config`, without options that have their default, None."""
@@ -186,8 +186,8 @@ class Range(Column):
     @property
     def _bounds(self) -> str:
         return (
-            f"Range({self.low:g}, {self.high:g}): declare Range(..., clip=True), or a wider range that you know "
-            "without the data"
+            f"Range({self.low:g}, {self.high:g}): declare Range(..., clip=True), or a wider range that you "
+            "know without the data"
         )
 
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
@@ -207,9 +207,9 @@ class Range(Column):
 class Categories(Column):
     """One of a public list of values, encoded as its place in the list.
 
-    Cells are compared by value, whatever their type: 1, 1.0, True, "1", "01" and "true" are one value. A category
-    that spells a missing value, as "none" and "NA" do, is also what a missing cell means, unless `missing` names
-    another category.
+    Cells are compared by value, whatever their type: 1, 1.0, True, "1", "01" and "true" are one value. A
+    category that spells a missing value, as "none" and "NA" do, is also what a missing cell means, unless
+    `missing` names another category.
 
     Args:
         values: distinct categories in the order of their codes: all strings, all integers, or all booleans.
@@ -217,9 +217,9 @@ class Categories(Column):
         unknown: the category that a cell means whose value is not listed; by default such a cell is refused.
 
     Raises:
-        InvalidParameter: the list is empty, mixed, or has two categories of one value; or `missing` or `unknown`
-            is not listed; or two categories spell a missing value; or one is "NA", "null" or the like, which readers
-            of files take for a missing value, and `missing` is another.
+        InvalidParameter: the list is empty, mixed, or has two categories of one value; or `missing` or
+            `unknown` is not listed; or two categories spell a missing value; or one is "NA", "null" or the
+            like, which readers of files take for a missing value, and `missing` is another.
 
     Example:
         >>> region = Categories(["north", "south", "other"], unknown="other")
@@ -257,14 +257,16 @@ class Categories(Column):
             places = codes_by_value(self.values)
         except ValueError:
             raise InvalidParameter(
-                "two categories have one value, as 1, '1' and '01' have, or both spell a missing value, or one is a "
-                "number that readers of files may round: list each value once, and numbers up to 2^53"
+                "two categories have one value, as 1, '1' and '01' have, or both spell a missing value, or "
+                "one is a number that readers of files may round: list each value once, and numbers up to "
+                "2^53"
             ) from None
         if self.missing is not None and None in places:
             category = self.values[places.pop(None)]
-            if category != self.missing and value_of(category) is None:
+            if category != self.missing and cell_value(category) is None:
                 raise InvalidParameter(
-                    "missing: another category spells a missing value, and is what a missing cell means already"
+                    "missing: another category spells a missing value, and is what a missing cell means "
+                    "already"
                 )
         return {None: len(self.values), UNREADABLE: len(self.values) + 1, **places}
 

@@ -1,7 +1,8 @@
 """`DateRange` and `Cycle`: dates and times between public moments, and what comes round again.
 
 A cell is a `datetime.date`, a `datetime.datetime`, a date or time of NumPy, pandas, polars or Arrow, or a
-text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is converted to UTC, as readers of files
+text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is converted to UTC, as readers of
+files
 do with a column of them: drop the zone first if the local hour matters.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._cells import array_of, is_missing, time_in, value_of
+from dpbandits._cells import array_of, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, assign, number
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
@@ -199,7 +200,7 @@ def _times(values: Any) -> tuple[TimeArray, IntArray]:
 
 
 def _time_or_fate(cell: object) -> datetime | Fate:
-    value = None if is_missing(cell) else value_of(cell)
+    value = None if is_missing(cell) else cell_value(cell)
     if isinstance(value, int) and 10**7 <= value < 10**8:  # 20240531: readers turn it into a number
         try:
             return datetime.fromisoformat(str(value))

@@ -23,7 +23,7 @@ from typing import IO, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpbandits._cells import LONGEST_WORD, MISSING, UNREADABLE, as_objects, is_missing, numbers_of, value_of
+from dpbandits._cells import LONGEST_WORD, MISSING, UNREADABLE, as_objects, cell_value, is_missing, numbers_of
 from dpbandits._typing import FloatArray
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.coded import Coded
@@ -81,8 +81,9 @@ def read_table_file(
     Args:
         path: its ending says which.
         kinds: column -> float, str, bool, int or datetime, the kind of its cells.
-        gaps: columns whose cells may be missing or of another kind. In a column of float a missing cell is NaN
-            and another one infinity; in other columns a missing cell is None and another one stays as it is.
+        gaps: columns whose cells may be missing or of another kind. In a column of float a missing cell is
+            NaN and another one infinity; in other columns a missing cell is None and another one stays as it
+            is.
         words: column -> texts that are values of it, though they mean a missing one elsewhere.
 
     Raises:
@@ -149,7 +150,8 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     bool: lambda value: value in (0, 1),
     datetime: lambda value: isinstance(value, datetime | int),
 }
-"""Whether a value, as `value_of` gives it, is one of a kind; a date of eight digits is read as an integer."""
+"""Whether a value, as `cell_value` gives it, is one of a kind; a date of eight digits is read as an
+integer."""
 
 
 class _Column:
@@ -216,7 +218,9 @@ class _Column:
         return numbers
 
     def _values(self, words: Sequence[object]) -> list[object]:
-        """Words as they are, None for a missing one. What a word means is read from it later, by `value_of`."""
+        """Words as they are, None for a missing one. What a word means is read from it later, by
+        `cell_value`.
+        """
         known = list(words)
         for place, word in enumerate(words):
             short = type(word) is not str or (len(word) <= LONGEST_WORD and word not in self._words)
@@ -224,7 +228,7 @@ class _Column:
                 known[place], self._missing = None, True
         fits = _CHECKS.get(self.kind)
         if fits is not None and not self.gaps:
-            self._bad = self._bad or not all(word is None or fits(value_of(word)) for word in known)
+            self._bad = self._bad or not all(word is None or fits(cell_value(word)) for word in known)
         return known
 
 

@@ -82,6 +82,8 @@ def _read_frame(frame: object) -> Table:
             cells = np.asarray(series.to_numpy())
             if cells.dtype.kind in "iufbM":
                 return cells
-        return as_objects(series.to_list())  # integers beside a null stay exact, and every cell is read by itself
+        return as_objects(
+            series.to_list()
+        )  # integers beside a null stay exact, and every cell is read by itself
 
     return Table(names, column)

@@ -135,7 +135,9 @@ class Menu:
             raise
         except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
             raise InvalidData("contexts cannot be read") from None
-        points[~np.isfinite(points).all(axis=1)] = np.nan  # also where a caller wrote into the table meanwhile
+        points[~np.isfinite(points).all(axis=1)] = (
+            np.nan
+        )  # also where a caller wrote into the table meanwhile
         return points
 
     def encode(self, contexts: object) -> FloatArray:

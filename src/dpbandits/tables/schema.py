@@ -112,9 +112,7 @@ class Schema:
             MissingExtra: a data frame came and narwhals is not installed.
         """
         cells = self._cells(frame, ignore_extra=ignore_extra)
-        return np.column_stack(
-            [column.encode(cells[name], name=name) for name, column in self._columns]
-        )
+        return np.column_stack([column.encode(cells[name], name=name) for name, column in self._columns])
 
     def points(self, frame: object, *, ignore_extra: bool = False) -> FloatArray:
         """The same (n, d), with a row of NaN for each in which `encode` would refuse a cell.

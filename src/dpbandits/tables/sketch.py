@@ -14,13 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, cast
 
+from dpbandits._cells import UNREADABLE, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, integer
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables.columns import Categories, Column, Range
 from dpbandits.tables.dates import DateRange
 from dpbandits.tables.description import section_of, written
 from dpbandits.tables.files import DELIMITERS, LARGEST_COLUMNS, check_size
-from dpbandits._cells import UNREADABLE, is_missing, time_in, value_of
 from dpbandits.tables.packaged import PACKAGED, packaged_frame
 
 __all__ = ["MOST_ROWS", "read_sample", "sketched"]
@@ -175,7 +175,7 @@ def _declared(cells: Sequence[object]) -> Column | str:
         if first == last:
             return "one day alone"
         return DateRange(first, last, clip=True, missing=first if gaps else None)
-    named = {value_of(text): text for text in map(str, known)}
+    named = {cell_value(text): text for text in map(str, known)}
     if UNREADABLE in named:
         return "numbers that are too large to be told apart"
     values = sorted(named.values())

@@ -6,11 +6,9 @@ law of contexts and on the function, and gives a `PublishedTable`: a `PublishedC
 names. Use it through `dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
-import math
 import os
 import secrets
 import warnings
@@ -22,10 +20,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpbandits._calls import worded
-from dpbandits._cells import UNREADABLE, array_of, as_objects, numbers_of, value_of
+from dpbandits._cells import UNREADABLE, array_of, as_objects, cell_value, numbers_of
 from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
@@ -793,7 +791,7 @@ def _arm_names(cells: Coded, declared: Sequence[str] | None) -> list[str]:
         if len(set(names)) != len(names) or not all(names):
             raise InvalidParameter("arms: expected distinct names, as a,b,c")
         return names
-    values = {value_of(cell): str(cell).strip() for cell in cells.values.tolist()}
+    values = {cell_value(cell): str(cell).strip() for cell in cells.values.tolist()}
     values.pop(None, None)
     numbers = [value for value in values if isinstance(value, int)]
     return list(map(str, sorted(numbers))) if len(numbers) == len(values) else sorted(values.values())

@@ -51,8 +51,9 @@ def marginals_guarantee(
         setting,
         keeps=[
             "Rewards lie in the public range, contexts in public columns; both are turned into integers and "
-            "places in tables before they are summed. What one user's become does not depend on who else is "
-            "there.",
+            "places in tables before they are summed. A user's contribution depends on that user's data, "
+            "public "
+            "parameters and earlier releases alone: every cell of a table is read by itself.",
             EVERY_ASK.format(block="block"),
             DRAWN_ONCE,
             PUBLIC_COINS,
@@ -107,7 +108,7 @@ def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Se
         setting,
         keeps=[
             "Every reward is weighted, cut at a public bound and turned into an integer before it is added "
-            "up; what one row becomes does not depend on any other.",
+            "up. Every cell of a table is read by itself, so that no cell changes how another row is read.",
             EVERY_ROW,
             DRAWN_ONCE,
         ],

@@ -72,8 +72,9 @@ def people_of(table: TableBandit) -> PeopleWorld:
 
     Contexts lie in the unit cube of a `Spec(contexts=table.schema, arms=table.arms.labels)` and rewards are
     scaled to [0, 1]; where they were drawn their means stand for them, as a device's report is drawn from
-    either in the same law. Of a person with several rows the first counts: a device reports once. A row that cannot
-    be read is a device with a missing context, which decides as the middle of the cube does; its rewards are NaN.
+    either in the same law. Of a person with several rows the first counts: a device reports once. A row that
+    cannot be read is a device with a missing context, which decides as the middle of the cube does; its
+    rewards are NaN.
     """
     contexts, bounds = table.contexts, table.reward_range
     paid = table.reward_table if table.expected is None else table.expected
@@ -353,7 +354,9 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """(n,) mean rewards of the arms that these people were given; forgers and unreadable rows are not summed."""
+        """(n,) mean rewards of the arms that these people were given; forgers and unreadable rows are not
+        summed.
+        """
         mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
         honest = ~(self._forged[people] | self._unknown[people])
         lost = self._best[people] - mean

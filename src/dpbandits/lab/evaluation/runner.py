@@ -188,7 +188,8 @@ def run(
             indices = decisions.indices
             if (indices < 0).any():
                 raise InvalidData(
-                    "the policy refused a decision: the world has a context that it cannot read, or more rounds of a "
+                    "the policy refused a decision: the world has a context that it cannot read, or more "
+                    "rounds of a "
                     "person than rounds_per_user"
                 )
             rewards[start:stop] = environment.rewards(start, stop, indices)

@@ -58,7 +58,8 @@ class TableBandit:
     Args:
         name: what reports call it.
         schema: public columns of the contexts.
-        contexts: (N, d) rows encoded by the schema. A row that cannot be read is NaN here and in `reward_table`.
+        contexts: (N, d) rows encoded by the schema. A row that cannot be read is NaN here and in
+            `reward_table`.
         arms: the choices.
         reward_table: (N, K) what each arm pays for each row.
         reward_range: public bounds of `reward_table`.
@@ -182,8 +183,8 @@ class TableBandit:
     ) -> Self:
         """What every arm would have paid each row, (N, K), as simulated or fully logged tables have it.
 
-        With `lenient` a row with a cell that cannot be read stays, as a person of whom nothing is known; without it
-        the table is refused.
+        With `lenient` a row with a cell that cannot be read stays, as a person of whom nothing is known;
+        without it the table is refused.
         """
         if lenient:
             span, paid = RewardRange.of(reward_range), np.array(rewards, dtype=np.float64)

@@ -115,8 +115,9 @@ class Curator(Held):
             or other parameters, or is open to others.
         ForkedState: the ledger has seen another copy of the secret directory go on.
 
-    A row takes its slot whatever it holds: with a cell that cannot be read it is released as the centre would be,
-    and without a finite answer or an id of its own its evaluation fails. Try a table first with `Schema.check`.
+    A row takes its slot whatever it holds: with a cell that cannot be read it is released as the centre would
+    be, and without a finite answer or an id of its own its evaluation fails. Try a table first with
+    `Schema.check`.
 
     Example:
         >>> from dpbandits import Range, RowDP, Schema
