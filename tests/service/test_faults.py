@@ -43,8 +43,8 @@ def test_bodies_that_are_none(shop: Caller, body: bytes) -> None:
 
 def test_strange_texts_are_texts(shop: Caller) -> None:
     named = {"Authorization": f"Bearer {shop.token}", "Content-Type": "application/json"}
-    for text in ("\\u0000", "x' OR 1=1 --", "\\u202e"):
-        body = f'{{"id":"{text}","user":"u{text}","context":{json.dumps(AGNES)}}}'
+    for number, text in enumerate(("\\u0000", "x' OR 1=1 --", "\\u202e")):
+        body = f'{{"id":"{text}","user":"{number}-{text}","context":{json.dumps(AGNES)}}}'
         replies = [shop.client.post(AT, content=body, headers=named) for _ in range(2)]
         assert [one.status_code for one in replies] == [200, 200], replies[0].text
         assert replies[0].json() == replies[1].json()
