@@ -15,6 +15,7 @@ rounding of a reader cannot be undone: read such columns as text.
 
 import math
 import numbers
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -66,6 +67,11 @@ UNREADABLE = object()
 _TRUTH = {"true": 1, "false": 0}
 _ABSENT = frozenset({"NAType", "NaTType"})
 """Names of the types of pandas.NA and pandas.NaT."""
+
+_MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}|[0-9]{8}(?![0-9])|[0-9]{4}-?W|[0-9]{2}:")
+"""Beginnings of dates and times in ISO 8601."""
+_NO_NUMBER = re.compile(r"[0-9][0-9A-Za-z_.-]*[g-wyzG-WYZ]")
+"""Beginning of an ASCII text that spells no number, as it begins with a digit and has a letter of none."""
 
 _PLAIN = frozenset({int, float, bool})
 _LARGEST_DECIMAL = Decimal(10) ** 400
@@ -204,12 +210,12 @@ def _compared(number: float) -> Any:
 
 
 def _value_in(text: str) -> Any:
-    found = _number_in(text)
+    found = text if _NO_NUMBER.match(text) else _number_in(text)
     if isinstance(found, float):
         return _compared(found)
     if not isinstance(found, str):
         return found
-    if text[:1].isdigit():
+    if _MOMENT.match(text):
         for read in (time_in, time.fromisoformat):
             try:
                 return read(text)

@@ -16,7 +16,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._cells import EXACT, cell_value, is_missing, number_of, numbers_of
+from dpbandits._cells import EXACT, UNREADABLE, cell_value, is_missing, number_of, numbers_of
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -265,26 +265,23 @@ def person(user: object, *, name: str = "user") -> str:
 
 
 def person_in(cell: object) -> str | None:
-    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader
-    writes.
-    """
+    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader writes."""
     if type(cell) is int and abs(cell) <= EXACT:
         return str(cell)
+    text = None
     if isinstance(cell, str | bytes):
-        text = cell.decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else str.__str__(cell)
-        text = _visible(text)
+        cell = text = _visible(_decoded(cell))
         if not text or (text.isascii() and text[0].isalpha() and text[0] not in "tTfF"):
             return text or None  # neither a number nor a moment
-        number = number_of(text)
-        if math.isfinite(number):
-            return _digits(number)
-        value = None if math.isnan(number) else cell_value(text)
-    else:
+    value = cell_value(cell)
+    if value is UNREADABLE or isinstance(value, int | float):
         number = number_of(cell)
-        if math.isfinite(number):
-            return _digits(number)
-        text, value = None, cell_value(cell)
+        return _digits(number) if math.isfinite(number) else text
     return value.isoformat() if isinstance(value, date | time) else text
+
+
+def _decoded(cell: str | bytes) -> str:
+    return cell.decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else str.__str__(cell)
 
 
 def _digits(number: float) -> str:
@@ -293,6 +290,8 @@ def _digits(number: float) -> str:
 
 def _visible(text: str) -> str:
     """A text in form NFKC, without characters that cannot be seen and without blanks around it."""
+    if text.isalnum() and text.isascii():
+        return text
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
