@@ -265,7 +265,7 @@ def person(user: object, *, name: str = "user") -> str:
 
 
 def person_in(cell: object) -> str | None:
-    """`person` of a cell of a table, None if it names nobody; a boolean is the number that a reader writes."""
+    """`person` of a cell of a table, None if it names nobody; a boolean is the number that readers write."""
     if type(cell) is int and abs(cell) <= EXACT:
         return str(cell)
     text = None
