@@ -18,7 +18,6 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import Curator
 from dpbandits.state import MemoryLedger
-from dpbandits.state.witness_http import HTTPWitness
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
 CENTRAL = {
@@ -146,7 +145,6 @@ LIVE = {
     "curator": curator,
     "ledger": MemoryLedger,
     "outbox": MemoryOutbox,
-    "witness": lambda: HTTPWitness("https://witness.example", token="t" * 40),
 }
 """What spends, remembers or draws: two copies would each do it."""
 

@@ -5,8 +5,6 @@ import html
 import io
 import json
 import re
-import time
-import zipfile
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from importlib import resources
@@ -20,7 +18,6 @@ import dpbandits as dpb
 from dpbandits.service.backups import back_up
 from dpbandits.service.core import Service
 from dpbandits.service.desk.areas import drawn_map, shares
-from dpbandits.service.desk.auditing import Audits
 from dpbandits.service.desk.drawing import line
 from dpbandits.service.desk.learned import learned
 from dpbandits.service.tokens import SCOPES
@@ -45,7 +42,6 @@ PAGES = (
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
-    "/desk/policies/offers/audit",
     "/desk/ledger",
     "/desk/ledger.csv",
     "/desk/ledger.json",
@@ -303,68 +299,6 @@ def test_a_local_policys_page_has_a_map_over_any_two_columns(desk: Caller) -> No
         assert "Arms by age and region" in page(desk, f"/desk/local/app/by/{wrong}", cookie).text
 
 
-# -- audits -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("path", ["/desk/policies/offers", "/desk/local/app"])
-def test_an_audit_of_the_live_configuration_is_taken_along(
-    desk: Caller, path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr("dpbandits.service.desk.auditing.SAMPLES", 100)
-    cookie = cookie_of(desk)
-    assert page(desk, f"{path}/audit.zip", cookie).status_code == 404
-    reply = page(desk, f"{path}/audit", cookie, method="POST")
-    assert (reply.status_code, reply.headers["location"]) == (303, f"{path}/audit")
-    assert page(desk, f"{path}/audit", cookie, method="POST").status_code == 409  # one at a time
-    for _ in range(2000):
-        text = page(desk, f"{path}/audit", cookie).text
-        if "Under way" not in text:
-            break
-        time.sleep(0.1)
-    assert '<th scope="row">configuration</th>' in text
-    reply = page(desk, f"{path}/audit.zip", cookie)
-    assert reply.headers["content-type"] == "application/zip"
-    bundle = zipfile.ZipFile(io.BytesIO(reply.content))
-    files = {name: bundle.read(name).decode() for name in bundle.namelist()}
-    rows = {row["name"]: row for row in json.loads(files["audit.json"])["rows"]}
-    assert rows["configuration"]["verdict"] == "holds"
-    assert rows["configuration"]["tightness"] > 0.9
-    assert len(rows) > 1
-    config, name = json.loads(files["configuration.json"]), path.rpartition("/")[2]
-    if name == "offers":
-        live = dpb.central.GPBandit.from_config(config)
-        assert (live.horizon, live.menu.arms.labels) == (400, ("mail", "<b>call</b>"))
-        assert len(json.loads(files["releases.json"])) >= 1
-    else:
-        assert dpb.local.Spec.from_config(config) == SPEC
-    assert json.loads(files["charge.json"])[0]["policy"] == name
-    assert json.loads(files["guarantee.json"])["status"] == "enforced"
-    assert SECRET not in "".join(files.values())
-
-
-def test_another_sites_form_begins_no_audit(desk: Caller) -> None:
-    cookie = cookie_of(desk)
-    for path in ("/desk/policies/offers/audit", "/desk/local/app/audit"):
-        reply = page(desk, path, cookie, method="POST", headers={"Sec-Fetch-Site": "cross-site"})
-        assert reply.status_code == 403
-        assert page(desk, path, "guess", method="POST").status_code == 401
-
-
-def test_an_audit_ends_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbandits.service.desk.auditing.LONGEST", 0.01)
-    audits = Audits()
-    assert audits.begin("one", SPEC.to_config, 0.0)
-    while audits.of("one").under_way:
-        time.sleep(0.01)
-    assert audits.of("one").failed == "It did not end in its time."
-    monkeypatch.undo()
-    assert audits.begin("two", dict, 0.0)
-    while audits.of("two").under_way:
-        time.sleep(0.01)
-    assert audits.of("two").failed.startswith("It cannot be made")
-
-
 def test_a_population_whose_spending_is_not_known_says_so(service: Service) -> None:
     with served(service) as caller:
         assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
@@ -477,7 +411,7 @@ class Outline(HTMLParser):
                 self.title = text
 
 
-@pytest.mark.parametrize("path", ["/login-form", *PAGES[:6], "/desk/local/app", "/desk/policies/none"])
+@pytest.mark.parametrize("path", ["/login-form", *PAGES[:5], "/desk/local/app", "/desk/policies/none"])
 def test_everything_has_a_name_and_headings_go_down_by_one(desk: Caller, path: str) -> None:
     cookie = "" if path == "/login-form" else cookie_of(desk)
     outline = Outline()

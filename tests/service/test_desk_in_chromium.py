@@ -27,11 +27,9 @@ PAGES = (
     "/desk/populations/customers",
     "/desk/policies/offers",
     "/desk/policies/offers/statement",
-    "/desk/policies/offers/audit",
     "/desk/local/app",
     "/desk/local/app/by/1/2",
     "/desk/local/app/statement",
-    "/desk/local/app/audit",
     "/desk/ledger",
     "/desk/policies/none",
 )
@@ -132,30 +130,6 @@ def test_keys_reach_everything_and_show_where_they_are(browser: Any, shop: Any) 
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "content"  # skipped to
-
-
-@pytest.mark.timeout(300)
-def test_an_audit_is_begun_and_taken_along_by_keys(
-    browser: Any, shop: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dpbandits.service.desk.auditing.SAMPLES", 100)
-    page = logged_in(browser, shop, 390, "dark")
-    page.goto(f"{shop[0]}/desk/local/app/audit")
-    page.locator("main button").focus()
-    page.keyboard.press("Enter")
-    page.wait_for_selector("text=Under way since")
-    for _ in range(800):
-        if not page.locator("text=Under way since").count():
-            break
-        page.wait_for_timeout(250)
-        page.get_by_role("link", name="Look again").press("Enter")
-        page.wait_for_load_state()  # with its style sheet
-    page.wait_for_load_state()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.evaluate(CONTRAST) == page.evaluate(RULES) == []
-    with page.expect_download() as taken:
-        page.get_by_role("link", name="The audit to take along").press("Enter")
-    assert taken.value.suggested_filename == "audit-app.zip"
 
 
 def test_a_statement_is_printed_in_black_without_what_is_for_the_screen(browser: Any, shop: Any) -> None:

@@ -441,8 +441,6 @@ def test_a_refusal_names_members_of_messages_and_nothing_that_a_caller_named(sho
     at = "/v1/policies/offers"
     found = refused(shop.post(f"{at}/rewards:batch", {"rewards": [{"reward": 1}]}), "invalid", 422)
     assert found["detail"] == "body.rewards.member.decision is missing."
-    found = refused(shop.post(f"{at}/rank", {"actions": [{"name": "mail"}]}), "invalid", 422)
-    assert found["detail"] == "body.actions.member.id is missing."
     found = refused(shop.decide("v1", agnes_has_debts=True), "invalid", 422)
     assert found["detail"] == "body.member is not known here."
 
@@ -466,26 +464,3 @@ def test_releases_move_with_the_rounds_and_the_rows_are_forgotten(service: Servi
 
 def test_people_are_the_contexts(shop: Caller) -> None:
     assert answered(shop.get("/v1/policies/offers"))["contexts"] == PEOPLE
-
-
-def test_in_the_shape_of_personalizer(shop: Caller) -> None:
-    at = "/v1/policies/offers"
-    body = {
-        "contextFeatures": [{"age": 44}, {"region": "west"}],
-        "actions": [{"id": "mail", "features": [{"cost": 1}]}, {"id": "call"}, {"id": "nothing"}],
-        "excludedActions": ["nothing"],
-        "eventId": "e1",
-        "user": "u1",
-        "deferActivation": True,
-    }
-    ranked = answered(shop.post(f"{at}/rank", body), 201)
-    assert answered(shop.post(f"{at}/rank", body), 201) == ranked
-    assert ranked["rewardActionId"] == ranked["ranking"][0]["id"] in ("mail", "call")
-    assert ranked["ranking"][0]["probability"] == 0.5
-    assert sorted(one["id"] for one in ranked["ranking"]) == ["call", "mail", "nothing"]
-    assert shop.post(f"{at}/events/e1/activate").status_code == 204
-    assert shop.post(f"{at}/events/e1/reward", {"value": 1}).status_code == 204
-    assert shop.post(f"{at}/events/e1/reward", {"value": 1}).status_code == 204
-    refused(shop.post(f"{at}/events/e2/reward", {"value": 1}), "not-found", 404)
-    refused(shop.with_scopes("reward").post(f"{at}/events/e1/reward", {"value": 1}), "not-found", 404)
-    assert answered(shop.decide("after"))["release"] == 0

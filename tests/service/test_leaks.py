@@ -112,8 +112,6 @@ def test_metrics_do_not_count_rewards(shop: Caller) -> None:
     before = counted()
     shop.reward(seen[0], 1)
     shop.post("/v1/policies/offers/rewards:batch", {"rewards": [{"decision": seen[1], "reward": 1}]})
-    shop.post("/v1/policies/offers/events/v1/reward", {"value": 1})
-    shop.post("/v1/policies/offers/events/v1/activate")
     for verb in ("activate", "abandon"):
         shop.post(f"/v1/policies/offers/decisions/{seen[1]}:{verb}")
     shop.get(f"/v1/policies/offers/decisions/{seen[1]}")

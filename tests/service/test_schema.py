@@ -71,7 +71,6 @@ def test_the_examples_are_what_is_answered(admin: Caller, tmp_path: Path) -> Non
         ("post", f"/v1/{one}")
         for one in ("populations", "policies", "policies/{policy}/decisions", "outsourced", "local")
     ]
-    first.append(("post", "/v1/policies/{policy}/rank"))
     left_out = [
         ("put", "/v1/outsourced/{exchange}/release"),  # a description is too long to be shown whole
         ("post", "/v1/local/{survey}/reports"),  # bytes

@@ -56,21 +56,6 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
         "/v1/policies/offers/rewards:batch",
         {"rewards": [{"decision": "d1-0", "reward": 1}]},
     ),
-    ("post", "/v1/policies/{policy}/rank"): (
-        {"decide"},
-        "/v1/policies/offers/rank",
-        {"actions": [{"id": "mail"}], "user": "r", "eventId": "r"},
-    ),
-    ("post", "/v1/policies/{policy}/events/{event}/reward"): (
-        {"reward"},
-        "/v1/policies/offers/events/r/reward",
-        {"value": 1},
-    ),
-    ("post", "/v1/policies/{policy}/events/{event}/activate"): (
-        {"decide"},
-        "/v1/policies/offers/events/r/activate",
-        None,
-    ),
     ("post", "/v1/local"): ({"admin"}, "/v1/local", {"name": "x", "population": "customers", "spec": {}}),
     ("get", "/v1/local/{survey}/policy"): ({"report"}, "/v1/local/x/policy", None),
     ("post", "/v1/local/{survey}/reports"): ({"report"}, "/v1/local/x/reports", None),
@@ -181,7 +166,6 @@ def test_a_replay_by_another_token_is_another_request_and_confirms_nothing(shop:
     used, unused = thief.decide("v1", **body), thief.decide("v2", **body)
     assert (used.status_code, used.json()) == (unused.status_code, unused.json())  # agnes has had her round
     assert used.json()["type"] == "urn:dpbandits:user-has-had-all"
-    assert thief.post("/v1/policies/offers/events/v1/activate").status_code == 404
     assert shop.decide("v1", **body).json() == first
 
 

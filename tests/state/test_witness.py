@@ -1,7 +1,6 @@
 """Witnesses elsewhere only go one further; a ledger that has one cannot be rolled back unnoticed."""
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,27 +23,20 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.state import FileWitness, MemoryLedger, SQLiteLedger, Witness
-from dpbandits.state.witness_http import HTTPWitness
 from internals.sqlite_ledger import forge_unspent
-from state.witness_server import TOKEN, served
 
 WORKER = Path(__file__).with_name("witness_worker.py")
 
 
-@pytest.fixture(params=["file", "http", "memory", "sqlite"])
+@pytest.fixture(params=["file", "memory", "sqlite"])
 def witness(request, tmp_path):
     folder = tmp_path / "elsewhere"
     folder.mkdir(mode=0o700)
-    with ExitStack() as stack:
-        if request.param == "http":
-            url, _ = stack.enter_context(served(folder))
-            yield HTTPWitness(url, token=TOKEN)
-        else:
-            yield {
-                "file": lambda: FileWitness(folder),
-                "memory": MemoryLedger,
-                "sqlite": lambda: SQLiteLedger(folder / "ledger.db"),
-            }[request.param]()
+    return {
+        "file": lambda: FileWitness(folder),
+        "memory": MemoryLedger,
+        "sqlite": lambda: SQLiteLedger(folder / "ledger.db"),
+    }[request.param]()
 
 
 # -- the contract of every witness ------------------------------------------------------------------
@@ -467,146 +458,3 @@ def test_a_full_disk_is_a_witness_that_did_not_answer(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert ledger.charge("study", charge_id="a", epsilon=0.5).spent_epsilon == 0.5
     assert witness.last("ledger").position == 2
-
-
-# -- HTTP -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def service(tmp_path):
-    (tmp_path / "elsewhere").mkdir(mode=0o700)
-    with served(tmp_path / "elsewhere") as (url, server):
-        yield url, server
-
-
-def test_the_protocol_word_for_word(service):
-    url, server = service
-    witness = HTTPWitness(url + "/", token=TOKEN)
-    witness.last("a life/1")
-    witness.advance("a life/1", position=0, digest="x")
-    assert [(method, path) for method, path, _ in server.seen] == [
-        ("GET", "/witness/a%20life%2F1"),
-        ("POST", "/witness/a%20life%2F1"),
-    ]
-    assert all(headers["Authorization"] == f"Bearer {TOKEN}" for *_, headers in server.seen)
-    assert repr(witness) == "HTTPWitness()"
-
-
-def canned(status, body, headers=()):
-    def answer(handler):
-        handler.answer(status, body, headers)
-        return False
-
-    return answer
-
-
-def hang_up(handler):
-    handler.close_connection = True
-    return False
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        canned(500, {}),
-        canned(403, {"last": None}),
-        canned(404, {"last": None}),
-        canned(204, b""),
-        canned(200, b"not json"),
-        canned(200, {"last": {"position": "1", "digest": "x"}}),
-        canned(200, {"last": [1, "x"]}),
-        canned(200, {}),
-        canned(200, [1]),
-        canned(200, b'{"last": "' + b"x" * 100_000 + b'"}'),
-        canned(200, b"[" * 60_000),
-        canned(409, {}),
-        hang_up,
-    ],
-)
-def test_whatever_is_no_answer_stops_the_call(service, answer):
-    url, server = service
-    witness = HTTPWitness(url, token=TOKEN)
-    for call in (lambda: witness.last("life"), lambda: witness.advance("life", position=0, digest="x")):
-        server.script.append(answer)
-        with pytest.raises(StateError) as raised:
-            call()
-        assert TOKEN not in str(raised.value)
-    assert witness.last("life") is None
-
-
-def test_an_answer_about_something_else_is_refused(service):
-    url, server = service
-    witness = HTTPWitness(url, token=TOKEN)
-    server.script.append(canned(200, {"last": {"position": 0, "digest": "other"}}))
-    with pytest.raises(StateError, match="something else"):
-        witness.advance("life", position=0, digest="x")
-
-
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(service, tmp_path, status):
-    """It would carry the token to whoever it names."""
-    url, server = service
-    (tmp_path / "thief").mkdir(mode=0o700)
-    with served(tmp_path / "thief") as (elsewhere, thief):
-        witness = HTTPWitness(url, token=TOKEN)
-        for call in (lambda: witness.last("life"), lambda: witness.advance("life", position=0, digest="x")):
-            server.script.append(canned(status, {}, [("Location", f"{elsewhere}/life")]))
-            with pytest.raises(StateError, match=str(status)):
-                call()
-        assert thief.seen == []
-
-
-def test_proxies_of_the_environment_do_not_see_the_token(service, tmp_path, monkeypatch):
-    url, _ = service
-    (tmp_path / "thief").mkdir(mode=0o700)
-    with served(tmp_path / "thief") as (elsewhere, thief):
-        monkeypatch.setenv("http_proxy", elsewhere)
-        assert HTTPWitness(url, token=TOKEN).last("life") is None
-        assert thief.seen == []
-
-
-def test_a_wrong_token_is_refused(service):
-    url, _ = service
-    with pytest.raises(StateError, match="status 401"):
-        HTTPWitness(url, token="wrong").last("life")
-
-
-def test_silence_ends_after_the_timeout_and_the_call_may_be_repeated(service, tmp_path):
-    """The charge was told and its answer lost: the repeated call finds it, and pays nothing more."""
-    url, server = service
-    ledger = SQLiteLedger(tmp_path / "ledger.db", witness=HTTPWitness(url, token=TOKEN, timeout=0.2))
-    ledger.open_account("study", epsilon=1)
-
-    def silence(handler):
-        time.sleep(0.5)
-        return True
-
-    for lost in (0, 1):  # the question, then the announcement
-        server.script += [lambda handler: True] * lost + [silence]
-        with pytest.raises(StateError, match="did not answer"):
-            ledger.charge("study", charge_id=str(lost), epsilon=0.5)
-        time.sleep(0.6)
-        balance = ledger.charge("study", charge_id=str(lost), epsilon=0.5)
-        assert balance.spent_epsilon == 0.5 * (lost + 1)
-
-
-def test_nobody_there(tmp_path):
-    with pytest.raises(StateError, match="did not answer"):
-        HTTPWitness("http://127.0.0.1:9/witness", token=TOKEN).last("life")
-
-
-@pytest.mark.parametrize(
-    "url",
-    ["http://example.org/w", "ftp://example.org/w", "example.org", "https://", "https://u:p@example.org/w",
-     "https://example.org/w?x=1", "https://example.org/w#x", "http://[", 7, None, "file:///etc/passwd"],
-)  # fmt: skip
-def test_addresses_that_would_betray_the_token_are_refused(url):
-    with pytest.raises(InvalidParameter):
-        HTTPWitness(url, token=TOKEN)
-
-
-@pytest.mark.parametrize("token", ["", None, 7, "a\nb", "ä"])
-def test_tokens_are_checked(token):
-    with pytest.raises(InvalidParameter) as raised:
-        HTTPWitness("https://example.org/w", token=token)
-    assert json.dumps(token)[1:-1] not in str(raised.value) or not token or token == 7

@@ -5,7 +5,6 @@ problems.
 """
 
 import asyncio
-import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -39,18 +38,15 @@ from dpbandits.service.messages import (
     DecisionsRequest,
     PolicyRequest,
     PopulationRequest,
-    RankRequest,
     RewardRequest,
     RewardsRequest,
     SurveyRequest,
     TokenRequest,
-    ValueRequest,
 )
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.surveys import begin_survey
-from dpbandits.service.tokens import Token
 
 __all__ = ["application"]
 
@@ -95,7 +91,6 @@ class Lines(StreamingResponse):
 
 PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 SurveyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["tips"])]
-EventId = Annotated[str, Path(max_length=200, examples=["e-1"])]
 DecisionId = Annotated[
     str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
 ]
@@ -198,7 +193,6 @@ def application(service: Service) -> Application:
     _routes_of_devices(app, service)
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
-    _routes_of_personalizer(app, service)
     add_exchanges(app, service)
     _routes_of_operators(app, service, metrics)
     add_desk(app, service, app.state.door.token)
@@ -592,68 +586,6 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await _done(service.abandon(policy, decision))}
-
-
-def _routes_of_personalizer(app: FastAPI, service: Service) -> None:
-    tag: list[Any] = ["for those who come from Personalizer"]
-
-    @app.post(
-        "/v1/policies/{policy}/rank",
-        status_code=201,
-        tags=tag,
-        summary="Rank actions for one person",
-        responses=responses(_RANKED, *_REFUSED_DECISION, status=201),
-    )
-    async def rank(policy: PolicyName, message: RankRequest, token: Decider) -> dict[str, Any]:
-        """The policy's arms are the actions; their features are not looked at. `user` is ours, and needed."""
-        excluded, event = set(message.excludedActions), message.eventId or uuid.uuid4().hex
-        body = {
-            "id": event,
-            "context": {name: value for one in message.contextFeatures for name, value in one.items()},
-            "available": [one.id for one in message.actions if one.id not in excluded],
-            "deferred": message.deferActivation,
-        }
-        if message.user is not None:
-            body["user"] = message.user
-        answer = await _done(service.decide(policy, token.id, body))
-        others = [one.id for one in message.actions if one.id != answer["arm"]]
-        chosen = {"id": answer["arm"], "probability": answer["propensity"]}
-        return {
-            "eventId": event,
-            "rewardActionId": answer["arm"],
-            "ranking": [chosen, *({"id": name, "probability": None} for name in others)],
-        }
-
-    def named(policy: str, token: Token, event: str) -> str:
-        return service.read(
-            lambda reads: decisions.decision_of(
-                reads, service.keys, policy=policy, token=token.id, asked_as=event
-            )
-        )
-
-    @app.post(
-        "/v1/policies/{policy}/events/{event}/reward",
-        status_code=204,
-        tags=tag,
-        summary="Reward an event",
-        responses=responses(None, "not-found", "conflict", status=204),
-    )
-    async def reward(policy: PolicyName, event: EventId, message: ValueRequest, token: Rewarder) -> Response:
-        """By the token that asked; late and repeated rewards count nothing, and are no error."""
-        await _done(service.reward(policy, named(policy, token, event), message.value))
-        return Response(status_code=204)
-
-    @app.post(
-        "/v1/policies/{policy}/events/{event}/activate",
-        status_code=204,
-        tags=tag,
-        summary="An event was shown",
-        responses=responses(None, "not-found", status=204),
-    )
-    async def activate(policy: PolicyName, event: EventId, token: Decider) -> Response:
-        """Of a rank with `deferActivation`."""
-        await _done(service.activate(policy, named(policy, token, event)))
-        return Response(status_code=204)
 
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:

@@ -55,7 +55,6 @@ __all__ = [
     "ahead_of_decision",
     "ahead_of_reward",
     "decide",
-    "decision_of",
     "decision_status",
     "overdue",
     "reward",
@@ -412,20 +411,6 @@ def _give_up(writes: Writes, engines: Engines, row: _Row, status: str) -> str:
         engine.policy.abandon(row.ask or "")
     _becomes(writes, row, status)
     return status
-
-
-def decision_of(reads: Reads, keys: Keys, *, policy: str, token: str, asked_as: str) -> str:
-    """The id of the decision that a token asked for under an id of its own."""
-    kept = kept_policy(reads, policy)
-    row = reads.one(
-        "SELECT number FROM decisions WHERE policy = ? AND token = ? AND asked_as = ?",
-        kept.id,
-        token,
-        keys.digest("asked as", kept.id, token, asked_as),
-    )
-    if row is None:
-        raise Problem("not-found", "This token has asked for nothing under this id.")
-    return keys.decision_id(int(row[0]))
 
 
 def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) -> str:

@@ -17,7 +17,6 @@ __all__ = [
     "PopulationRequest",
     "PromiseRequest",
     "QuestionsRequest",
-    "RankRequest",
     "ReleaseRequest",
     "RewardRequest",
     "RewardsRequest",
@@ -25,7 +24,6 @@ __all__ = [
     "SettingsRequest",
     "SurveyRequest",
     "TokenRequest",
-    "ValueRequest",
     "WorkRequest",
 ]
 
@@ -300,43 +298,6 @@ class DecisionsRequest(_Strict):
     )
 
 
-class _Action(BaseModel):
-    id: Annotated[str, Field(max_length=500)]
-
-
-class RankRequest(BaseModel):
-    """In the shape of Personalizer's rank, and the user whose round it is."""
-
-    model_config = ConfigDict(
-        hide_input_in_errors=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "contextFeatures": [{"age": 44}, {"region": "west"}],
-                    "actions": [{"id": "mail"}, {"id": "call"}],
-                    "eventId": "e-1",
-                    "user": "u-19",
-                }
-            ]
-        },
-    )
-
-    contextFeatures: Annotated[list[dict[str, Any]], Field(max_length=100)] = []  # noqa: N815
-    actions: Annotated[list[_Action], Field(min_length=1, max_length=10_000)]
-    excludedActions: list[str] = []  # noqa: N815
-    eventId: Annotated[str, Field(min_length=1, max_length=200)] | None = None  # noqa: N815
-    deferActivation: bool = False  # noqa: N815
-    user: Annotated[str, Field(min_length=1, max_length=500)] | None = None
-
-
-class ValueRequest(_Strict):
-    """In the shape of Personalizer's reward."""
-
-    value: Number
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"value": 1}]})
-
-
 class RewardRequest(_Strict):
     """What a decision led to, in the units of the policy's reward_range; true and false are 1 and 0."""
 
@@ -377,7 +338,5 @@ class TokenRequest(_Strict):
     )
 
 
-_KINDS: tuple[type[BaseModel], ...] = (*_Strict.__subclasses__(), RankRequest, _Action)
-
-MEMBERS = frozenset(name for kind in _KINDS for name in kind.model_fields)
+MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)
 """Names of all members: those that may be said when a body does not fit."""

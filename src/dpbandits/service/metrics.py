@@ -39,7 +39,6 @@ ALLOWED = frozenset(
 _UNCOUNTED = (
     "/v1/policies/{policy}/decisions/",
     "/v1/policies/{policy}/rewards:",
-    "/v1/policies/{policy}/events/",
 )
 """Beginnings of routes that are asked only where something became of a decision: a count of them is a count
 over people."""

@@ -34,7 +34,6 @@ __all__ = [
     "built",
     "change",
     "check_open",
-    "configuration",
     "described",
     "finish_beginnings",
     "kept_policy",
@@ -172,11 +171,6 @@ def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
     """
     standing(ledger, asked["population"])
     return _built(asked, ledger, asked["population"])[0]
-
-
-def configuration(ledger: Ledger, kept: Kept) -> dict[str, Any]:
-    """What builds a policy anew, as `GPBandit.to_config` has it: public."""
-    return _built(kept.asked, ledger, kept.population)[0].to_config()
 
 
 def begin(

@@ -9,7 +9,7 @@
 - `Ledger`: budgets of accounts, and the witness of how far each state has gone. `MemoryLedger()`
   lives as long as the process; `SQLiteLedger(path)` is durable and shared between processes.
 - `Terms`, `Cost`: what an account adds up and promises, and what a charge costs in each currency.
-- `FileWitness(folder)`, `witness_http.HTTPWitness(url, token=)`: remember elsewhere how far a ledger went.
+- `FileWitness(folder)`: remembers elsewhere how far a ledger went.
 
 A state file holds raw statistics of the people in the data: keep it as you keep the data, or seal it.
 """

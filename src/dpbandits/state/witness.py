@@ -8,7 +8,6 @@ each lineage, one position and one digest, and only ever goes one further. A led
 The interface is that of a ledger's own witness, so another ledger may serve as well.
 
 - `FileWitness(folder)`: a file a lineage, appended to, on another disk, mount or account than the ledger.
-- `dpbandits.state.witness_http.HTTPWitness(url, token=)`: a service elsewhere, and its protocol.
 
 What somebody gains who can stop or delay answers, or refuse
 ------------------------------------------------------------

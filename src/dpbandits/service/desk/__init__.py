@@ -5,7 +5,6 @@ part of a configuration, or traffic; no page holds a context, a reward, a user o
 
 - `pages`: the routes. `sessions`: who is logged in. `learned`: what released functions say, as numbers.
 - `drawing`: numbers as the points of a picture. `areas`: a local policy's arms as a map.
-- `auditing`: attacks on a configuration, in a process of their own.
 """
 
 __all__: list[str] = []

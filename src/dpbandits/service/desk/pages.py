@@ -11,7 +11,6 @@ import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import partial
 from importlib import resources
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -25,7 +24,6 @@ from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json
 from dpbandits.service.core import Service
 from dpbandits.service.desk.areas import columns_of, drawn_map, shares
-from dpbandits.service.desk.auditing import Audits, bundled
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
 from dpbandits.service.desk.sessions import COOKIE, SECONDS, Sessions
@@ -93,25 +91,14 @@ def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token
         token_of: the token that a request's `Authorization` names; Problem where it is none that counts.
     """
     desk = _Desk(service, token_of)
-    for path, begin in (
-        ("/desk/policies/{name}/audit", desk.begin_audit),
-        ("/desk/local/{name}/audit", desk.begin_local_audit),
-    ):
-        app.add_api_route(
-            path, desk.behind_login(begin, form=True), methods=["POST"], include_in_schema=False
-        )
     for path, show in (
         ("/", desk.overview),
         ("/desk/populations/{name}", desk.population),
         ("/desk/policies/{name}", desk.policy),
         ("/desk/policies/{name}/statement", desk.statement),
-        ("/desk/policies/{name}/audit", desk.audit),
-        ("/desk/policies/{name}/audit.zip", desk.audit_zip),
         ("/desk/local/{name}", desk.local),
         ("/desk/local/{name}/by/{across}/{up}", desk.local),
         ("/desk/local/{name}/statement", desk.local_statement),
-        ("/desk/local/{name}/audit", desk.local_audit),
-        ("/desk/local/{name}/audit.zip", desk.local_audit_zip),
         ("/desk/ledger", desk.ledger),
         ("/desk/ledger.csv", desk.ledger_csv),
         ("/desk/ledger.json", desk.ledger_json),
@@ -129,7 +116,6 @@ class _Desk:
         self._service, self._token_of = service, token_of
         self._sessions = Sessions()
         self._known: dict[bytes, Learned] = {}
-        self._audits = Audits()
         self._templates = Environment(
             loader=PackageLoader("dpbandits.service.desk"),
             autoescape=True,
@@ -141,17 +127,14 @@ class _Desk:
 
     # -- who may -----------------------------------------------------------------------------------
 
-    def behind_login(self, show: Callable[..., Response], *, form: bool = False) -> Callable[..., Response]:
+    def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
         """A route that shows a page to whoever is logged in, and else the form.
 
         Args:
             show: makes the page.
-            form: it does something: no other site's page may send it.
         """
 
         def shown(request: Request) -> Response:
-            if form:
-                _refuse_other_sites(request)
             text = self._sessions.token(request.cookies.get(COOKIE))
             if text is None:
                 return self._form(401, "")
@@ -317,81 +300,6 @@ class _Desk:
             blocks=_blocks(statement),
             digest=hashlib.sha256(promised.encode()).hexdigest(),
             now=self._service.now(),
-        )
-
-    # -- audits ------------------------------------------------------------------------------------
-
-    def audit(self, name: str, *, busy: bool = False) -> Response:
-        """What attacks on a policy's configuration proved, and a form that begins them."""
-        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
-        return self._audited(kept.id, name, f"/desk/policies/{name}", busy=busy)
-
-    def local_audit(self, name: str, *, busy: bool = False) -> Response:
-        """The same of a local policy."""
-        return self._audited(self._survey(name)[0], name, f"/desk/local/{name}", busy=busy)
-
-    def _audited(self, subject: str, name: str, page: str, *, busy: bool) -> Response:
-        return self._page(
-            "audit.html",
-            409 if busy else 200,
-            name=name,
-            subject=page,
-            path=f"{page}/audit",
-            audited=self._audits.of(subject),
-            busy=busy,
-        )
-
-    def begin_audit(self, name: str) -> Response:
-        """Begin attacks on a policy's configuration, unless others are under way."""
-        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
-        config = partial(policies.configuration, self._service.ledger, kept)
-        if not self._audits.begin(kept.id, config, self._service.now()):
-            return self.audit(name, busy=True)
-        return Response(status_code=303, headers={"Location": f"/desk/policies/{name}/audit"})
-
-    def begin_local_audit(self, name: str) -> Response:
-        """The same of a local policy."""
-        row = self._survey(name)
-        if not self._audits.begin(row[0], partial(json.loads, row[3]), self._service.now()):
-            return self.local_audit(name, busy=True)
-        return Response(status_code=303, headers={"Location": f"/desk/local/{name}/audit"})
-
-    def audit_zip(self, name: str) -> Response:
-        """The last audit of a policy, with what it is about."""
-        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
-        found = self._service.guarantee(name)
-        releases = self._service.read(
-            lambda reads: reads.rows(
-                "SELECT version, rounds, made_at FROM releases WHERE policy = ? ORDER BY version", kept.id
-            )
-        )
-        listed = [{"version": one[0], "rounds": one[1], "made_at": _time(one[2])} for one in releases]
-        return self._bundle(
-            kept.id, name, found["statement"], found["guarantee"], {"releases.json": listed}, kept.population
-        )
-
-    def local_audit_zip(self, name: str) -> Response:
-        """The same of a local policy."""
-        identity, _, population, text, _ = self._survey(name)
-        promised = local.Spec.from_json(text).statement()
-        return self._bundle(identity, name, promised.explain(), promised.to_json(), {}, population)
-
-    def _bundle(
-        self, subject: str, name: str, statement: str, guarantee: str, more: dict[str, Any], population: str
-    ) -> Response:
-        audited = self._audits.of(subject)
-        if audited is None or audited.rows is None:
-            raise Problem("not-found", "No audit of this policy was made since the service was started.")
-        rows = [
-            row._asdict() for row in self._charged() if (row.policy, row.population) == (name, population)
-        ]
-        packed = bundled(
-            audited, statement=statement, guarantee=guarantee, more={**more, "charge.json": rows}
-        )
-        return Response(
-            packed,
-            media_type="application/zip",
-            headers={"Content-Disposition": f'attachment; filename="audit-{name}.zip"'},
         )
 
     def ledger(self) -> Response:
