@@ -41,7 +41,6 @@ shared = {"contexts": people, "arms": arms, "reward_range": (0, 1), "horizon": n
 promise = {"privacy": dpb.JointDP(epsilon=2, delta=1e-5)}
 online = {
     "central.GPBandit": dpb.central.GPBandit(**shared, **promise),
-    "central.Phased...": dpb.central.PhasedExploreThenCommit(**shared, **promise),
     "baselines.FeatureGPUCB": dpb.lab.baselines.FeatureGPUCB(**shared),
     "baselines.Uniform": dpb.lab.baselines.Uniform(**shared),
 }

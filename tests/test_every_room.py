@@ -16,7 +16,6 @@ BASELINES = {
     "ridge": "PrivateRidge",
     "histogram": "CellHistogram",
     "open-learn": "OpenExploreThenCommit",
-    "open-phases": "OpenPhasedExploreThenCommit",
     "uniform": "Uniform",
     "constant": "ConstantArm",
     "features": "FeatureGPUCB",

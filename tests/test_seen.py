@@ -55,10 +55,6 @@ PROMISED = {
         lambda: dpb.central.ExploreThenCommit(**USUAL),
         "epsilon=1.5, delta=1e-06, horizon=200, answered=0, ",
     ),
-    "PhasedExploreThenCommit": (
-        lambda: asked(dpb.central.PhasedExploreThenCommit(**USUAL)),
-        "epsilon=1.5, delta=1e-06, horizon=200, asked=1, ",
-    ),
     "PublishedPosterior": (lambda: released().publish(), "epsilon=1.5, delta=1e-06, arms=2, "),
     "Guarantee": (
         lambda: dpb.central.GPBandit(**USUAL).guarantee,

@@ -7,13 +7,11 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 
 __all__ = ["built"]
 
-TUNINGS = {GPBandit: GPTuning, ExploreThenCommit: ExploreTuning, PhasedExploreThenCommit: PhasedTuning}
+TUNINGS = {GPBandit: GPTuning, ExploreThenCommit: ExploreTuning}
 
 
 def built(policy_class, arguments):

@@ -5,7 +5,6 @@
 | errors | error against T and epsilon, on fresh functions | module `errors` |
 | continuum | answers on ever finer cells of actions, and with the reward clip | module `errors` |
 | lemmas | what the approximating set costs | `LemmaCell` |
-| phases | regret of deciding from the first user on | `PhaseCell` |
 | ratios | how much of epsilon one user can use | module `ratios` |
 | trials | two randomised experiments on real people | module `trials` |
 """
@@ -14,106 +13,25 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator
 from dpbandits.lab.study import Cell, Item, Record, Row, Study, grid
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.definitions import JointDP
-from dpbandits.privacy.noise import SimulatedNoise
 from reproduction.pavlovic2025 import errors, ratios, theory, trials
 from reproduction.pavlovic2025.errors import features_of
-from reproduction.pavlovic2025.rkhs import BOUND, NOISE_SD, RKHSWorld, rkhs_setting
+from reproduction.pavlovic2025.rkhs import BOUND, NOISE_SD, rkhs_setting
 
-__all__ = ["STUDY", "LemmaCell", "PhaseCell", "losses"]
+__all__ = ["STUDY", "LemmaCell"]
 
 DELTA = 1e-6
 FAILURE = 0.05
 """Of the lemmas' bounds."""
-
-ONE_PHASE_SHARES = (1 / 64, 1 / 32, 1 / 16, 1 / 8)
-
-
-def losses(
-    world: RKHSWorld, *, horizon: int, epsilon: float, phases: Sequence[int] | None = None
-) -> FloatArray:
-    """(T,) expected loss of every round of one run."""
-    setting = world.setting
-    policy = PhasedExploreThenCommit(
-        kernel=setting.kernel,
-        actions=setting.actions,
-        contexts=setting.contexts,
-        reward_range=setting.reward_range,
-        horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        tuning=PhasedTuning(phases=phases),
-        user_ids=False,
-        noise=SimulatedNoise(world.seed),
-        seed=world.seed,
-    )
-    lost = np.empty(horizon)
-    for start, stop in pairwise((0, *policy.phases, horizon)):
-        cells = world.contexts(start, stop)
-        batch = policy.ask_batch(setting.contexts.points[cells])
-        policy.tell_batch(batch.ids, world.rewards(start, stop, batch.indices))
-        lost[start:stop] = world.means.max(axis=0)[cells] - world.means[batch.indices, cells]
-    return lost
-
-
-@dataclass(frozen=True, kw_only=True)
-class PhaseCell(Cell):
-    """Cumulative regret of deciding from the first user on, by phases: mean loss a round.
-
-    Beside `PhasedExploreThenCommit`, in the same world a seed: a random action and the best fixed time to
-    stop exploring (a first phase alone, its share of the horizon in hindsight).
-
-    Attributes:
-        setting: see `SETTINGS`.
-        rounds: T.
-        epsilon: at delta = 1e-6.
-    """
-
-    setting: str
-    rounds: int
-    epsilon: float
-
-    counts = ("worlds", "first seed")
-    fields: ClassVar = {"world": "setting"}
-    measures: ClassVar = {name: (name, f"{name} s.e.") for name in ("phases", "one phase", "random")}
-
-    @property
-    def label(self) -> Row:
-        """As rows have it."""
-        return {"setting": self.setting, "T": self.rounds, "epsilon": self.epsilon}
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Delta and the shares."""
-        return {"delta": DELTA, "shares": ONE_PHASE_SHARES}
-
-    def simulate(self, seed: Seed) -> Record:
-        """Mean loss a round; of a single phase at every share."""
-        world = rkhs_setting(self.setting).world(seed)
-        own: dict[str, Any] = {"horizon": self.rounds, "epsilon": self.epsilon}
-        ends = [round(share * self.rounds) for share in ONE_PHASE_SHARES]
-        return {
-            "phases": float(losses(world, **own).mean()),
-            "one phase": [float(losses(world, **own, phases=[end]).mean()) for end in ends],
-            "random": world.random_loss,
-        }
-
-    def rows(self, records: Sequence[Record]) -> list[Row]:
-        """Means over worlds and their standard errors; of single phases the best over all worlds."""
-        (row,) = super().rows(records)
-        best = int(np.argmin(row["one phase"]))
-        return [row | {name: row[name][best] for name in ("one phase", "one phase s.e.")}]
 
 
 @lru_cache(maxsize=2)
@@ -242,15 +160,6 @@ STUDY = Study(
                 "setting | T:, | Z:, | gamma:.4g | gap:.4g | bound 6.2:.4g | error Z:.4g | bound 4.3:.4g"
                 " | error:.4g | spectral Z:.4g | inverse Z:.4g | bound 4.4:.4g | spectral data:.4g"
                 " | variance:.4g | bound 7.1:.4g"
-            ),
-        ),
-        "phases": Item(
-            about="regret from the first user on, by phases",
-            cells=grid(PhaseCell, world=("SE .2 in 1+1",), rounds=(10_000, 100_000), epsilon=(0.5, 1.0, 5.0)),
-            key=("setting", "T", "epsilon"),
-            shown=(
-                "setting | T:, | epsilon:g | phases:.4f | phases s.e.:.4f | one phase:.4f"
-                " | one phase s.e.:.4f | random:.4f"
             ),
         ),
         "ratios": ratios.ITEM,

@@ -22,12 +22,6 @@ def block(**changes):
     return dpb.central.GPBandit(**(arguments | changes))
 
 
-def phases(**changes):
-    arguments = {**SHARED, **PROMISE, "horizon": 300, "user_ids": False, "noise": dpb.SimulatedNoise(1)}
-    tuning = dpb.central.PhasedTuning(phases=(20, 60, 300))
-    return dpb.central.PhasedExploreThenCommit(**(arguments | changes), tuning=tuning)
-
-
 def contexts(n, seed=0):
     rng = np.random.default_rng(seed)
     return np.column_stack([rng.integers(0, 101, n), rng.integers(0, 2, n)]).astype(np.float64)

@@ -52,8 +52,6 @@ COSTLY = (
     "dubey2021-actions",
     "dubey2021-predictions",
     "explore-then-commit-release",
-    "phased-explore-then-commit-policy",
-    "phased-explore-then-commit-actions",
     "published-usca-answer",
     "gp-bandit-several-rounds",
     "gp-bandit-unknown-horizon",
@@ -70,7 +68,6 @@ COSTLY = (
     "explore-then-commit-histogram-beside-release",
     "explore-then-commit-missing-reward",
     "explore-then-commit-printed-numbers",
-    "phased-explore-then-commit-several-phases",
 )
 """Milliseconds a run: here they only show that they run."""
 

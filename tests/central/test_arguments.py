@@ -9,8 +9,6 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
 from dpbandits.central.published import USCA, Dubey2021
@@ -33,7 +31,6 @@ POLICIES = {
     GPBandit: {**SHARED, "domain": BOX, "kernel": KERNEL, "horizon": 64},
     Dubey2021: {**SHARED, "domain": BOX, "features": MAP, "horizon": 64},
     ExploreThenCommit: ON_CELLS,
-    PhasedExploreThenCommit: ON_CELLS,
     USCA: {**ON_CELLS, "privacy": JointDP(epsilon=1.0), "horizon": 20},
 }
 MISTAKES = {
@@ -93,7 +90,7 @@ BEYOND = {
 ABOVE = {
     "thompson scale": lambda x: GPTuning(thompson_scale=x),
     "spread": lambda x: GPTuning(public_law_spread=x),
-    "tolerance": lambda x: PhasedExploreThenCommit(**ON_CELLS, tuning=PhasedTuning(tolerance=x)),
+    "tolerance": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(tolerance=x)),
     "eigen tolerance": lambda x: EigenFeatures(kernel=KERNEL, measures=(CELLS,), tolerance=x),
     "reward": lambda x: RewardRange(-x, 0.0),
     "corner": lambda x: dpb.Box(low=[-x], high=[0.0]),

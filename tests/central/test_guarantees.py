@@ -11,7 +11,6 @@ from dpbandits.central import (
     ExploreThenCommit,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
 )
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
@@ -89,12 +88,12 @@ def test_all_policies_of_the_room_rest_on_one_list():
         "horizon": 4000,
         "privacy": JointDP(epsilon=4.0, delta=1e-6),
     }
-    explore, phases = ExploreThenCommit(**cells).guarantee, PhasedExploreThenCommit(**cells).guarantee
+    explore = ExploreThenCommit(**cells).guarantee
     blocks, _ = statement()
     cells["privacy"] = JointDP(epsilon=4.0)
     answers = ExploreThenCommit(**cells).guarantee
     assert any("how many asks there were" in observer.sees for observer in answers.observers)
-    for guarantee, answering in ((answers, True), (explore, False), (phases, False), (blocks, False)):
+    for guarantee, answering in ((answers, True), (explore, False), (blocks, False)):
         timed = [one for one in guarantee.assumptions if "nobody but the server times it" in one.text]
         assert [one.enforced for one in timed] == [False] * answering
     (parts,) = [one for one in answers.assumptions if "learned in parts" in one.text]
@@ -108,7 +107,7 @@ def test_all_policies_of_the_room_rest_on_one_list():
         "No user id",
         "whatever",
     ]
-    for guarantee in (explore, phases, blocks):
+    for guarantee in (explore, blocks):
         for part in shared:
             assert any(part in one.text for one in guarantee.assumptions), part
         stored = "stored before anything that is computed from it leaves"
@@ -218,7 +217,6 @@ def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
             statement(**runtime)[0],
             marginals(1.0, 1e-6, **runtime)[0],
             ExploreThenCommit(**cells, **runtime).guarantee,
-            PhasedExploreThenCommit(**cells, **runtime).guarantee,
         ):
             one = [a.enforced for a in promised.assumptions if "There is one ledger" in a.text]
             assert one == [False] * bool(runtime)

@@ -17,7 +17,6 @@ import pytest
 from central import live_worker
 from contracts.cases import CASES, HORIZON, decision_set, every_policy, private, reward_of
 from contracts.driving import ask, drive
-from dpbandits.central import PhasedExploreThenCommit, PhasedTuning
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -28,10 +27,7 @@ from dpbandits.errors import (
     ProtocolError,
     StateError,
 )
-from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
-from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey, journal, read_state
 from dpbandits.state.live import WITNESSED_EVERY
 from internals import policy as internals
@@ -94,15 +90,6 @@ def test_what_was_acknowledged_survives_kills(tmp_path):
     assert told >= KILLS
 
 
-def phased(**changes):
-    cells = CellMeasure.uniform(low=0, high=1, cells=4)
-    return PhasedExploreThenCommit(
-        kernel=SquaredExponential(lengthscale=0.4), actions=cells, contexts=cells, reward_range=(0.0, 1.0),
-        horizon=40, privacy=JointDP(epsilon=4.0, delta=1e-6), noise=SimulatedNoise(1),
-        tuning=PhasedTuning(phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5)), **changes,
-    )  # fmt: skip
-
-
 @every_policy
 @pytest.mark.parametrize("stop", [1, 8, 21])
 def test_a_reopened_run_is_the_uninterrupted_run(case, stop, tmp_path):
@@ -123,16 +110,6 @@ def test_a_reopened_run_is_the_uninterrupted_run(case, stop, tmp_path):
     with type(whole).open(tmp_path / "p") as policy:
         close = {"rtol": 0, "atol": 0} if case.private else {"rtol": 1e-9}  # what it solved is solved anew
         np.testing.assert_allclose(policy.predict(points)[0], whole.predict(points)[0], **close)
-
-
-def test_phases_live_in_a_folder(tmp_path):
-    whole = phased()
-    expected = [tell_half(whole, t) for t in range(30)]
-    found = []
-    for start in range(0, 30, 3):
-        with PhasedExploreThenCommit.open(tmp_path / "p", new=phased()) as policy:
-            found += [tell_half(policy, t) for t in range(start, start + 3)]
-    assert found == expected
 
 
 def tell_half(policy, index):

@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 
 from dpbandits.central.explore_then_commit import calibration as usca_uses
-from dpbandits.central.explore_then_commit import phased as phased_usca
 from dpbandits.central.explore_then_commit.calibration import Budget
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
-from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit
 from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
 from dpbandits.central.explore_then_commit.sums import RewardSums, exact_products
 from dpbandits.central.published.pavlovic2025 import USCA
@@ -31,7 +28,6 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, store
 from internals.explore_then_commit import add_in_chunks, other_machine, published_tables, rules_caps, sums
-from internals.policy import book, drawn, explores, phase_mechanisms, posterior
 from tuning import built
 
 CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
@@ -52,23 +48,6 @@ def build(**changes):
         "noise": SimulatedNoise(3),
     }
     return built(ExploreThenCommit, arguments | changes)
-
-
-def build_phased(**changes):
-    arguments = {
-        "kernel": SquaredExponential(lengthscale=0.4),
-        "actions": ACTIONS,
-        "contexts": CONTEXTS,
-        "reward_range": (0.0, 1.0),
-        "horizon": 3000,
-        "privacy": JointDP(epsilon=2.0, delta=1e-6),
-        "phases": (300, 1200),
-        "exploration": (0.5, 0.3),
-        "user_ids": False,
-        "noise": SimulatedNoise(3),
-        "seed": 5,
-    }
-    return built(PhasedExploreThenCommit, arguments | changes)
 
 
 def rows(n, seed=0):
@@ -297,26 +276,6 @@ def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monk
     assert restored.publish().sd.tobytes() == policy.sd.tobytes()
 
 
-def test_phases_go_on_with_the_same_function_on_another_machine(tmp_path, monkeypatch):
-    whole = build_phased()
-    for start, stop in ((0, 300), (300, 700)):
-        contexts, _, _ = rows(stop - start, start)
-        batch = whole.ask_batch(contexts)
-        whole.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
-    whole.save(tmp_path / "state")
-    other_machine(monkeypatch)
-    (tmp_path / "there").write_bytes((tmp_path / "state").read_bytes())
-    restored = PhasedExploreThenCommit.load(tmp_path / "there")
-    assert restored.published.mean.tobytes() == whole.published.mean.tobytes()
-    for policy in (whole, restored):
-        contexts, _, _ = rows(500, 700)
-        batch = policy.ask_batch(contexts)
-        policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
-        policy.ask([0.5])
-    assert np.array_equal(drawn(restored), drawn(whole))
-    assert restored.published.mean.tobytes() == whole.published.mean.tobytes()
-
-
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_at(
     tmp_path, monkeypatch, share
@@ -379,12 +338,10 @@ def test_a_path_that_refuses_leaves_the_object_where_it_was(tmp_path):
 
 
 def test_two_contexts_are_not_one_question():
-    usca, phased = build(), build_phased()
-    for call in (usca.answer, phased.ask):
-        with pytest.raises(InvalidData, match="expected one"):
-            call([[0.1], [0.9]])
+    usca = build()
+    with pytest.raises(InvalidData, match="expected one"):
+        usca.answer([[0.1], [0.9]])
     assert usca.remaining_answers == 4
-    assert phased.diagnostics()["rounds_asked"] == 0
 
 
 @pytest.mark.parametrize("context", [[float("nan")], [1.5], [None], ["x"]], ids=str)
@@ -434,25 +391,6 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
     scores, span = usca.calibration.scores(plan, 0, sums(usca)[0])
     assert (scores == 0).all()
     assert span == 1
-
-
-def test_propensities_of_phases_are_those_that_actions_were_drawn_with():
-    policy = build_phased()
-    first = policy.ask_batch(np.full(200, 0.3))
-    assert not explores(policy, 0, 200).all()
-    assert np.allclose(first.propensities, 1 / 7)
-    policy.ask_batch(np.full(200, 0.3))  # the release is made at the next ask
-    later = policy.ask_batch(np.full(200, 0.3))
-    exploring = explores(policy, 400, 600)
-    assert np.allclose(later.propensities, np.where(exploring, 1 / 7, 1.0))
-
-
-def test_phased_guarantee_speaks_of_phases():
-    text = build_phased().guarantee.explain().replace("\n", " ")
-    assert "Answers beyond" not in text
-    assert "Propensities" not in text
-    assert "basic composition" not in text
-    assert "compose in parallel" in " ".join(text.split())
 
 
 def test_charging_is_claimed_where_somebody_charges():
@@ -531,38 +469,7 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
     assert float(ledger.balance("town").spent_epsilon) <= 3.0
 
 
-@pytest.mark.parametrize("where", ["update", "vstack", "close"])
-def test_an_interrupted_phase_never_reaches_the_posterior_twice(monkeypatch, where):
-    policy = build_phased()
-    contexts, _, _ = rows(300)
-    batch = policy.ask_batch(contexts)
-    policy.tell_batch(batch.ids, 1.0 - (batch.actions[:, 0] - contexts) ** 2)
-    prior = posterior(policy).variance
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        if where == "update":
-            broken.setattr(phased_usca.FunctionRelease, "update", interrupted)
-        elif where == "vstack":
-            broken.setattr(phased_usca.np, "vstack", interrupted)
-        else:
-            broken.setattr(book(policy), "close", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            policy.ask([0.5])
-    assert policy.published is None
-    policy.ask([0.5])
-    mechanism = phase_mechanisms(policy)[0]
-    once = mechanism.update(CoefficientPosterior(np.zeros_like(prior), prior), drawn(policy)[0])
-    assert policy.released == 1
-    assert np.array_equal(posterior(policy).mean, once.mean)
-    assert np.array_equal(posterior(policy).variance, once.variance)
-
-
-@pytest.mark.parametrize("make", [build, build_phased])
-def test_noise_that_leaves_the_lattice_is_refused_before_any_data(make):
+def test_noise_that_leaves_the_lattice_is_refused_before_any_data():
     promise = JointDP(epsilon=0.001, delta=1e-6, rounds_per_user=100)
-    options = {"publish_epsilon": None, "answer_epsilon": None} if make is build else {}
     with pytest.raises(InvalidParameter, match="epsilon is too small"):
-        make(privacy=promise, **options)
+        build(privacy=promise, publish_epsilon=None, answer_epsilon=None)

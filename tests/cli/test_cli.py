@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from dpbandits import __version__
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning
 from dpbandits.cli import app
 from dpbandits.cli.run import TABLES
 from dpbandits.lab.worlds import available
@@ -89,7 +89,7 @@ def test_guarantee_prints_the_statement_before_any_data(tmp_path):
     assert guarantee.status == "enforced"
 
 
-@pytest.mark.parametrize("policy", [GPBandit, ExploreThenCommit, PhasedExploreThenCommit])
+@pytest.mark.parametrize("policy", [GPBandit, ExploreThenCommit])
 @pytest.mark.parametrize("named", ["as its configuration says", "as it is imported"])
 def test_guarantee_knows_every_policy_by_both_its_names(tmp_path, policy, named):
     people, promise = dpb.Schema(age=dpb.Range(18, 90)), dpb.JointDP(epsilon=2, delta=1e-6)

@@ -19,8 +19,6 @@ from dpbandits.central import (
     ExploreThenCommit,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
     PublishedFunction,
 )
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
@@ -556,33 +554,13 @@ def test_booleans_are_no_labels_of_arms_that_have_texts():
         gp(arms=["mail", "call"]).ask(person(0), user="u", available=[True, False])
 
 
-def phased(**changes):
-    own = {"privacy": JointDP(epsilon=4.0, delta=1e-6), "tuning": PhasedTuning(phases=(20, 40))}
-    shared = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON}
-    return PhasedExploreThenCommit(**shared | own | {"noise": SimulatedNoise(3)} | changes)
-
-
-def test_phases_and_answers_give_only_labels_that_are_available():
-    policy = phased()
-    for t in range(45):
-        labels = [ARMS[t % 4], ARMS[(t + 2) % 4]]
-        decision = policy.ask(person(t), user(t), available=labels)
-        assert decision.arm in labels
-        policy.tell(decision.id, reward(t))
-    batch = policy.ask_batch([person(1), person(2)], ["a", "b"], available=[["fax"], ["call"]])
-    assert batch.arms == (None, "call")
-    with pytest.raises(InvalidData, match=r"available.*the round is taken"):
-        policy.ask(person(0), "c", available=[])
-
-
-@pytest.mark.parametrize("make", [gp, phased], ids=["gp", "phased"])
-def test_what_was_published_recommends_what_is_available(make):
-    policy = make()
+def test_what_was_published_recommends_what_is_available():
+    policy = gp()
     for t in range(40):
         decision = policy.ask(person(t), user=user(t))
         policy.tell(decision.id, reward(t))
     policy.ask(person(0), user="last")
-    published = policy.publish() if hasattr(policy, "publish") else policy.published
+    published = policy.publish()
     people = [person(t) for t in range(6)]
     mean, _ = published.predict(people)
     offered = [[ARMS[t % 4], ARMS[(t + 1) % 4]] for t in range(6)]
@@ -646,16 +624,12 @@ def test_a_constant_arm_is_named_by_its_label():
 
 OVER_CELLS = {
     "explore": {"publish_epsilon": 20.0, "answer_epsilon": 5.0, "privacy": JointDP(epsilon=40.0, delta=1e-6)},
-    "phased": {
-        "tuning": PhasedTuning(phases=(8, 24), exploration=(1.0, 0.5)),
-        "privacy": JointDP(epsilon=4.0, delta=1e-6),
-    },
 }
 quiet = pytest.mark.filterwarnings("ignore::dpbandits.central.NothingToLearn")
 
 
 def over_cells(name, **changes):
-    kind = {"explore": ExploreThenCommit, "phased": PhasedExploreThenCommit}[name]
+    kind = {"explore": ExploreThenCommit}[name]
     shared = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
     return kind(**(shared | OVER_CELLS[name] | {"noise": SimulatedNoise(3)} | changes))
 
@@ -710,28 +684,6 @@ def test_a_row_of_a_log_that_cannot_be_read_counts_nothing_and_spoils_no_other()
     with pytest.raises(InvalidData, match=r"region.*the answer is taken"):
         policy.answer(without("region"))
     assert policy.remaining_answers == left - 1
-
-
-@quiet
-def test_phases_answer_people_as_the_same_cells(tmp_path):
-    policy = over_cells("phased")
-    cells = cells_instead("phased", policy)
-    for t in range(30):
-        one, other = policy.ask(person(t), user=user(t)), cells.ask(encoded(t + 1)[t], user=user(t))
-        assert (one.index, one.propensity, one.arm) == (other.index, other.propensity, ARMS[other.index])
-        policy.tell(one.id, reward(t))
-        cells.tell(other.id, float(reward(t)))
-    policy.save(tmp_path / "state")
-    loaded, rest = PhasedExploreThenCommit.load(tmp_path / "state"), [person(t) for t in range(30, 40)]
-    rest[3] = BAD["missing key"]
-    batch = loaded.ask_batch(rest, users=[user(t) for t in range(30, 40)])
-    other = cells.ask_batch(encoded(40)[30:], users=[user(t) for t in range(30, 40)])
-    kept = [place for place in range(10) if place != 3]
-    assert [batch.arms[place] for place in kept] == [ARMS[other.indices[place]] for place in kept]
-    assert batch.refused.tolist() == [place == 3 for place in range(10)]
-    assert loaded.published.recommend(person(0)) in ARMS
-    with pytest.raises(InvalidData, match=r"age.*the round is taken"):
-        loaded.ask(BAD["outside"], user="u")
 
 
 @quiet

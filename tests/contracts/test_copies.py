@@ -11,7 +11,7 @@ import pytest
 
 import dpbandits as dpb
 from contracts.cases import DOMAIN, KERNEL
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, LoggedTable, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, LoggedTable
 from dpbandits.errors import ContributionExceeded, ProtocolError
 from dpbandits.local import Client, GPSpec, MemoryOutbox, Server, Spec
 from dpbandits.models.features import MercerFeatures
@@ -139,7 +139,6 @@ def test_a_pickled_function_holds_what_save_writes(name):
 LIVE = {
     "policy": lambda: GPBandit(**CENTRAL),
     "explore then commit": explored,
-    "phased": lambda: PhasedExploreThenCommit(**CENTRAL),
     "client": lambda: Client(spec("tree"), outbox=MemoryOutbox()),
     "server": lambda: Server(spec("tree")),
     "curator": curator,

@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from contracts.cases import BLOCKS, CASES, HORIZON, decision_set, every_policy, releasing_in_blocks, reward_of
-from dpbandits.central import GPBandit, GPTuning, PhasedExploreThenCommit, PhasedTuning
+from contracts.cases import BLOCKS, CASES, decision_set, every_policy, releasing_in_blocks, reward_of
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, UnknownDecision
-from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
-from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import read_state, write_state
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -25,29 +22,12 @@ def timed(**changes):
     return BLOCK_CASE.make(**{"reporting_delay": HOUR} | changes)
 
 
-def phased(delay):
-    return PhasedExploreThenCommit(
-        kernel=SquaredExponential(lengthscale=0.4),
-        actions=CellMeasure.uniform(low=0, high=1, cells=5),
-        contexts=CellMeasure.uniform(low=0, high=1, cells=4),
-        reward_range=(0.0, 1.0),
-        horizon=HORIZON,
-        privacy=JointDP(epsilon=4.0, delta=1e-6),
-        noise=SimulatedNoise(3),
-        tuning=PhasedTuning(phases=BLOCKS, reporting_delay=delay),
-    )
-
-
 def ask(policy, t, at):
-    brought = decision_set(t) if isinstance(policy, GPBandit) else [np.random.default_rng(t).random()]
-    return policy.ask(brought, f"user-{t}", at=at)
+    return policy.ask(decision_set(t), f"user-{t}", at=at)
 
 
 def released(policy):
-    return len(policy.released) if isinstance(policy, GPBandit) else policy.released
-
-
-both = pytest.mark.parametrize("make", [timed, lambda: phased(HOUR)], ids=["block", "phased"])
+    return len(policy.released)
 
 
 # -- many at once, never, clicks ----------------------------------------------------------------------------
@@ -101,9 +81,8 @@ def test_that_a_reward_is_late_is_told_to_nobody_but_its_caller(case, caplog, ca
 # -- by time ------------------------------------------------------------------------------------------------
 
 
-@both
-def test_a_release_waits_for_its_time_and_is_made_by_the_first_ask_after_it(make):
-    policy = make()
+def test_a_release_waits_for_its_time_and_is_made_by_the_first_ask_after_it():
+    policy = timed()
     waiting = [ask(policy, t, START + t * HOUR / 60).id for t in range(BLOCKS[0])]
     ended = START + (BLOCKS[0] - 1) * HOUR / 60
     ask(policy, 8, ended + HOUR - timedelta(seconds=1))
@@ -114,9 +93,8 @@ def test_a_release_waits_for_its_time_and_is_made_by_the_first_ask_after_it(make
     assert policy.tell(waiting[-1], 0.5) is Receipt.LATE
 
 
-@both
-def test_the_time_of_a_reward_decides_about_that_reward_alone(make):
-    policy = make()
+def test_the_time_of_a_reward_decides_about_that_reward_alone():
+    policy = timed()
     ids = [ask(policy, t, START).id for t in range(BLOCKS[0] + 1)]
     assert policy.tell(ids[0], 0.5, at=START + HOUR) is Receipt.COUNTED
     assert policy.tell(ids[1], 0.5, at=START + HOUR + timedelta(seconds=1)) is Receipt.LATE
@@ -185,30 +163,17 @@ def test_rounds_and_a_time_are_delays_and_nothing_else_is():
     for wrong in (-1, 0.5, "1h", timedelta(-1), None):
         with pytest.raises(InvalidParameter, match="reporting_delay"):
             GPTuning(reporting_delay=wrong)
-        with pytest.raises(InvalidParameter, match="reporting_delay"):
-            PhasedTuning(reporting_delay=wrong)
     with pytest.raises(InvalidParameter, match="lag"):
         GPTuning(reporting_delay=HOUR, lag=3)
     policy = timed()
     assert GPBandit.from_config(json.loads(json.dumps(policy.to_config()))).tuning.reporting_delay == HOUR
 
 
-@both
-def test_the_statement_says_whose_the_clock_is(make):
-    policy = make()
+def test_the_statement_says_whose_the_clock_is():
+    policy = timed()
     [one] = [a for a in policy.guarantee.assumptions if "public clock" in a.text]
     assert not one.enforced
-    assert "public clock" not in phased(3).guarantee.explain()
-
-
-def test_phases_wait_by_rounds_too():
-    policy = phased(4)
-    ids = [ask(policy, t, None).id for t in range(BLOCKS[0] + 4)]
-    assert policy.batch_boundaries[0] == BLOCKS[0] + 4
-    assert policy.tell(ids[0], 0.5) is Receipt.COUNTED
-    ask(policy, 20, None)
-    assert policy.released == 1
-    assert policy.tell(ids[1], 0.5) is Receipt.LATE
+    assert "public clock" not in timed(reporting_delay=3).guarantee.explain()
 
 
 # -- saved, and in a folder ---------------------------------------------------------------------------------

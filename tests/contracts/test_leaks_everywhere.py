@@ -18,8 +18,6 @@ from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
     LoggedTable,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.kinds import BlockRows
 from dpbandits.cli import app
@@ -320,36 +318,6 @@ def test_what_holds_raw_rows_prints_none(lint):
         lint.see(one, f"{one}", [one], {"held": one})
         assert repr(one) == f"{one}"
         assert not set("0123456789") & set(repr(one).replace(hex(id(one)), ""))
-    lint.check()
-
-
-def test_phased_usca(lint, tmp_path):
-    policy = PhasedExploreThenCommit(
-        **CELLS,
-        horizon=12,
-        privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
-        tuning=PhasedTuning(phases=[4], exploration=[1.0]),
-    )
-    lint.refuse(policy.ask, [OUTSIDE], user=f"{USER}-2")
-    lint.refuse(policy.ask, [np.nan], user=f"{USER}-3")
-    lint.refuse(policy.ask, [FEATURE])
-    decision = policy.ask([FEATURE], user=USER)
-    lint.refuse(policy.tell, decision.id, 1.0 + REWARD)
-    lint.refuse(policy.tell_batch, [decision.id], [REWARD, REWARD])
-    policy.tell(decision.id, REWARD)
-    lint.refuse(policy.tell, decision.id, REWARD)
-    lint.refuse(policy.ask, [FEATURE], user=USER)
-    lint.see(policy, decision, internals.book(policy))
-    for round_index in range(6):
-        one = policy.ask([FEATURE], user=f"u{round_index}")
-        policy.tell(one.id, REWARD)
-    batch = policy.ask_batch([[FEATURE], [FEATURE]], users=["v", "w"])
-    policy.save(tmp_path / "phased.state")
-    policy.published.save(tmp_path / "public")
-    lint.see(policy, batch, policy.published, json.dumps(policy.to_config()), str(policy.diagnostics()))
-    lint.see(policy.guarantee.explain(), policy.guarantee.to_json())
-    lint.see(json.dumps(dict(read_state(tmp_path / "phased.state").public)))
-    lint.files(tmp_path / "public")
     lint.check()
 
 

@@ -31,7 +31,7 @@ def test_every_policy_of_every_room_is_under_contract():
     assert covered == shipped - ELSEWHERE
 
 
-WITHOUT_CANDIDATES = {"PhasedExploreThenCommit", "ExploreThenCommit"}
+WITHOUT_CANDIDATES = {"ExploreThenCommit"}
 """Policies that are given contexts and no candidates: their contracts are in
 `test_contexts_instead_of_candidates`."""
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, ExploreTuning, PhasedExploreThenCommit, PhasedTuning
+from dpbandits.central import ExploreThenCommit, ExploreTuning
 from dpbandits.domains import Box
 from dpbandits.local import Client, DurableServer, Robust, Server, Spec
 from dpbandits.models.measures import CellMeasure
@@ -21,28 +21,6 @@ pytestmark = pytest.mark.numerics
 CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
 ROBUST = Robust(bytes(range(32)), groups=3)
-
-
-def phased(folder, pauses):
-    policy = PhasedExploreThenCommit(
-        kernel=KERNEL,
-        actions=CELLS,
-        contexts=CELLS,
-        reward_range=(0.0, 1.0),
-        horizon=60,
-        privacy=JointDP(epsilon=4.0, delta=1e-6),
-        noise=SimulatedNoise(3),
-        tuning=PhasedTuning(phases=(10, 25, 40), exploration=(1.0, 0.5, 0.5)),
-    )
-    seen = []
-    for t in range(60):
-        if t in pauses:
-            policy.save(folder / "state")
-            policy = PhasedExploreThenCommit.load(folder / "state")
-        decision = policy.ask([np.random.default_rng(t).random()], user=f"user-{t}")
-        policy.tell(decision.id, float(decision.action[0]))
-        seen.append((decision.index, None if policy.published is None else policy.published.mean.tobytes()))
-    return seen
 
 
 def usca(folder, pauses):
@@ -158,7 +136,7 @@ def recorded(spec, robust, reports={}):  # noqa: B006 - drawn once by the operat
 
 
 @pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
-@pytest.mark.parametrize("run", [phased, usca, logged_tables, curator, server, asking_server, robust_server])
+@pytest.mark.parametrize("run", [usca, logged_tables, curator, server, asking_server, robust_server])
 def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path):
     for name in ("whole", "interrupted"):
         (tmp_path / name).mkdir()

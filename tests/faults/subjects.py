@@ -22,8 +22,6 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.central.explore_then_commit.once import publish_once
@@ -38,7 +36,7 @@ from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.state.witness import FileWitness
 from internals.marginals import durable_blocks
-from internals.policy import kept_nodes, kept_phases
+from internals.policy import kept_nodes
 from internals.server import held_back, snapshots_often
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
@@ -366,31 +364,6 @@ class TreeSubject(PolicySubject):
         )
 
 
-class PhasedSubject(PolicySubject):
-    """PhasedExploreThenCommit: a release a phase."""
-
-    name = "PhasedExploreThenCommit"
-    rounds_before, rounds = 3, 10
-    CELLS = CellMeasure.uniform(low=0, high=1, cells=4)
-
-    def build(self, ledger: SQLiteLedger) -> Any:
-        return PhasedExploreThenCommit(
-            kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=40,
-            privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
-            tuning=PhasedTuning(phases=(4, 8, 20), exploration=(1.0, 0.5, 0.5)),
-            noise=SecureNoise(), ledger=ledger, account="people",
-        )  # fmt: skip
-
-    def load(self, folder: Path) -> Any:
-        return PhasedExploreThenCommit.load(folder / "state", ledger=ledger_in(folder))
-
-    def releases(self, policy: Any) -> dict[str, object]:
-        return {f"release {number}": row for number, row in enumerate(kept_phases(policy))}
-
-    def ask(self, policy: Any, user: str) -> str:
-        return str(policy.ask([0.3], user=user).id)
-
-
 # -- policies that live in a folder ------------------------------------------------------------------
 
 
@@ -447,12 +420,6 @@ class LivingTreeSubject(_Living, TreeSubject):
     """A release a round, so that logs come and go."""
 
     name = "Dubey2021 in a folder"
-
-
-class LivingPhasedSubject(_Living, PhasedSubject):
-    """The same for phases."""
-
-    name = "PhasedExploreThenCommit in a folder"
 
 
 # -- USCA: answers and one release -----------------------------------------------------------------
@@ -868,8 +835,6 @@ SUBJECTS: tuple[Subject, ...] = (
     LivingTreeSubject(),
     USCASubject(),
     TablesSubject(),
-    PhasedSubject(),
-    LivingPhasedSubject(),
     LearnSubject(),
     DeviceSubject(),
     GPDeviceSubject(),

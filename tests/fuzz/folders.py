@@ -21,8 +21,6 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.errors import InvalidParameter
@@ -271,7 +269,7 @@ def _round_log() -> Target:
 
 
 def _explore_state() -> Target:
-    """States of `ExploreThenCommit` and its phases that say what they like, their checksums right."""
+    """States of `ExploreThenCommit` that say what they like, their checksums right."""
     path = new_folder() / "policy.state"
     common: dict[str, Any] = {
         "kernel": KERNEL,
@@ -289,12 +287,6 @@ def _explore_state() -> Target:
     once.learn(rng.random(200), once.explore(0, 200), rng.random(200))
     once.answer([0.3])
     once.publish()
-    phased = PhasedExploreThenCommit(
-        **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=12,
-        tuning=PhasedTuning(phases=(4, 8), exploration=(1.0, 0.5)),
-    )  # fmt: skip
-    for number in range(6):
-        phased.tell(phased.ask([0.3], user=f"u{number}").id, 0.5)
     tables = ExploreThenCommit(
         contexts=dpb.Schema(old=dpb.Categories(["no", "yes"]), age=dpb.Range(0, 1)), arms=["mail", "call"],
         reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0), user_ids=False, horizon=200,
@@ -303,7 +295,7 @@ def _explore_state() -> Target:
     tables.learn([["yes", 0.5]] * 200, tables.explore(0, 200), rng.random(200))
     tables.publish()
     seeds = []
-    for policy in (once, phased, tables):
+    for policy in (once, tables):
         policy.save(path)
         data = path.read_bytes()
         state, _ = decode(io.BytesIO(data), len(data))
@@ -314,11 +306,8 @@ def _explore_state() -> Target:
         found = whole_file(data)
         if found is None:
             return None
-        fields, forged = found
+        _, forged = found
         path.write_bytes(forged)
-        if fields["kind"] == phased.kind:
-            policy = PhasedExploreThenCommit.load(path)
-            return policy.ask([0.3], user="new").index, repr(policy), policy.guarantee
         loaded = ExploreThenCommit.load(path)
         if loaded.arms is not None:
             return loaded.publish().choose([["yes", 0.25]]), repr(loaded), loaded.guarantee

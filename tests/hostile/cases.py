@@ -14,8 +14,6 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
     LoggedTable,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.published import USCA, Dubey2021
 from dpbandits.lab.baselines import (
@@ -25,7 +23,6 @@ from dpbandits.lab.baselines import (
     FeatureGPUCB,
     LocalCrowd,
     OpenExploreThenCommit,
-    OpenPhasedExploreThenCommit,
     PrivateRidge,
     Uniform,
 )
@@ -234,22 +231,11 @@ CASES: dict[str, Case] = {
             "tolerance": 1e-6,
         },
     ),
-    "PhasedTuning": Case(
-        lambda **own: PhasedExploreThenCommit(
-            **{**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6)},
-            horizon=4096,
-            tuning=PhasedTuning(**own),
-        ),
-        {"phases": [100, 500], "exploration": [1.0, 0.1], "reference": 0.5, "tolerance": 1e-6},
-    ),
     "Dubey2021": Case(
         Dubey2021, {**PRIVATE, "features": MERCER, "norm_bound": 1.0, "failure_probability": 0.1}
     ),
     "USCA": Case(USCA, {**LEARNED, "horizon": 20, "ridge": 1.0, "seed": 0}),
     "ExploreThenCommit": Case(ExploreThenCommit, {**LEARNED, "horizon": 100_000}),
-    "PhasedExploreThenCommit": Case(
-        PhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}
-    ),
     "Uniform": Case(Uniform, POLICY),
     "PrivateRidge": Case(PrivateRidge, PRIVATE),
     "CellHistogram": Case(CellHistogram, {**PRIVATE, "blocks": [4, 8], "most_cells": 8}),
@@ -267,9 +253,6 @@ CASES: dict[str, Case] = {
         },
     ),
     "OpenExploreThenCommit": Case(OpenExploreThenCommit, {**LEARNED, "horizon": 100_000}),
-    "OpenPhasedExploreThenCommit": Case(
-        OpenPhasedExploreThenCommit, {**LEARNED, "privacy": JointDP(epsilon=1.0, delta=1e-6), "horizon": 4096}
-    ),
     "Spec": Case(
         Spec,
         {

@@ -100,7 +100,6 @@ ELSEWHERE = {
         "GPTuning",
         "NothingReleased",
         "NothingToLearn",
-        "PhasedTuning",
         "PublishedCells",  # tests/central/test_usca.py
         "PublishedFunction",
         "PublishedPosterior",  # tests/central/test_published_posterior.py

@@ -12,18 +12,15 @@ __all__ = [
     "at_every_draw",
     "book",
     "drawn",
-    "explores",
     "failing_fit",
     "failing_posterior",
     "fingerprint",
     "fix_releases",
     "interrupt_after_note",
     "kept_nodes",
-    "kept_phases",
     "lineage",
     "mechanism",
     "mechanism_record",
-    "phase_mechanisms",
     "posterior",
     "raw_arrays",
     "raw_rounds",
@@ -148,16 +145,6 @@ def mechanism_record(policy):
     return policy._uses()[0].record
 
 
-def phase_mechanisms(policy):
-    """What adds the noise of each phase of `PhasedExploreThenCommit`."""
-    return policy._releases
-
-
-def explores(policy, start, stop):
-    """(stop - start,) whether a round of a phase explores, which public coins decide."""
-    return policy._explores(start, stop)
-
-
 def posterior(policy):
     """What answers come from; None where nothing was released."""
     return policy._posterior
@@ -183,11 +170,6 @@ def kept_nodes(policy):
     if policy._rounds_out > policy._settled:  # drawn, and not yet on disk: nothing of it has left
         return int(policy._clock[2]), []
     return int(policy._clock[2]), list(policy._nodes)
-
-
-def kept_phases(policy):
-    """Releases of `PhasedExploreThenCommit` that are durable."""
-    return policy._released[: (0, *policy.phases).index(policy._settled)]
 
 
 class _SpyingCoins(PublicCoins):

@@ -47,9 +47,8 @@ SPEC = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=0.
         bandit,
         lambda: SPEC,
         lambda: dpb.lab.baselines.FeatureGPUCB(**SHARED, horizon=400),
-        lambda: dpb.central.PhasedExploreThenCommit(**SHARED, **PROMISE, horizon=400, user_ids=False),
     ],
-    ids=["GPBandit", "Spec", "FeatureGPUCB", "phases"],
+    ids=["GPBandit", "Spec", "FeatureGPUCB"],
 )
 def test_the_same_calls_serve_the_same_people(original, room):
     promises = {"lab": {}, "central": PROMISE, "local": {"privacy": dpb.LocalDP(epsilon=2)}}

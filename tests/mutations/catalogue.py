@@ -291,7 +291,7 @@ MUTATIONS = (
             "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
             "return self.rounds_per_user * float((caps * norms).max())",
         ),
-        tests="tests/central/test_usca_privacy.py tests/central/test_phased_usca.py",
+        tests="tests/central/test_usca_privacy.py",
     ),
     # -- other libraries' calls ---------------------------------------------------------------------
     _bug(
@@ -1140,16 +1140,6 @@ MUTATIONS = (
         "_are_those_of_the_caps_that_rows_were_cut_at",
     ),
     _bug(
-        "phases restored in their own basis",
-        "phases that were saved in one basis are calibrated in another, which is as coarse only by luck",
-        (
-            "central/explore_then_commit/phased.py",
-            "        self._releases = self._calibrated()\n        features = self.features.n_features\n",
-            "        features = self.features.n_features\n",
-        ),
-        tests="tests/central/test_phased_usca.py::test_restored_runs_go_on_bit_for_bit",
-    ),
-    _bug(
         "a first save that failed is forgotten",
         "the ledger has witnessed a state that is nowhere, and releases leave unsaved",
         (
@@ -1716,26 +1706,6 @@ MUTATIONS = (
             "certificate = release.certificate",
         ),
         tests="tests/central/test_usca.py::test_the_certificate_is_of_answers_and_release_together",
-    ),
-    _bug(
-        "phases count one phase's draws",
-        "a user in all phases is covered for the distance of one",
-        (
-            "central/explore_then_commit/calibration.py",
-            "draws = features.n_features * releases\n",
-            "draws = features.n_features\n",
-        ),
-        tests="tests/central/test_phased_usca.py::test_one_certificate_holds_of_all_phases_together",
-    ),
-    _bug(
-        "coarse phases with the finest phase's noise",
-        "a phase that one user can move further has no more noise than the one moved least",
-        (
-            "central/explore_then_commit/publish.py",
-            "            sigma *= self.sensitivity / finest * (1.0 + 2.0**-50)\n",
-            "            sigma *= 1.0 + 2.0**-50\n",
-        ),
-        tests="tests/central/test_phased_usca.py::test_one_certificate_holds_of_all_phases_together",
     ),
     _bug(
         "each epoch's tree by itself",
@@ -2749,16 +2719,6 @@ MUTATIONS = (
             "",
         ),
         tests="tests/central/test_guarantees.py::test_marginal_tables_say_what_their_counts_rest_on",
-    ),
-    _bug(
-        "a phase that is seen before it is stored",
-        "predictions come of a release that could not be stored: after a crash a second draw of it is seen",
-        (
-            "central/explore_then_commit/phased.py",
-            "return self._published or self._function(CoefficientPosterior.prior(self.features.eigenvalues))",
-            "return self._published or self._function(self._posterior)",
-        ),
-        tests="tests/central/test_phased_usca.py::test_nothing_is_predicted_from_a_release_that_could_not_be_stored",
     ),
     _bug(
         "one purpose for all priors",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit
 from dpbandits.errors import CorruptState, IncompatibleState
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -31,7 +31,7 @@ def learner(kind, **changes):
     return kind(**(arguments | changes))
 
 
-@pytest.mark.parametrize("kind", [ExploreThenCommit, PhasedExploreThenCommit])
+@pytest.mark.parametrize("kind", [ExploreThenCommit])
 def test_learners_are_sealed(kind, tmp_path):
     path = tmp_path / "state"
     learner(kind).save(path, key=KEY)

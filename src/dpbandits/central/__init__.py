@@ -1,11 +1,10 @@
 """Central trust: one server sees raw data and everybody else is kept from learning about one user.
 
 - `GPBandit`: Gaussian-process bandit under joint differential privacy, the recommended policy.
-- `GPTuning`, `ExploreTuning`, `PhasedTuning`: what of them most people leave as it is.
+- `GPTuning`, `ExploreTuning`: what of them most people leave as it is.
 - `default_blocks`, `growing_blocks`: public schedules of its releases.
 - `uniform_decision_sets`: what it expects people to bring when nothing better is known.
-- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once;
-  `PhasedExploreThenCommit` decides from the first user on.
+- `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once.
 - `PublishedFunction`: what `publish()` gives, for any number of predictions: `PublishedPosterior` of a
   `GPBandit`, `PublishedCells` of the others.
 - `LoggedTable`: a log of people with contexts and arms, or what a TOML file describes; `publish_once` learns
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from dpbandits.central.explore_then_commit.contexts import ContextLaw
     from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
     from dpbandits.central.explore_then_commit.once import publish_once
-    from dpbandits.central.explore_then_commit.phased import PhasedExploreThenCommit, PhasedTuning
     from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
     from dpbandits.central.explore_then_commit.rows import Shard
     from dpbandits.central.gp_bandit import GPBandit, GPTuning
@@ -44,8 +42,6 @@ __all__ = [
     "LoggedTable",
     "NothingReleased",
     "NothingToLearn",
-    "PhasedExploreThenCommit",
-    "PhasedTuning",
     "PublishedCells",
     "PublishedFunction",
     "PublishedPosterior",
@@ -64,7 +60,6 @@ __getattr__, __dir__ = lazy(
         "dpbandits.central.explore_then_commit.contexts": ("ContextLaw",),
         "dpbandits.central.explore_then_commit.logged_table": ("LoggedTable", "PublishedTable"),
         "dpbandits.central.explore_then_commit.once": ("publish_once",),
-        "dpbandits.central.explore_then_commit.phased": ("PhasedExploreThenCommit", "PhasedTuning"),
         "dpbandits.central.explore_then_commit.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
         "dpbandits.central.explore_then_commit.rows": ("Shard",),
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),

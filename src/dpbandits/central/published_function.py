@@ -265,12 +265,6 @@ class PublishedCells(PublishedFunction):
         """Index (n,) of the best action at contexts."""
         return np.asarray(self._best[self._cells(contexts)])
 
-    def best_in(self, cells: IntArray, available: BoolArray | None = None) -> IntArray:
-        """Index (n,) of the best action in cells (n,) of contexts, of those `available` (n, A)."""
-        if available is None:
-            return np.asarray(self._best[cells])
-        return np.asarray(np.argmax(np.where(available, self._mean[cells], -np.inf), axis=1))
-
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n,) at encoded contexts (n, d) and, in the last column, arms."""
         cells, arms = self.contexts.locate(points[:, :-1], name="contexts"), points[:, -1].astype(np.int64)

@@ -432,12 +432,6 @@ COMPOSITION = (
     "with more or fewer rows may move as many of others over the end of the horizon: of all rows together no "
     "more enter and leave than when the user's are replaced, and each is bounded alike."
 )
-PHASES = (
-    "Each phase releases the sums of its own explored rounds. A user of one round is in one release at most, "
-    "so phases compose in parallel; over users who spread k rounds, squares of their shares add up to no "
-    "more than k rounds in one phase would cost. Which rounds explore is decided by public coins; an action "
-    "is computed from past releases, public coins and the user's own context only (billboard lemma)."
-)
 PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
     "answers worse. What a row can change is bounded whatever it says."
@@ -500,42 +494,31 @@ def explore_guarantee(
     setting: Setting,
     records: Mapping[str, MechanismRecord],
     publish_epsilon: float,
-    phased: bool = False,
 ) -> Guarantee:
-    """The guarantee of a whole `ExploreThenCommit`, or `PhasedExploreThenCommit`, before any data.
+    """The guarantee of a whole `ExploreThenCommit`, before any data.
 
     Args:
         privacy: the total promise.
         contexts: the law of contexts, which may have spent epsilon.
-        records: every use of noise, from `explore_records`; or "phases", which stands for all of them.
-        publish_epsilon: share of the promise that the release, or the phases, have.
-        phased: whether there is a release a phase, and decisions instead of answers.
+        records: every use of noise, from `explore_records`.
+        publish_epsilon: share of the promise that the release has.
     """
-    answers, release = records.get("answer"), records.get("phases" if phased else "release")
+    answers, release = records.get("answer"), records.get("release")
     certificate: Certificate = PureDP(privacy.epsilon)
     parts = [ANSWER_THEOREM] if answers is not None else []
     if release is not None and release.certificate is not None:
         parts.append(sentences.reason(RELEASE_THEOREM, release.certificate))
         pure = privacy.epsilon - publish_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
-    if phased:
-        parts.append(PHASES)
-        sees, notes = "all others' actions, the releases", []
-        rules = [
-            EVERY_ASK.format(block="phase"),
-            DRAWN_ONCE,
-            PUBLIC_COINS,
-        ]
-    else:
-        parts.append(COMPOSITION)
-        sees, notes, rules = "all answers, the released policy", [PROPENSITIES], [EVERY_ROW]
-        if answers is not None:
-            counting = (
-                "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"
-            )
-            rules.append(f"Answers beyond the promise are refused; each, for any context, is {counting}.")
-        if release is not None:
-            rules.append(DRAWN_ONCE)
+    parts.append(COMPOSITION)
+    rules = [EVERY_ROW]
+    if answers is not None:
+        counting = (
+            "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"
+        )
+        rules.append(f"Answers beyond the promise are refused; each, for any context, is {counting}.")
+    if release is not None:
+        rules.append(DRAWN_ONCE)
     in_common = room_assumptions(
         privacy,
         setting,
@@ -545,21 +528,24 @@ def explore_guarantee(
             *rules,
         ],
         trusts=[
-            *([OWN_CONTEXT] if phased or answers is not None else []),
+            *([OWN_CONTEXT] if answers is not None else []),
             *([ANSWER_TIMES] if answers is not None else []),
             *([HISTOGRAM_CHARGED] if setting.charged and "histogram" in records else []),
-            *([] if phased else [PARTS_OF_LOGS]),
+            PARTS_OF_LOGS,
         ],
         chosen="Kernel, actions, reward range, horizon",
-        asks=phased,
+        asks=False,
     )
     assumptions = sentences.in_order((*in_common, _contexts_assumption(contexts)))
     return Guarantee(
         definition=privacy,
         observers=(
             shown_to("the server", "every context, action and reward"),
-            *([shown_to("everyone", WHEN_ASKED)] if phased or answers is not None else []),
-            protected_from("everyone else, users and outsiders", f"{sees} and everything computed from them"),
+            *([shown_to("everyone", WHEN_ASKED)] if answers is not None else []),
+            protected_from(
+                "everyone else, users and outsiders",
+                "all answers, the released policy and everything computed from them",
+            ),
         ),
         mechanisms=tuple(records.values()),
         assumptions=assumptions,
@@ -568,7 +554,7 @@ def explore_guarantee(
         certificate=certificate,
         notes=(
             contexts.describe() + " Where it is wrong, answers are worse; the promise holds all the same.",
-            *notes,
+            PROPENSITIES,
         ),
     )
 

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from dpbandits import _checks
-from dpbandits.central import ExploreThenCommit, GPBandit, NothingToLearn, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit, GPBandit, NothingToLearn
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.base import Yardstick
 from dpbandits.lab.baselines.gp_ucb import FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
-from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit, OpenPhasedExploreThenCommit
+from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.local import GPSpec, Spec
 from dpbandits.policy import BasePolicy
 from dpbandits.privacy.calibration import LARGEST_EPSILON
@@ -40,8 +40,8 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     """The double of a policy: the same contexts, arms, reward range and seed, configuration only.
 
     Args:
-        policy: a `GPBandit` or another policy that is asked and told, an `ExploreThenCommit`, its phases, or
-            a `local.Spec` or `GPSpec`.
+        policy: a `GPBandit` or another policy that is asked and told, an `ExploreThenCommit`, or a
+            `local.Spec` or `GPSpec`.
         room: "lab" for one that protects nobody: `FeatureGPUCB` on the same features; of explore-then-commit
             the same class, with as good as no noise; of a baseline the same baseline. "central" for a
             `GPBandit`, "local" for a `LocalCrowd`; both at the same epsilon, of a round in the one and of a
@@ -64,11 +64,11 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
         ['none', 'enforced', 'simulated']
     """
     _checks.one_of(room, ("lab", "central", "local"), name="room")
-    if room == "lab" and isinstance(policy, ExploreThenCommit | PhasedExploreThenCommit):
+    if room == "lab" and isinstance(policy, ExploreThenCommit):
         return _without_noise(policy, changes)
     if room == "lab" and isinstance(policy, Yardstick) and not isinstance(policy, LocalCrowd):
         return type(policy)(**(policy.arguments(policy.to_config()) | changes))
-    if not isinstance(policy, BasePolicy | ExploreThenCommit | PhasedExploreThenCommit | Spec | GPSpec):
+    if not isinstance(policy, BasePolicy | ExploreThenCommit | Spec | GPSpec):
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, BasePolicy) else None
@@ -126,12 +126,10 @@ def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
     return Spec(**(own | changes))
 
 
-def _without_noise(policy: ExploreThenCommit | PhasedExploreThenCommit, changes: dict[str, Any]) -> Any:
+def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
     """The same calls at the largest epsilon there is, its parts in proportion, and no promise."""
     given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
-    if isinstance(policy, PhasedExploreThenCommit):
-        return OpenPhasedExploreThenCommit(**(given | changes))
     if policy.tuning.release == "marginals":
         return OpenExploreThenCommit(**(given | changes))
     spent, budget = policy.contexts.epsilon, policy.calibration.budget

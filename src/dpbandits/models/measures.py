@@ -21,7 +21,7 @@ from scipy.special import betainc
 from dpbandits._checks import LARGEST, as_numbers, integer, public_array, scale
 from dpbandits._config import Valued
 from dpbandits._reading import reading
-from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["Axis", "CellMeasure", "FiniteAxis", "IntervalAxis"]
@@ -241,18 +241,6 @@ class CellMeasure(Valued):
         cells = np.searchsorted(np.cumsum(self.weights), uniforms, side="right")
         last = int(np.flatnonzero(self.weights)[-1])  # cumulative weights may round to below 1
         return np.minimum(cells, last).astype(np.int64)
-
-    def cells_among(self, uniforms: FloatArray, available: BoolArray) -> tuple[IntArray, FloatArray]:
-        """Cells (n,) drawn from the law where only some are to be had, and the mass (n,) of these.
-
-        Args:
-            uniforms: (n,) numbers in (0, 1).
-            available: (n, cells), at least one in every row; where these have no mass, it is the first.
-        """
-        reached = np.cumsum(np.where(available, self.weights, 0.0), axis=1)
-        mass = reached[:, -1]
-        cells = np.argmax(reached >= (uniforms * mass)[:, None], axis=1)
-        return np.where(mass > 0.0, cells, np.argmax(available, axis=1)), mass
 
     @classmethod
     @reading("the configuration of a measure")

@@ -64,7 +64,7 @@ _INSTEAD = {
     **dict.fromkeys(("budget", "budget_left", "remaining"), "ledger.balance(account)"),
     **dict.fromkeys(("release", "export"), "publish()"),
     **dict.fromkeys(("dump", "to_file", "to_json", "write"), "save(path), or to_config()"),
-    "ask": "learn(...), then publish() or answer(context); a policy that asks is PhasedExploreThenCommit",
+    "ask": "learn(...), then publish() or answer(context); a policy that asks is GPBandit",
     "absorb": f"{_TELL}: reports are of `local`",
 }
 """What other libraries, and other rooms, call it."""

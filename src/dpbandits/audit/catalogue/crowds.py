@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import (
     DELTA,
     AxisFeatures,
@@ -29,8 +29,6 @@ from dpbandits.central import (
     ExploreTuning,
     GPBandit,
     GPTuning,
-    PhasedExploreThenCommit,
-    PhasedTuning,
 )
 from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.explore_then_commit.contexts import ContextLaw
@@ -536,75 +534,6 @@ def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, w
 def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     policy = _learned(epsilon, seed, noise, np.full(PEOPLE, _ENDS[world]), PEOPLE)
     return np.asarray(policy.publish().mean[0][:, None])
-
-
-def _phased(
-    epsilon: float, seed: int, noise: PreparedNoise, horizon: int, *, phases: int, actions: CellMeasure
-) -> PhasedExploreThenCommit:
-    """A policy in whose every phase each of the crowd has a round."""
-    return PhasedExploreThenCommit(
-        **_CELL_ARGUMENTS | {"user_ids": True},
-        actions=actions,
-        horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=DELTA, rounds_per_user=phases),
-        tuning=PhasedTuning(
-            phases=[PEOPLE * (phase + 1) for phase in range(phases)], exploration=[1.0] * phases
-        ),
-        seed=seed,
-        noise=noise,
-    )
-
-
-def _told(policy: PhasedExploreThenCommit, world: int) -> IntArray:
-    """Everybody asks in their own cell, and reports one end of the range; (people,) the actions they took."""
-    decisions = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE)))
-    policy.tell_batch(decisions.ids, np.full(PEOPLE, _ENDS[world]))
-    return decisions.indices
-
-
-def _phases(name: str, *, phases: int, sees: str) -> None:
-    @_crowded(
-        name,
-        GaussianAudit,
-        sees=sees,
-        neighbours="one user's rewards from lowest to highest",
-        score=None,
-        share=0.2,
-    )
-    def published(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        actions = CellMeasure.finite([0.0])
-        policy = _phased(epsilon, seed, noise, phases * PEOPLE + 1, phases=phases, actions=actions)
-        seen = []
-        for _ in range(phases):
-            _told(policy, world)
-            seen.append(policy.published)
-        policy.ask(_CELLS.points[0], user="last")
-        seen.append(policy.published)
-        return np.column_stack([one.mean[0] for one in seen if one is not None])
-
-
-_phases("phased-explore-then-commit-policy", phases=1, sees="the policy published after the first phase")
-_phases(
-    "phased-explore-then-commit-several-phases",
-    phases=2,
-    sees="the policies published after two phases, in each a round of the user's",
-)
-
-
-@_crowded(
-    "phased-explore-then-commit-actions",
-    SampledAudit,
-    sees="the action of another user after the first phase",
-    neighbours=_REWARDED,
-    score=first_column,
-    share=0.2,
-)
-def _phased_actions(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Whether the other one takes the action of the user whose context they share."""
-    policy = _phased(epsilon, seed, noise, 2 * PEOPLE, phases=1, actions=_TWO)
-    taken = _told(policy, world)
-    others = policy.ask_batch(_CELLS.points, users=list(range(PEOPLE, 2 * PEOPLE)))
-    return np.asarray(others.indices == taken, dtype=np.float64)[:, None]
 
 
 # -- what a missing reward shows --------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 r"""What explore-then-commit fixes before any data: how its promise is divided, ridges, caps, noise scales.
 
 `calibrate` checks the promise, warns where it is hardly worth the data, and gives all of it as one value, a
-`Calibration`; phases share one promise by `phased_releases`.
+`Calibration`.
 
 **Caps.** Every reward is clipped to +-Y(w) at ingestion, w its cell, Y public. What one reward can do to an
 answer or a release is its cap times the influence of its cell; a few cells (corners, where data is
@@ -20,7 +20,7 @@ multiplier), clip = the mean square that clipping takes from a normal function. 
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -62,7 +62,6 @@ __all__ = [
     "calibrated_release",
     "expected_error",
     "noise_multiplier",
-    "phased_releases",
     "planned_answers",
     "planned_release",
 ]
@@ -335,54 +334,21 @@ def calibrated_release(
     *,
     epsilon: float | None = None,
     ridge: float | None = None,
-    releases: int = 1,
 ) -> FunctionRelease:
-    """A release of the function, one of `releases` that share `privacy`, or this much of its epsilon.
-
-    Several are calibrated together by `phased_releases`.
-    """
+    """The release of the function under `privacy`, or under this much of its epsilon."""
     epsilon = privacy.epsilon if epsilon is None else epsilon
-    draws = features.n_features * releases
     plan = planned_release(
         features,
         rounds=rounds,
         rounds_per_user=privacy.rounds_per_user,
-        noise_multiplier=noise_multiplier(noise, epsilon, privacy.delta, draws),
+        noise_multiplier=noise_multiplier(noise, epsilon, privacy.delta, features.n_features),
         ridge=ridge,
     )
-    return FunctionRelease(plan, noise, epsilon, privacy.delta, privacy.rounds_per_user, draws)
-
-
-def phased_releases(
-    features: EigenFeatures, privacy: JointDP, rounds: Sequence[int], noise: NoiseSource
-) -> list[FunctionRelease]:
-    """One release a phase, all under one certificate; a user's k rounds may lie in any phases.
-
-    Let S_j be the sensitivity of release j to k rounds, m its draws, J the number of phases, c the multiple
-    of the smallest S_j that keeps the promise with m J draws, and sigma_j = c S_j for every j.
-
-    **Proof.** Fix two neighbours. Whatever the past made of it, r_j of the user's rounds explore in phase j,
-    and sum r_j <= k. Release j is a sum over rounds that moves by at most S_j/k with each, so by |v_j| <= r_j
-    S_j/k. Hence sum_j |v_j|^2/sigma_j^2 <= sum_j (r_j/k)^2/c^2 <= 1/c^2 = mu^2 on every path, as
-    sum r_j^2 <= (sum r_j)^2 <= k^2.
-
-    - Zero-concentrated: release j costs |v_j|^2/(2 sigma_j^2), and what is bounded on every path bounds the
-      adaptive composition (Feldman, Zrnic 2021): mu^2/2 together.
-    - Near-Gaussian: divide release j and its noise by sigma_j. The proof in `dpbandits.privacy.noise` then
-      applies with s = mu and sigma = 1, its coupling draw for draw: the user touches at most m draws of each
-      phase, each within d(sigma_j) of rounded Gaussian noise. The distance is at most sum_j m d(sigma_j), and
-      d falls with the scale, so it is at most m J d(c min S_j): the one that c was chosen with.
-
-    Each phase calibrated to the promise by itself would not do: phases of a fine lattice would have the
-    larger mu and those of a coarse one the larger distance, and a user may be in both.
-    """
-    found = [calibrated_release(features, privacy, count, noise, releases=len(rounds)) for count in rounds]
-    finest = min(release.sensitivity for release in found)
-    return [replace(release, finest=finest) for release in found]
+    return FunctionRelease(plan, noise, epsilon, privacy.delta, privacy.rounds_per_user)
 
 
 def noise_multiplier(noise: NoiseSource, epsilon: float, delta: float, draws: int) -> float:
-    """Noise per sensitivity where all releases together take so many draws."""
+    """Noise per sensitivity of a release of so many draws."""
     return noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
 
 

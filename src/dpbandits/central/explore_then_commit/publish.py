@@ -37,8 +37,6 @@ class FunctionRelease:
         noise: where noise comes from.
         epsilon, delta: of this release.
         rounds_per_user: rows of one user.
-        draws: draws of noise in all releases that share the promise; default those of this one.
-        finest: smallest sensitivity of them; default this one's. See `calibration.phased_releases`.
 
     Raises:
         InvalidParameter: so little epsilon for so many rows of a user that the noise leaves the lattice.
@@ -49,8 +47,6 @@ class FunctionRelease:
     epsilon: float
     delta: float
     rounds_per_user: int = 1
-    draws: int | None = None
-    finest: float | None = None
 
     def __post_init__(self) -> None:
         self.calibration  # noqa: B018  # a scale that does not fit the lattice shows before any data
@@ -71,11 +67,9 @@ class FunctionRelease:
     @cached_property
     def calibration(self) -> tuple[float, Certificate]:
         """Noise scale in lattice units, and what it certifies."""
-        draws = self._integers[0].shape[1] if self.draws is None else self.draws
-        finest = self.sensitivity if self.finest is None else self.finest
-        sigma, certificate = self.noise.gaussian_scale(finest, self.epsilon, self.delta, draws=draws)
-        if finest < self.sensitivity:
-            sigma *= self.sensitivity / finest * (1.0 + 2.0**-50)
+        sigma, certificate = self.noise.gaussian_scale(
+            self.sensitivity, self.epsilon, self.delta, draws=self._integers[0].shape[1]
+        )
         if sigma > LARGEST_SIGMA:
             raise InvalidParameter(
                 "epsilon is too small for so many rounds of a user: noise leaves the lattice"
@@ -116,7 +110,7 @@ class FunctionRelease:
             projections, rounds=estimator.rounds, noise_variance=(self.noise_sd / root) ** 2
         )
 
-    def record(self, *, releases: int = 1) -> MechanismRecord:
+    def record(self) -> MechanismRecord:
         """For the guarantee."""
         sigma, certificate = self.calibration
         return MechanismRecord(
@@ -125,6 +119,6 @@ class FunctionRelease:
             scale=sigma,
             sensitivity=math.nextafter(self.sensitivity, math.inf),
             certificate=certificate,
-            releases=releases,
+            releases=1,
             unit="in lattice units of the release",
         )

@@ -7,7 +7,7 @@
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `LocalCrowd`: the local room, simulated, behind the same calls.
-- `OpenExploreThenCommit`, `OpenPhasedExploreThenCommit`: explore-then-commit with as good as no noise.
+- `OpenExploreThenCommit`: explore-then-commit with as good as no noise.
 
 `lab.twin(policy)` builds the one that goes with a policy.
 """
@@ -17,7 +17,7 @@ from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
-from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit, OpenPhasedExploreThenCommit
+from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.lab.baselines.private_ridge import PrivateRidge
 
 __all__ = [
@@ -27,7 +27,6 @@ __all__ = [
     "FeatureGPUCB",
     "LocalCrowd",
     "OpenExploreThenCommit",
-    "OpenPhasedExploreThenCommit",
     "PrivateRidge",
     "Uniform",
 ]

@@ -1,14 +1,14 @@
-"""`central.ExploreThenCommit` and its phases without privacy: the same calls, and as good as no noise.
+"""`central.ExploreThenCommit` without privacy: the same calls, and as good as no noise.
 
-They promise nothing, and are calibrated to the largest epsilon that calibration is exact for
+It promises nothing, and is calibrated to the largest epsilon that calibration is exact for
 (`privacy.calibration.LARGEST_EPSILON`), where the noise of a release is small beside one person's part of it.
 """
 
-from dpbandits.central import ExploreThenCommit, PhasedExploreThenCommit
+from dpbandits.central import ExploreThenCommit
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 
-__all__ = ["OpenExploreThenCommit", "OpenPhasedExploreThenCommit"]
+__all__ = ["OpenExploreThenCommit"]
 
 
 def _no_promise() -> Guarantee:
@@ -29,22 +29,6 @@ class OpenExploreThenCommit(ExploreThenCommit):
     """
 
     kind = "baselines.OpenExploreThenCommit"
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """None is given."""
-        return _no_promise()
-
-
-class OpenPhasedExploreThenCommit(PhasedExploreThenCommit):
-    """Decide from the first person on, in phases, without privacy; see `lab.twin`.
-
-    Args: as for `PhasedExploreThenCommit`; `privacy` says how noise is divided, and is no promise.
-
-    Privacy: none.
-    """
-
-    kind = "baselines.OpenPhasedExploreThenCommit"
 
     @property
     def guarantee(self) -> Guarantee:
