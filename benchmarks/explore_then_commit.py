@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from reproduction.pavlovic2025.rkhs import rkhs_setting

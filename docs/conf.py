@@ -54,7 +54,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.worlds.functions.MeanFunction"),
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
     ("py:class", "dpbandits.lab.people.study.Compared"),
-    ("py:class", "dpbandits.policy.owners.Owners"),
+    ("py:class", "dpbandits.tables.owners.Owners"),
     ("py:class", "Status"),
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),

@@ -13,21 +13,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import IntArray, Seed
-from dpbandits.central.explore_then_commit.calibration import (
+from dpbandits.central.logged.calibration import (
     ANSWER_SPREAD,
     RIDGES,
     planned_answers,
     planned_release,
 )
-from dpbandits.central.explore_then_commit.estimator import (
+from dpbandits.central.logged.estimator import (
     NOISE_VARIANCE,
     CoefficientPosterior,
     Plan,
     PopulationEstimator,
     prior_variances,
 )
-from dpbandits.central.explore_then_commit.publish import FunctionRelease
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, RewardSums, integer_caps
+from dpbandits.central.logged.publish import FunctionRelease
+from dpbandits.central.logged.sums import REWARD_UNIT, RewardSums, integer_caps
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.lab.study import Cell, Choice, Item, Record, Row, grid
 from dpbandits.models.features.eigen import EigenFeatures

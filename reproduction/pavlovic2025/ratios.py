@@ -12,9 +12,9 @@ from itertools import product
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.calibration import planned_answers
-from dpbandits.central.explore_then_commit.estimator import Plan
-from dpbandits.central.explore_then_commit.sums import integer_caps, integer_weights
+from dpbandits.central.logged.calibration import planned_answers
+from dpbandits.central.logged.estimator import Plan
+from dpbandits.central.logged.sums import integer_caps, integer_weights
 from dpbandits.lab.study import Choice, Item, Record, Single
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, ExploreTuning
-from dpbandits.central.explore_then_commit.sums import RewardSums, integer_caps
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.estimator import CoefficientPosterior
+from dpbandits.central.logged.policy import ExploreThenCommit, ExploreTuning
+from dpbandits.central.logged.sums import RewardSums, integer_caps
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.study import Cell, Item, Record, Row, grid, values_of
 from dpbandits.privacy.definitions import JointDP

@@ -45,7 +45,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.central.explore_then_commit.logged_table import WEIGHTED_BOUND
+from dpbandits.central.logged.logged_table import WEIGHTED_BOUND
 from dpbandits.lab.baselines import CellHistogram, FeatureGPUCB, PrivateRidge
 from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.evaluation.runner import in_processes

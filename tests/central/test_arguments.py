@@ -10,7 +10,7 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
 )
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.published import USCA, Dubey2021
 from dpbandits.domains import Ball, RewardRange
 from dpbandits.errors import InvalidParameter

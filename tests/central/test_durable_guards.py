@@ -10,8 +10,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure

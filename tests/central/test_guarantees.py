@@ -77,7 +77,7 @@ def test_a_bad_decision_set_takes_its_round_as_the_statement_says():
     assert policy.ask(np.array([[0.5]]), user="two").id.split("-")[1] == "1"
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_all_policies_of_the_room_rest_on_one_list():
     """Whatever is computed beside, copies, one id a person, what is out of reach: nobody's list lacks one."""
     cells = {
@@ -199,7 +199,7 @@ def test_who_brings_no_candidates_brings_a_decision_set_whatever_is_protected():
         assert "To bring none is to bring a decision set like any other" in said
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
     """Put back with the state beside it, a file of charges notices nothing."""
     ledger = dpb.state.MemoryLedger()
@@ -222,7 +222,7 @@ def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
             assert one == [False] * bool(runtime)
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_that_a_histogram_was_charged_is_assumed_where_an_account_pays():
     ledger = dpb.state.MemoryLedger()
     ledger.open_account("people", epsilon=20, delta=1e-3)
@@ -248,7 +248,7 @@ def test_that_a_histogram_was_charged_is_assumed_where_an_account_pays():
         assert found == [False] * assumed
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_a_row_beyond_its_users_bound_takes_no_place_of_the_horizon_as_the_statement_says():
     cells = CellMeasure.uniform(low=0, high=1, cells=3)
     policy = ExploreThenCommit(

@@ -10,9 +10,9 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
-from dpbandits.central.explore_then_commit import tables
-from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
-from dpbandits.central.explore_then_commit.once import publish_once
+from dpbandits.central.logged import tables
+from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
+from dpbandits.central.logged.once import publish_once
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy.certificates import PureBeside, PureDP

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from dpbandits import _checks
-from dpbandits.central.explore_then_commit.logged_table import (
+from dpbandits.central.logged.logged_table import (
     LogColumns,
     LoggedTable,
     PublishedTable,
     cost_of_publishing,
 )
-from dpbandits.central.explore_then_commit.once import publish_once
+from dpbandits.central.logged.once import publish_once
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.policy.bookkeeping import UserCounts
@@ -25,7 +25,7 @@ PROMISE = JointDP(epsilon=2.0, delta=1e-6)
 BOUNDS = [(18.0, 90.0), (0.0, 1.0)]
 ARMS = ["drug", "watch"]
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
 
 def table(rows=ROWS, **columns):

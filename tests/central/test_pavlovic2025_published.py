@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from dpbandits.central.explore_then_commit.estimator import PopulationEstimator
+from dpbandits.central.logged.estimator import PopulationEstimator
 from dpbandits.central.published.pavlovic2025 import USCA, ApproximatingSet, CovarianceEstimator
 from dpbandits.errors import BudgetExceeded, ForkedState, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures

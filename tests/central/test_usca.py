@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dpbandits.central.explore_then_commit.clipping import clipping_bound, unsafe_clipping_bias
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.estimator import SIGNAL_VARIANCE
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit, NothingToLearn
+from dpbandits.central.logged.clipping import clipping_bound, unsafe_clipping_bias
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.estimator import SIGNAL_VARIANCE
+from dpbandits.central.logged.policy import ExploreThenCommit, NothingToLearn
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.errors import (
     BudgetExceeded,
@@ -25,7 +25,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, read_state, write_state
-from internals.explore_then_commit import cells, published_tables, sums
+from internals.logged import cells, published_tables, sums
 from tuning import built
 
 T = 4000
@@ -250,7 +250,7 @@ def test_rows_that_do_not_fit_together_are_refused_and_change_nothing(change):
     assert cells(usca).rounds == 0
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_rows_beyond_the_horizon_are_dropped_the_first_ones_kept():
     contexts, actions, rewards = rows(11)
     usca, first = build(horizon=10), build(horizon=10)
@@ -264,7 +264,7 @@ def test_rows_beyond_the_horizon_are_dropped_the_first_ones_kept():
         usca.merge(shard)
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_all_that_one_user_brings_moves_sums_by_no_more_than_the_range_covers():
     """Garbage, surplus rows, rows first or last: others enter and leave at the horizon's end."""
     promise = JointDP(epsilon=3.0, delta=1e-6, rounds_per_user=2)

@@ -7,11 +7,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from dpbandits.central.explore_then_commit import calibration as usca_uses
-from dpbandits.central.explore_then_commit.calibration import Budget
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import RewardSums, exact_products
+from dpbandits.central.logged import calibration as usca_uses
+from dpbandits.central.logged.calibration import Budget
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.sums import RewardSums, exact_products
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.errors import (
     ContributionExceeded,
@@ -27,7 +27,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from dpbandits.state import MemoryLedger, store
-from internals.explore_then_commit import add_in_chunks, other_machine, published_tables, rules_caps, sums
+from internals.logged import add_in_chunks, other_machine, published_tables, rules_caps, sums
 from tuning import built
 
 CONTEXTS = CellMeasure.uniform(low=0, high=1, cells=6)
@@ -97,7 +97,7 @@ def test_an_interrupted_learn_counts_nothing(monkeypatch):
         return real(*arguments, **options)
 
     add_in_chunks(monkeypatch, 256)
-    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums.np.bincount", interrupted)
+    monkeypatch.setattr("dpbandits.central.logged.sums.np.bincount", interrupted)
     with pytest.raises(KeyboardInterrupt):
         usca.learn(contexts, actions, rewards, users=units)
     monkeypatch.undo()
@@ -281,7 +281,7 @@ def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_
     tmp_path, monkeypatch, share
 ):
     usca = build(publish_ridge=100.0, ridge=100.0)
-    monkeypatch.setattr("dpbandits.central.explore_then_commit.calibration.SHARES", (share,))
+    monkeypatch.setattr("dpbandits.central.logged.calibration.SHARES", (share,))
     wide = build(publish_ridge=100.0, ridge=100.0)
     assert (wide.calibration.caps != usca.calibration.caps).any()  # another share wins there
     answers, release = wide.calibration.caps

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import (
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.sums import (
     RewardSums,
     exact_products,
     integer_caps,
@@ -18,7 +18,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
-from internals.explore_then_commit import integer_features
+from internals.logged import integer_features
 from tuning import built
 
 KERNELS = {
@@ -56,7 +56,7 @@ def law(scores, span, epsilon):
     return permute_and_flip_law(scores.astype(float), sensitivity=float(span), epsilon=epsilon)
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_to_it(name, epsilon):
@@ -88,7 +88,7 @@ def test_exact_log_ratio_over_adversarial_neighbours_is_below_epsilon_and_close_
     assert worst >= 0.9 * epsilon
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 @pytest.mark.parametrize("rounds", [1, 3])
 def test_no_pair_of_rows_moves_scores_by_more_than_the_range(rounds):
     usca = build(KERNELS["squared exponential"], rounds=rounds)
@@ -182,7 +182,7 @@ def test_private_histogram_noise_has_the_rate_that_its_sensitivity_needs():
     assert abs(scaled.var() / variance - 1.0) < 0.1
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for(monkeypatch):
     """The laws that `answer` draws from, for all rows that one user can bring: exact, and nearly reached."""
     laws = []
@@ -191,7 +191,7 @@ def test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for(monkeypatch):
         laws.append(law(np.array(scores), sensitivity, epsilon))
         return 0
 
-    monkeypatch.setattr("dpbandits.central.explore_then_commit.policy.permute_and_flip", exact_law)
+    monkeypatch.setattr("dpbandits.central.logged.policy.permute_and_flip", exact_law)
     actions, contexts = CellMeasure.finite([0.0, 1.0]), CellMeasure.uniform(low=0, high=1, cells=3)
     places = contexts.points[:, 0]
     for place, action, reward in itertools.product(places, (0, 1), (-1.2, 1.2)):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from dpbandits.central.explore_then_commit import once
+from dpbandits.central.logged import once
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.cli.central import app
 from dpbandits.errors import (

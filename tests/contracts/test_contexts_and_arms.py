@@ -34,7 +34,7 @@ from dpbandits.models.features.people import arm_kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import Receipt
 from dpbandits.privacy import JointDP, SimulatedNoise
-from internals import explore_then_commit as rows_inside
+from internals import logged as rows_inside
 from internals import policy as internals
 
 PEOPLE = dpb.Schema(

@@ -22,7 +22,7 @@ from dpbandits.errors import (
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import Guarantee, JointDP, SimulatedNoise
-from internals import explore_then_commit as rows_inside
+from internals import logged as rows_inside
 from internals import policy as internals
 from tuning import built
 
@@ -46,7 +46,7 @@ def shared(**changes):
     } | changes
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def usca(**changes):
     own = {
         "privacy": JointDP(epsilon=40.0, delta=1e-6),
@@ -56,7 +56,7 @@ def usca(**changes):
     return built(ExploreThenCommit, shared(**(own | changes)))
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+pytestmark = pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 
 
 def context_of(t):

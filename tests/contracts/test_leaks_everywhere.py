@@ -236,7 +236,7 @@ CELLS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_usca_answers_and_release(lint, tmp_path):
     usca = ExploreThenCommit(
         **CELLS,
@@ -391,7 +391,7 @@ def log(tmp_path):
     return path
 
 
-@pytest.mark.filterwarnings("ignore::dpbandits.central.explore_then_commit.policy.NothingToLearn")
+@pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_learn_and_predict_on_the_command_line(lint, log, tmp_path):
     base = ["central", "learn", log, "--context", "age", "--action", "arm", "--reward", "reward"]
     base += ["--user", "person"]

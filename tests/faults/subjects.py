@@ -23,8 +23,8 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
 )
-from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
-from dpbandits.central.explore_then_commit.once import publish_once
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.central.logged.once import publish_once
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import AlreadyTold, DPBanditsError, IncompatibleState, InvalidParameter
 from dpbandits.local import Client, DurableServer, FileOutbox, GPSpec, MemoryOutbox, Server, Spec

@@ -22,7 +22,7 @@ from dpbandits.central import (
     GPBandit,
     GPTuning,
 )
-from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable, PublishedTable
+from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.tables import table_from_toml
 from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec, Spec

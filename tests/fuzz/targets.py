@@ -20,6 +20,8 @@ from dpbandits import domains
 from dpbandits.central import GPBandit, GPTuning, PublishedPosterior
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import InvalidParameter
+from dpbandits.export import growthbook
+from dpbandits.export.decisions import read as read_exported
 from dpbandits.lab.baselines import ConstantArm, Uniform
 from dpbandits.local import (
     Client,
@@ -39,8 +41,7 @@ from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
 from dpbandits.models.features.people import arm_features
 from dpbandits.outsourced import Modeler, PublishedRows
-from dpbandits.policy import BasePolicy, growthbook
-from dpbandits.policy.exported import read as read_exported
+from dpbandits.policy import BasePolicy
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws

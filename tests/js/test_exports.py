@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.export import decide_by, growthbook
+from dpbandits.export.decide import arm_scores
+from dpbandits.export.decisions import read
 from dpbandits.local import PublishedArms, Server, Spec
-from dpbandits.policy import decide_by, growthbook
-from dpbandits.policy.decide import arm_scores
-from dpbandits.policy.exported import read
 from js.driver import NODE, asked
 
 pytestmark = pytest.mark.numerics

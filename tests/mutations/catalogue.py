@@ -267,7 +267,7 @@ MUTATIONS = (
         "range of scores halved",
         "explore-then-commit draws answers with half the noise",
         (
-            "central/explore_then_commit/calibration.py",
+            "central/logged/calibration.py",
             "span = 2 * self.rounds_per_user * int(",
             "span = self.rounds_per_user * int(",
         ),
@@ -277,7 +277,7 @@ MUTATIONS = (
         "caps of cells removed",
         "explore-then-commit's sums hold rewards above the cap of their cell",
         (
-            "central/explore_then_commit/sums.py",
+            "central/logged/sums.py",
             "parts = np.clip(values, -limit, limit).ravel()",
             "parts = (values + 0.0 * limit).ravel()",
         ),
@@ -287,7 +287,7 @@ MUTATIONS = (
         "function release at half the noise",
         "explore-then-commit publishes with noise for half of what one user can move",
         (
-            "central/explore_then_commit/publish.py",
+            "central/logged/publish.py",
             "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
             "return self.rounds_per_user * float((caps * norms).max())",
         ),
@@ -603,7 +603,7 @@ MUTATIONS = (
         "surplus rows kept",
         "a user's rows beyond those that the noise covers are learned from",
         (
-            "central/explore_then_commit/rows.py",
+            "central/logged/rows.py",
             "kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)",
             "kept = first_rows(owners.numbers, self.rules.horizon, had)",
         ),
@@ -613,7 +613,7 @@ MUTATIONS = (
         "unreadable rows leave their place",
         "whether a row could be read decides whose row is the last that counts",
         (
-            "central/explore_then_commit/rows.py",
+            "central/logged/rows.py",
             "kept = self._kept(owners, len(cells), had=self._users.had(digests))",
             "kept = self._kept(owners, len(cells), had=self._users.had(digests)) & readable",
         ),
@@ -623,7 +623,7 @@ MUTATIONS = (
         "scale by the rows that came",
         "the printed scale says how many rows of a log were dropped",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "            horizon=horizon,\n            privacy=privacy,",
             '            horizon=int(np.isfinite(self.rows["rewards"]).sum()),\n            privacy=privacy,',
         ),
@@ -741,12 +741,12 @@ MUTATIONS = (
         "budget counted after release",
         "explore-then-commit draws and keeps an answer before the ledger agrees",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             '        self._spend("answer", number - 1, f"answer:{number}")\n',
             "",
         ),
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             "        return Answer(index, self.actions.points[index], number, label)\n",
             '        self._spend("answer", number - 1, f"answer:{number}")\n'
             "        return Answer(index, self.actions.points[index], number, label)\n",
@@ -757,7 +757,7 @@ MUTATIONS = (
         "answers not kept",
         "an answer leaves before its number is on disk, and is drawn again after a crash",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             "        self._answered = number\n        self._holder.commit()\n",
             "        self._answered = number\n",
         ),
@@ -979,7 +979,7 @@ MUTATIONS = (
         "a retry is another charge",
         "learn: an interrupted run is charged once more when it is repeated",
         (
-            "central/explore_then_commit/once.py",
+            "central/logged/once.py",
             'charge_id=f"learn:{run.name}"',
             'charge_id=f"learn:{secrets.token_hex(16)}"',
         ),
@@ -989,7 +989,7 @@ MUTATIONS = (
         "any run may finish another",
         "learn: another table takes up the folder and the charge of a run that was begun",
         (
-            "central/explore_then_commit/once.py",
+            "central/logged/once.py",
             "elif not secrets.compare_digest(",
             "elif False and not secrets.compare_digest(",
         ),
@@ -999,12 +999,12 @@ MUTATIONS = (
         "a lost release is drawn again",
         "learn: whoever removes the published folder gets fresh noise for the same charge",
         (
-            "central/explore_then_commit/once.py",
+            "central/logged/once.py",
             "if run.release or (ledger is not None and ledger.last(run.name) is not None):",
             "if False and run.release:",
         ),
         (
-            "central/explore_then_commit/once.py",
+            "central/logged/once.py",
             "        _known(published, run)\n        if ledger is not None:\n",
             "        if ledger is not None and not run.release:\n",
         ),
@@ -1014,7 +1014,7 @@ MUTATIONS = (
         "rows outside the fingerprint",
         "learn: the same options on a changed table pass for the same run",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "for name, values in sorted(self.rows.items()):",
             "for name, values in sorted(self.rows.items())[:0]:",
         ),
@@ -1024,7 +1024,7 @@ MUTATIONS = (
         "a manifest that nobody reads",
         "predict: a function goes under another release's statement",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "if _manifest(files) != manifest:",
             "if not files:",
         ),
@@ -1112,7 +1112,7 @@ MUTATIONS = (
         "a shard forgets its parts when read",
         "a shard read from a file twice is merged twice: every row in it counts twice",
         (
-            "central/explore_then_commit/rows.py",
+            "central/logged/rows.py",
             "self._users, self._parts, self._left_out = users, parts, left_out",
             "self._users, self._left_out = users, left_out",
         ),
@@ -1122,7 +1122,7 @@ MUTATIONS = (
         "a merged shard's parts forgotten",
         "a shard merged once is merged again: every row in it counts twice",
         (
-            "central/explore_then_commit/rows.py",
+            "central/logged/rows.py",
             "        self._parts |= other._parts\n",
             "",
         ),
@@ -1132,7 +1132,7 @@ MUTATIONS = (
         "restored caps of another use",
         "after a load on another machine the release is calibrated to the caps of answers",
         (
-            "central/explore_then_commit/calibration.py",
+            "central/logged/calibration.py",
             "replace(release.plan, caps=caps[-1] * REWARD_UNIT)",
             "replace(release.plan, caps=caps[0] * REWARD_UNIT)",
         ),
@@ -1435,7 +1435,7 @@ MUTATIONS = (
         "answers under one charge",
         "the first answer pays for all of them",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             'self._spend("answer", number - 1, f"answer:{number}")',
             'self._spend("answer", number - 1, "answer")',
         ),
@@ -1466,7 +1466,7 @@ MUTATIONS = (
         "tables charged under one name",
         "the second table that is learned from is free",
         (
-            "central/explore_then_commit/once.py",
+            "central/logged/once.py",
             'charge_id=f"learn:{run.name}"',
             'charge_id=f"learn:{account}"',
         ),
@@ -1589,7 +1589,7 @@ MUTATIONS = (
         "learn: the histogram of contexts is free",
         "an account of zCDP pays for the release of a log and not for the counts of contexts before it",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "    if histogram:\n        certificate = PureBeside(histogram, certificate)\n",
             "",
         ),
@@ -1599,7 +1599,7 @@ MUTATIONS = (
         "learn: distances are free",
         "a Gaussian account adds up a release as Gaussian though nothing bounds how far from it the noise is",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=Decimal(0))\n",
             "    return cost_of(certificate, privacy=privacy)\n",
         ),
@@ -1722,7 +1722,7 @@ MUTATIONS = (
         "epsilon of the histogram not counted",
         "a private histogram of contexts is free beside the policy",
         (
-            "central/explore_then_commit/calibration.py",
+            "central/logged/calibration.py",
             "left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))",
             "left = Decimal(repr(privacy.epsilon))",
         ),
@@ -1732,7 +1732,7 @@ MUTATIONS = (
         "a histogram of fewer rows accepted",
         "people of k rows stand in a histogram whose noise covers one",
         (
-            "central/explore_then_commit/calibration.py",
+            "central/logged/calibration.py",
             "if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:",
             "if contexts.epsilon < 0.0:",
         ),
@@ -1743,7 +1743,7 @@ MUTATIONS = (
         "a histogram's noise for one row",
         "people of k rows stand in a histogram with the noise of one",
         (
-            "central/explore_then_commit/contexts.py",
+            "central/logged/contexts.py",
             "math.nextafter(loss / (2.0 * rounds), 0.0)",
             "math.nextafter(loss / 2.0, 0.0)",
         ),
@@ -1755,7 +1755,7 @@ MUTATIONS = (
         "range of scores by the release's caps",
         "answers are calibrated to what a reward can do to the release",
         (
-            "central/explore_then_commit/calibration.py",
+            "central/logged/calibration.py",
             "span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())",
             "span = 2 * self.rounds_per_user * int((self.caps[-1] * spread).max())",
         ),
@@ -1765,7 +1765,7 @@ MUTATIONS = (
         "a release of the answers' sums",
         "the release adds rewards that were cut at the caps of answers",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             "self._drawn = mechanism.release(self._shard.cells.sums[-1])",
             "self._drawn = mechanism.release(self._shard.cells.sums[0])",
         ),
@@ -1775,7 +1775,7 @@ MUTATIONS = (
         "rows counted call by call",
         "a user brings rounds_per_user rows in every call of learn",
         (
-            "policy/owners.py",
+            "tables/owners.py",
             "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most",
             "kept[rows] = earlier < most",
         ),
@@ -2419,7 +2419,7 @@ MUTATIONS = (
     _bug(
         "a person by type",
         "a person whose id is 51624 in one row and '51624' in another has two rows, and loses twice as much",
-        ("policy/owners.py", "_checks.person_in(one) for", "repr(one) for"),
+        ("tables/owners.py", "_checks.person_in(one) for", "repr(one) for"),
         tests="tests/policy/test_bookkeeping.py tests/outsourced/test_curator.py",
     ),
     _bug(
@@ -2479,7 +2479,7 @@ MUTATIONS = (
     _bug(
         "rows of nobody count",
         "learn: whoever leaves the id out brings any number of rows",
-        ("central/explore_then_commit/rows.py", "not owners.named.all():", "not owners.named.any():"),
+        ("central/logged/rows.py", "not owners.named.all():", "not owners.named.any():"),
         tests="tests/tables/test_cell_by_cell.py tests/central/test_usca_attacks.py",
     ),
     _bug(
@@ -2910,7 +2910,7 @@ MUTATIONS = (
         "a log's tables for users of one row",
         "several rows of one user get the noise of one",
         (
-            "central/explore_then_commit/tables.py",
+            "central/logged/tables.py",
             "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
             "return 2 * len(self.design.groups) * _UNITS",
         ),
@@ -2920,7 +2920,7 @@ MUTATIONS = (
         "one group of a log's tables covered",
         "every row enters a table of each group, and the noise covers one",
         (
-            "central/explore_then_commit/tables.py",
+            "central/logged/tables.py",
             "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
             "return 2 * _UNITS * self.shares.privacy.rounds_per_user",
         ),
@@ -2930,7 +2930,7 @@ MUTATIONS = (
         "unreadable rows of a log counted",
         "a row that cannot be read is counted among the people all the same",
         (
-            "central/explore_then_commit/tables.py",
+            "central/logged/tables.py",
             "people = np.broadcast_to(np.where(readable, 1.0, 0.0)[:, None], counts.shape)",
             "people = np.ones(counts.shape)",
         ),
@@ -2940,7 +2940,7 @@ MUTATIONS = (
         "a log's tables charged as features",
         "an account pays for Gaussian noise where Laplace noise was drawn, whose loss adds up to more",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             'if self.release_under(privacy) == "features":',
             "if privacy.delta:",
         ),
@@ -2950,7 +2950,7 @@ MUTATIONS = (
         "a log's tables without noise on their counts",
         "how many people there are in every cell of two columns leaves as it is",
         (
-            "central/explore_then_commit/tables.py",
+            "central/logged/tables.py",
             "counts + self.shares.on_counts(len(counts), self.noise, number=0)",
             "counts",
         ),
@@ -2961,7 +2961,7 @@ MUTATIONS = (
         "arms by what is readable",
         "whether a row's label can be read decides which arms the rows after it are given",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "            actions = arms_by_coins(0, len(paid), n_arms=menu.n_arms)\n",
             "            actions = np.zeros(len(paid), dtype=np.int64)\n"
             "            readable = ~np.isnan(paid).any(axis=1)\n"
@@ -2973,7 +2973,7 @@ MUTATIONS = (
         "unreadable contexts refused",
         "one person's garbage in a log stops the publication, and says that it is there",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             '"contexts": menu.points({name: cells[name] for name in columns.contexts}),',
             '"contexts": menu.encode({name: cells[name] for name in columns.contexts}),',
         ),
@@ -2983,7 +2983,7 @@ MUTATIONS = (
         "a schema outside the fingerprint",
         "another schema of the same cells is taken for a repetition of a run, and its release is given out",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "        if self.menu is not None:\n            public[",
             "        if False:\n            public[",
         ),
@@ -3293,7 +3293,7 @@ MUTATIONS = (
         "an answer at twice its epsilon",
         "explore-then-commit draws each answer with half the noise that its share of epsilon pays for",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             "epsilon=budget.answer_epsilon, words=words\n",
             "epsilon=2.0 * budget.answer_epsilon, words=words\n",
         ),
@@ -3303,7 +3303,7 @@ MUTATIONS = (
         "scores doubled before the draw",
         "one user moves the scores of an answer by twice the range that the noise covers",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             "            scores[places].tolist(), sensitivity=span,",
             "            (2 * scores[places]).tolist(), sensitivity=span,",
         ),
@@ -3313,7 +3313,7 @@ MUTATIONS = (
         "surplus rows in the histogram",
         "one user moves a private histogram by all rows that they bring, and the noise covers k",
         (
-            "central/explore_then_commit/contexts.py",
+            "central/logged/contexts.py",
             "            counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)\n",
             "            Owners.of(users, count=len(found))\n",
         ),
@@ -3353,7 +3353,7 @@ MUTATIONS = (
         "a fingerprint without a key",
         "whoever reads the notes of a run can test which table it learned from",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "digest = hmac.new(key, ",
             'digest = hmac.new(b"", ',
         ),
@@ -3363,7 +3363,7 @@ MUTATIONS = (
         "a logged table that prints its rows",
         "a notebook or a log of an exception shows what people brought",
         (
-            "central/explore_then_commit/logged_table.py",
+            "central/logged/logged_table.py",
             "@dataclass(frozen=True, eq=False, repr=False, kw_only=True)\nclass LoggedTable:",
             "@dataclass(frozen=True, eq=False, kw_only=True)\nclass LoggedTable:",
         ),
@@ -3383,7 +3383,7 @@ MUTATIONS = (
         "an answer's message names the cell",
         "an error that is logged or sent back says where a person's context lies",
         (
-            "central/explore_then_commit/policy.py",
+            "central/logged/policy.py",
             'raise InvalidData("available: expected at least one action")',
             'raise InvalidData(f"available: expected at least one action in cell {cell}")',
         ),

@@ -13,8 +13,8 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus
-from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.tables.coded import Coded
+from dpbandits.tables.owners import Owners, first_rows
 
 
 def book(**changes):

@@ -83,7 +83,7 @@ def test_worlds_are_functions_of_their_seed(name):
 
 
 def test_released_standard_deviations_are_calibrated_on_functions_like_the_prior():
-    from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+    from dpbandits.central.logged.policy import ExploreThenCommit
     from dpbandits.privacy.definitions import JointDP
     from dpbandits.privacy.noise import SimulatedNoise
 

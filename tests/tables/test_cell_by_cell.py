@@ -28,11 +28,11 @@ from dpbandits.lab.worlds import table_from_toml
 from dpbandits.local import Spec
 from dpbandits.outsourced.scaling import PublicScaling, TableRows
 from dpbandits.policy import Receipt
-from dpbandits.policy.owners import Owners
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.state import read_state
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.owners import Owners
 
 PEOPLE = Schema(
     age=Range(18, 90, missing=40),

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from dpbandits.domains import RewardRange
 from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.worlds import table_from_toml
-from dpbandits.policy.owners import Owners
 from dpbandits.tables import Categories, Range
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.files import columns_of_frame, read_table_file
+from dpbandits.tables.owners import Owners
 
 DESCRIPTION = """
 path = "people.csv"

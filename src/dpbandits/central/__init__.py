@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.central.explore_then_commit.calibration import ExpectedError
-    from dpbandits.central.explore_then_commit.contexts import ContextLaw
-    from dpbandits.central.explore_then_commit.logged_table import LoggedTable, PublishedTable
-    from dpbandits.central.explore_then_commit.once import publish_once
-    from dpbandits.central.explore_then_commit.policy import Answer, ExploreThenCommit, ExploreTuning
-    from dpbandits.central.explore_then_commit.rows import Shard
     from dpbandits.central.gp_bandit import GPBandit, GPTuning
+    from dpbandits.central.logged.calibration import ExpectedError
+    from dpbandits.central.logged.contexts import ContextLaw
+    from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
+    from dpbandits.central.logged.once import publish_once
+    from dpbandits.central.logged.policy import Answer, ExploreThenCommit, ExploreTuning
+    from dpbandits.central.logged.rows import Shard
     from dpbandits.central.published_function import PublishedCells, PublishedFunction, PublishedPosterior
     from dpbandits.central.schedule import default_blocks, growing_blocks
     from dpbandits.errors import NothingReleased, NothingToLearn
@@ -56,12 +56,12 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dpbandits.central.explore_then_commit.calibration": ("ExpectedError",),
-        "dpbandits.central.explore_then_commit.contexts": ("ContextLaw",),
-        "dpbandits.central.explore_then_commit.logged_table": ("LoggedTable", "PublishedTable"),
-        "dpbandits.central.explore_then_commit.once": ("publish_once",),
-        "dpbandits.central.explore_then_commit.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
-        "dpbandits.central.explore_then_commit.rows": ("Shard",),
+        "dpbandits.central.logged.calibration": ("ExpectedError",),
+        "dpbandits.central.logged.contexts": ("ContextLaw",),
+        "dpbandits.central.logged.logged_table": ("LoggedTable", "PublishedTable"),
+        "dpbandits.central.logged.once": ("publish_once",),
+        "dpbandits.central.logged.policy": ("Answer", "ExploreThenCommit", "ExploreTuning"),
+        "dpbandits.central.logged.rows": ("Shard",),
         "dpbandits.central.gp_bandit": ("GPBandit", "GPTuning"),
         "dpbandits.central.published_function": ("PublishedCells", "PublishedFunction", "PublishedPosterior"),
         "dpbandits.central.schedule": ("default_blocks", "growing_blocks"),

@@ -25,6 +25,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
+from dpbandits.export import decisions
 from dpbandits.models import features as feature_maps
 from dpbandits.models.features import ArmFeatures, Features, SectionFeatures
 from dpbandits.models.features.base import NORM_BOUND
@@ -32,7 +33,6 @@ from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import exported
 from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.files import found
 from dpbandits.state.npy import from_npy, to_npy
@@ -155,7 +155,7 @@ class PublishedFunction(Seen, ABC):
                 "to_decisions: of people with contexts and arms alone: points are not exported"
             )
         arms, schema = self.menu.arms.labels, self.menu.contexts
-        return exported.written_policy(rule, schema=schema, arms=arms, version=None, coded=True)
+        return decisions.written_policy(rule, schema=schema, arms=arms, version=None, coded=True)
 
     @abstractmethod
     def to_files(self) -> dict[str, bytes]:
@@ -275,7 +275,7 @@ class PublishedCells(PublishedFunction):
         return self.contexts.locate(points, name="contexts")
 
     def to_decisions(self) -> str:
-        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+        """JSON that decides without this library: see `dpbandits.export.decide_by`.
 
         Raises:
             InvalidParameter: there is no menu, or columns of it are not exported.
@@ -432,7 +432,7 @@ class PublishedPosterior(PublishedFunction):
     # -- JSON -------------------------------------------------------------------------------------
 
     def to_decisions(self, *, draws: ArrayLike | None = None) -> str:
-        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+        """JSON that decides without this library: see `dpbandits.export.decide_by`.
 
         Args:
             draws: (S, m) weights that `GPBandit.public_draws` gave, to explore by as the server does.

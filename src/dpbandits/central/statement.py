@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside, PureDP, rounded_up
 from dpbandits.privacy.definitions import JointDP, counted

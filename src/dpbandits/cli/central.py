@@ -33,7 +33,7 @@ from dpbandits.errors import InvalidParameter
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpbandits.central.explore_then_commit.logged_table import LoggedTable
+    from dpbandits.central.logged.logged_table import LoggedTable
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
@@ -133,9 +133,9 @@ def learn(
 ) -> None:
     """Learn a policy privately from a randomised log, publish it once, and print the guarantee."""
     from dpbandits._checks import one_of
-    from dpbandits.central.explore_then_commit.logged_table import READ_ARMS, LoggedTable
-    from dpbandits.central.explore_then_commit.once import folder_of_run, publish_once
-    from dpbandits.central.explore_then_commit.policy import ReleaseName
+    from dpbandits.central.logged.logged_table import READ_ARMS, LoggedTable
+    from dpbandits.central.logged.once import folder_of_run, publish_once
+    from dpbandits.central.logged.policy import ReleaseName
     from dpbandits.privacy.definitions import JointDP
     from dpbandits.tables.described import DescribedTable
 
@@ -232,7 +232,7 @@ def _between_bounds(
     clip: bool,
 ) -> "LoggedTable":
     """A log of numbers between bounds, as the options name its columns."""
-    from dpbandits.central.explore_then_commit.logged_table import LogColumns, LoggedTable
+    from dpbandits.central.logged.logged_table import LogColumns, LoggedTable
     from dpbandits.tables.files import read_table_file
 
     if context is None or action is None or reward is None or bounds is None:
@@ -268,7 +268,7 @@ def predict(
     """Best action, its expected reward and standard deviation for every row, as CSV on standard output."""
     import numpy as np
 
-    from dpbandits.central.explore_then_commit.logged_table import PublishedTable
+    from dpbandits.central.logged.logged_table import PublishedTable
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
@@ -322,7 +322,7 @@ def evaluate(
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
     import numpy as np
 
-    from dpbandits.central.explore_then_commit.logged_table import LogColumns, PublishedTable
+    from dpbandits.central.logged.logged_table import LogColumns, PublishedTable
     from dpbandits.lab.evaluation import BANNER
     from dpbandits.lab.evaluation.policy_value import policy_value
     from dpbandits.tables.files import read_table_file

@@ -20,12 +20,12 @@ from dpbandits import _checks
 from dpbandits._cells import numbers_of
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.rows import RowMechanism
 from dpbandits.privacy.words import Words
 from dpbandits.tables import DateRange, Range, Schema
 from dpbandits.tables.frames import Table, read_table
+from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = ["RADIUS", "Drawn", "PublicScaling", "TableRows"]
 

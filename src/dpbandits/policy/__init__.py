@@ -6,16 +6,13 @@
 - `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
 - `PublicCoins`: public randomness keyed by (seed, purpose, round).
 - `best_choice`, `best_row`, `uniform_choice`: scores and coins to chosen rows.
-- `decide_by`: a policy that was exported as JSON; `growthbook`: such a one as weights per leaf condition.
 """
 
 from dpbandits._lazy import lazy
 from dpbandits.policy.base import BasePolicy
 from dpbandits.policy.choices import best_choice, best_row, uniform_choice
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.policy.decide import decide_by
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
-from dpbandits.policy.exported import growthbook
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.policy.protocol import Policy
 from dpbandits.policy.rounds import RoundPolicy
@@ -32,8 +29,6 @@ __all__ = [
     "RoundPolicy",
     "best_choice",
     "best_row",
-    "decide_by",
-    "growthbook",
     "uniform_choice",
 ]
 

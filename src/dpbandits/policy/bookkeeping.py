@@ -29,7 +29,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import round_log
-from dpbandits.policy.owners import Owners, first_rows
+from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = [
     "NOBODY",

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
+from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.dose_finding import DoseFinding, expected_response
 from dpbandits.models.kernels import SquaredExponential

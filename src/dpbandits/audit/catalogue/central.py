@@ -18,7 +18,7 @@ from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
 )
-from dpbandits.central.explore_then_commit.policy import NothingToLearn
+from dpbandits.central.logged.policy import NothingToLearn
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.domains import Box

@@ -31,8 +31,8 @@ from dpbandits.central import (
     GPTuning,
 )
 from dpbandits.central.cells import FEWEST_CELLS
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.policy import NothingToLearn
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.policy import NothingToLearn
 from dpbandits.central.marginals.learning import CENTRES
 from dpbandits.central.marginals.noise import CONTEXT_SHARE
 from dpbandits.central.marginals.release import UNITS

@@ -17,7 +17,7 @@ from dpbandits.audit.attacks.low_bits import finest_bit
 from dpbandits.audit.catalogue.parts import DELTA, Entries, Pairs, PreparedNoise, crowded, listed, lives
 from dpbandits.audit.claims import Draw, ExactAudit, GaussianAudit, Law, SampledAudit
 from dpbandits.audit.scores import fit_categories
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.cell_sums import CENTRED, CellSums
 from dpbandits.privacy.definitions import RowDP

@@ -1,7 +1,7 @@
 """Noise of marginal tables: how a promise is divided between sums and counts, and what both certify.
 
 A release has counts of contexts in t tables, and sums over q others; `release` and
-`dpbandits.central.explore_then_commit.tables` say what one row changes in them.
+`dpbandits.central.logged.tables` say what one row changes in them.
 """
 
 from dataclasses import dataclass

@@ -37,8 +37,8 @@ from scipy.linalg import cho_factor, cho_solve
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.arguments import check_kinds
-from dpbandits.central.explore_then_commit.rows import one_row
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT, exact_products, integer_weights
+from dpbandits.central.logged.rows import one_row
+from dpbandits.central.logged.sums import REWARD_UNIT, exact_products, integer_weights
 from dpbandits.central.statement import ANSWER_TIMES, EVERY_ROW, OWN_CONTEXT, Setting, room_assumptions
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter

@@ -24,9 +24,9 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.lab.worlds.supervised import supervised_ceiling
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.policy.owners import Owners
 from dpbandits.tables import Schema
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
+from dpbandits.tables.owners import Owners
 
 __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
 

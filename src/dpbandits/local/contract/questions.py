@@ -263,10 +263,10 @@ class PublishedQuestions(PublishedArms):
 
     def _rule(self, spec: "Spec") -> dict[str, Any]:
         """The grid's cells, each of which names its arm."""
-        from dpbandits.policy import exported
+        from dpbandits.export import decisions
 
-        told = exported.chosen(np.asarray(self.arms).tolist(), spec.n_arms)
-        edges = [exported.cut_at(size) for size in spec.grid.sizes]
+        told = decisions.chosen(np.asarray(self.arms).tolist(), spec.n_arms)
+        edges = [decisions.cut_at(size) for size in spec.grid.sizes]
         return {"type": "cells", "edges": edges, "scores": told}
 
     def to_config(self) -> dict[str, Any]:

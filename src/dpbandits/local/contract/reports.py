@@ -564,7 +564,7 @@ class PublishedArms(Published):
 
     @worded
     def to_decisions(self, spec: "Spec") -> str:
-        """JSON that decides without this library: see `dpbandits.policy.decide_by`.
+        """JSON that decides without this library: see `dpbandits.export.decide_by`.
 
         Args:
             spec: that it belongs to.
@@ -573,12 +573,12 @@ class PublishedArms(Published):
             IncompatibleState: as `check`.
             InvalidParameter: columns of the spec that are not exported.
         """
-        from dpbandits.policy import exported
+        from dpbandits.export import decisions
 
         self.lineage(spec)
         box, labels = spec.domain, spec.labels
         bounds = zip(box.low.tolist(), box.high.tolist(), strict=True)
-        return exported.written_policy(
+        return decisions.written_policy(
             self._rule(spec),
             schema=spec.contexts,
             arms=range(spec.n_arms) if labels is None else labels,
@@ -589,10 +589,10 @@ class PublishedArms(Published):
 
     def _rule(self, spec: "Spec") -> dict[str, Any]:
         """The bins as a tree, whose leaves say every arm's chance."""
-        from dpbandits.policy import exported
+        from dpbandits.export import decisions
 
         bins, weights = spec.bins(self), self.weights
-        told = exported.chosen(self.arms.tolist(), spec.n_arms) if self.arms is not None else []
+        told = decisions.chosen(self.arms.tolist(), spec.n_arms) if self.arms is not None else []
         told = told if weights is None else weights.tolist()
         nodes: list[dict[str, Any]] = []
         for node in range(bins.n_nodes):

@@ -17,7 +17,7 @@ __all__ = [
 
 def add_in_chunks(monkeypatch, rows):
     """Rows are added so many at a time."""
-    monkeypatch.setattr("dpbandits.central.explore_then_commit.sums._CHUNK", rows)
+    monkeypatch.setattr("dpbandits.central.logged.sums._CHUNK", rows)
 
 
 def other_machine(monkeypatch):

@@ -29,28 +29,28 @@ from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
 from dpbandits.central.arguments import check_kinds, tuned
-from dpbandits.central.explore_then_commit.calibration import (
+from dpbandits.central.logged.calibration import (
     ExpectedError,
     NothingToLearn,
     calibrate,
 )
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.people import (
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.people import (
     cells_of,
     law_or_schema,
     measure_of,
     people_config,
     people_menu,
 )
-from dpbandits.central.explore_then_commit.rows import (
+from dpbandits.central.logged.rows import (
     CellRules,
     Shard,
     check_cells,
     one_row,
     reference_of,
 )
-from dpbandits.central.explore_then_commit.sums import MOST_ROUNDS
-from dpbandits.central.explore_then_commit.tables import TableCalibration, TableRelease, TableRules
+from dpbandits.central.logged.sums import MOST_ROUNDS
+from dpbandits.central.logged.tables import TableCalibration, TableRelease, TableRules
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.central.statement import RELEASE_NOTE, Setting, explore_guarantee, explore_records
@@ -63,7 +63,6 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import KeptPolicy, PolicyOptions, PublicCoins
 from dpbandits.policy.accounts import cost_of
-from dpbandits.policy.owners import Owners
 from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
@@ -74,6 +73,7 @@ from dpbandits.privacy.selection import permute_and_flip
 from dpbandits.state.holder import in_turn
 from dpbandits.tables import Schema
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.owners import Owners
 
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn", "release_for"]
 
@@ -108,7 +108,7 @@ class ExploreTuning(Configured):
     Args:
         release: what `publish()` releases: "features" (sums of rewards times smooth features, Gaussian noise)
             or, of people with contexts and arms, "marginals" (tables of few columns at a time, pure epsilon
-            where delta is 0; see `dpbandits.central.explore_then_commit.tables`; there are no single
+            where delta is 0; see `dpbandits.central.logged.tables`; there are no single
             answers). None for what `release_for` takes by public numbers.
         count_contexts: whether marginal tables spend a share of epsilon on counting contexts; else their law
             is taken as uniform.

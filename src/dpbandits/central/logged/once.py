@@ -28,7 +28,7 @@ from typing import Any
 
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
-from dpbandits.central.explore_then_commit.logged_table import (
+from dpbandits.central.logged.logged_table import (
     LoggedTable,
     PublishedTable,
     is_taken,

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray
-from dpbandits.central.explore_then_commit.policy import ExploreThenCommit
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT
+from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.errors import InvalidData, InvalidParameter
 
 __all__ = ["ClippingBias", "clipping_bound", "unsafe_clipping_bias"]

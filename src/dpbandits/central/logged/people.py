@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits.central.arguments import check_kinds
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
+from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE, context_kernel

@@ -18,9 +18,9 @@ from dpbandits._config import Configured
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise, words_of
 from dpbandits.privacy.samplers import lattice_laplace
+from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = ["ContextLaw"]
 

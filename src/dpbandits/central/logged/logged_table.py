@@ -3,7 +3,7 @@
 `LoggedTable.of_people` codes a table of people with contexts and arms, `LoggedTable.described` one that a
 TOML file describes, `LoggedTable.read` one of numbers between bounds; `publish` spends the promise, on the
 law of contexts and on the function, and gives a `PublishedTable`: a `PublishedCells` that knows the table's
-names. Use it through `dpbandits.central.explore_then_commit.once`, which charges a ledger and publishes once.
+names. Use it through `dpbandits.central.logged.once`, which charges a ledger and publishes once.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ from dpbandits._cells import UNREADABLE, array_of, as_objects, cell_value, numbe
 from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.calibration import Budget
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.people import (
+from dpbandits.central.logged.calibration import Budget
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.people import (
     ARM_CORRELATION,
     CELLS,
     bins_a_side,
@@ -37,7 +37,7 @@ from dpbandits.central.explore_then_commit.people import (
     measure_of,
     people_kernel,
 )
-from dpbandits.central.explore_then_commit.policy import (
+from dpbandits.central.logged.policy import (
     ExploreThenCommit,
     ExploreTuning,
     ReleaseName,
@@ -52,7 +52,6 @@ from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.policy.accounts import cost_of, cost_of_guarantee
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.policy.owners import Owners
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
@@ -64,6 +63,7 @@ from dpbandits.tables.described import DescribedTable, LoggedArm
 from dpbandits.tables.files import TableColumns
 from dpbandits.tables.frames import read_table
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.owners import Owners
 
 __all__ = [
     "READ_ARMS",

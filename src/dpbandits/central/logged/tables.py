@@ -34,15 +34,15 @@ from numpy.typing import ArrayLike
 from dpbandits._calls import caller_level
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
-from dpbandits.central.explore_then_commit.calibration import (
+from dpbandits.central.logged.calibration import (
     NOTHING_TO_LEARN,
     Budget,
     ExpectedError,
     NothingToLearn,
 )
-from dpbandits.central.explore_then_commit.estimator import Plan
-from dpbandits.central.explore_then_commit.rows import RowRules
-from dpbandits.central.explore_then_commit.sums import REWARD_UNIT
+from dpbandits.central.logged.estimator import Plan
+from dpbandits.central.logged.rows import RowRules
+from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, as_posterior
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.published_function import PublishedPosterior

@@ -13,7 +13,7 @@ h_i = lambda_i/(T lambda_i + tau):
 It is the estimator of Pavlovic2025, eqs. (4) and (5), with the empirical covariance of an approximating
 set replaced by the covariance that this set approximates. Units: rewards are centred and divided by their
 bound, so they lie in [-1, 1]. Nothing here is private or random; the arithmetic that meets raw data is in
-`dpbandits.central.explore_then_commit.sums`.
+`dpbandits.central.logged.sums`.
 """
 
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ import numpy as np
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.policy.decide import arm_scores
+from dpbandits.export.decide import arm_scores
 from dpbandits.tables import Schema
 
 __all__ = ["chosen", "cut_at", "growthbook", "read", "written_policy"]
@@ -71,7 +71,7 @@ def written_policy(
 
 
 def read(text: str) -> dict[str, Any]:
-    """An exported policy for `dpbandits.policy.decide`, tried once in the middle of its columns.
+    """An exported policy for `dpbandits.export.decide`, tried once in the middle of its columns.
 
     Raises:
         CorruptState: anything else.

@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.estimator import CoefficientPosterior, Plan, clip_loss
-from dpbandits.central.explore_then_commit.sums import (
+from dpbandits.central.logged.estimator import CoefficientPosterior, Plan, clip_loss
+from dpbandits.central.logged.sums import (
     REWARD_UNIT,
     exact_products,
     integer_caps,

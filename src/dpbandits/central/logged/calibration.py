@@ -30,16 +30,16 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import caller_level
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.central.explore_then_commit.contexts import ContextLaw
-from dpbandits.central.explore_then_commit.estimator import (
+from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.estimator import (
     NOISE_VARIANCE,
     Plan,
     PopulationEstimator,
     clip_loss,
     prior_variances,
 )
-from dpbandits.central.explore_then_commit.publish import FunctionRelease
-from dpbandits.central.explore_then_commit.sums import (
+from dpbandits.central.logged.publish import FunctionRelease
+from dpbandits.central.logged.sums import (
     REWARD_UNIT,
     exact_products,
     integer_caps,

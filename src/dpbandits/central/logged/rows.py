@@ -19,7 +19,7 @@ from dpbandits import _checks
 from dpbandits._checks import contents
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.explore_then_commit.sums import MOST_CELLS, RewardSums
+from dpbandits.central.logged.sums import MOST_CELLS, RewardSums
 from dpbandits.domains import RewardRange
 from dpbandits.errors import (
     ContributionExceeded,
@@ -31,9 +31,9 @@ from dpbandits.errors import (
 )
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.bookkeeping import UserCounts
-from dpbandits.policy.owners import Owners, first_rows
 from dpbandits.state import State, read_state, write_state
 from dpbandits.tables.menu import Menu
+from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = ["CellRules", "RowRules", "Shard", "check_cells", "one_row", "reference_of"]
 
