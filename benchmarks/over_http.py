@@ -60,13 +60,13 @@ def serve(kind: str, folder: Path, blocks: bool, ready: Any) -> None:  # noqa: F
         app = bare_application(folder)
     else:
         from dpbandits.service.application import application
-        from dpbandits.service.budgets import open_population
+        from dpbandits.service.budgets import promise_of
         from dpbandits.service.core import Service
         from dpbandits.service.settings import Settings
 
         service = Service(folder / "data", settings=Settings(requests_per_second=1e6))
         token = service.first_token or ""
-        open_population(service.ledger, "people", privacy={"epsilon": 10, "delta": 1e-5}, currency="bare")
+        service.ledger.open_account("people", privacy=promise_of({"epsilon": 10, "delta": 1e-5}))
         asked: dict[str, Any] = {
             "name": "offers",
             "population": "people",

@@ -61,7 +61,7 @@ def serve_devices(folder: Path, ready: Any) -> None:
 
     import dpbandits as dpb
     from dpbandits.service.application import application
-    from dpbandits.service.budgets import open_population
+    from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
     from dpbandits.service.settings import Settings
     from dpbandits.service.surveys import begin_survey
@@ -69,7 +69,7 @@ def serve_devices(folder: Path, ready: Any) -> None:
     spec = dpb.local.Spec(domain=dpb.Box([0, 0], [1, 1]), n_arms=4, privacy=dpb.LocalDP(epsilon=1))
     service = Service(folder / "data", settings=Settings(requests_per_second=1e6))
     promise = {"kind": "LocalDP", "epsilon": 2}
-    open_population(service.ledger, "people", privacy=promise, currency="bare")
+    service.ledger.open_account("people", privacy=promise_of(promise))
     asked = {"name": "tips", "population": "people", "spec": json.loads(spec.to_json())}
     service.write(lambda writes: begin_survey(writes, service.ledger, asked, 0.0)).result()
     listening = socket.socket(proto=socket.IPPROTO_TCP)  # else answers wait 40 ms for their first half
@@ -144,13 +144,13 @@ def reports_a_second(rounds: int, count: int) -> dict[str, Any]:
 
 def folder_with(folder: Path, policies: int, events: int) -> str:
     """A service's folder with so many policies and, written by SQL, decisions of theirs; its token."""
-    from dpbandits.service.budgets import open_population
+    from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
     from dpbandits.service.settings import Settings
 
     service = Service(folder, settings=Settings(requests_per_second=1e6))
     token = str(service.first_token)
-    open_population(service.ledger, "people", privacy={"epsilon": 40, "delta": 1e-6}, currency="bare")
+    service.ledger.open_account("people", privacy=promise_of({"epsilon": 40, "delta": 1e-6}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(policies):

@@ -101,13 +101,13 @@ def address(server: Path, name: str) -> str:
 
 def begun(folder: Path, database: str) -> str:
     """Policies in an empty database; a token."""
-    from dpbandits.service.budgets import open_population
+    from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
     from dpbandits.service.settings import Settings
 
     service = Service(folder, settings=Settings(database=database))
     try:
-        open_population(service.ledger, "people", privacy={"epsilon": 1, "delta": 1e-9}, currency="bare")
+        service.ledger.open_account("people", privacy=promise_of({"epsilon": 1, "delta": 1e-9}))
         for number in range(POLICIES):
             service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"})
         return service.first_token or ""

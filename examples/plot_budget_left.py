@@ -3,17 +3,17 @@ How much budget is left?
 ========================
 
 A ledger keeps one account for the people whom several policies see. A policy charges the account before its
-first answer, and one that it cannot pay for is refused before it computes anything. An account that adds up
-certificates gets more out of the same epsilon than one that adds up epsilons.
+first answer, and one that it cannot pay for is refused before it computes anything. An account adds up what
+proves each promise, which pays for more policies than adding up their epsilons.
 """
 
 import matplotlib.pyplot as plt
 
 import dpbandits as dpb
-from dpbandits.policy.accounts import cost_of_guarantee, epsilon_for, open_account
+from dpbandits.budget import cost_of_guarantee, epsilon_for
 
 ledger = dpb.MemoryLedger()
-open_account(ledger, "customers", privacy=dpb.JointDP(epsilon=3, delta=1e-5))
+ledger.open_account("customers", privacy=dpb.JointDP(3, 1e-5))
 age, promise = dpb.Range(18, 90), dpb.JointDP(epsilon=1, delta=1e-6)
 account = {"ledger": ledger, "account": "customers"}
 known = {"contexts": dpb.Schema(age=age), "arms": ["mail", "call"], "reward_range": (0, 1)}
@@ -32,7 +32,7 @@ while not refused:
 # What campaigns at epsilon 1 each cost the same customers, together, in an account of epsilon 3.
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
-axes.plot(spent, "o-", label="spent, certificates added up")
+axes.plot(spent, "o-", label="spent, as the account adds it up")
 axes.plot(range(4), "o:", color="grey", label="epsilons added up")
 axes.axhline(3, color="tab:red", linestyle="--", label="the account")
 axes.set(xlabel="campaigns", ylabel="epsilon")

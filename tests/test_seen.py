@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.privacy.definitions import JointDP
 
 SECRET = "s3cret"
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), town=dpb.Categories([SECRET, "elsewhere"]))
@@ -96,10 +97,11 @@ def test_a_decision_shows_its_number_alone():
 
 def test_an_account_says_what_is_left():
     ledger = dpb.MemoryLedger()
-    ledger.open_account("team", epsilon=3, delta=1e-6)
-    balance = ledger.charge("team", charge_id="one", epsilon=1.25)
-    assert repr(balance) == "Balance(left: epsilon 1.75 of 3, delta 0.000001 of 0.000001)"
-    assert balance.parts[0] == ("epsilon", balance.spent_epsilon, balance.epsilon)
+    ledger.open_account("team", privacy=JointDP(3, 1e-6))
+    balance = ledger.charge("team", charge_id="one", cost=JointDP(1.25))
+    left = "epsilon 1.75 of 3.0, delta 0.000001 of 0.000001"
+    assert repr(balance) == f"Balance(left: {left}; accountant: undecided)"
+    assert balance.parts[0] == ("epsilon", balance.spent_epsilon, balance.terms.epsilon)
     assert repr(ledger) == "MemoryLedger()"
 
 

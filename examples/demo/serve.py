@@ -123,7 +123,7 @@ def demonstration(*, epsilon: float = 2.0, port: int = 0) -> Iterator[tuple[str,
                 time.sleep(0.01)
             url = f"http://{HOST}:{listening.getsockname()[1]}"
             promise = {"kind": "LocalDP", "epsilon": epsilon}
-            people = {"name": "people", "privacy": promise, "currency": "bare"}
+            people = {"name": "people", "privacy": promise}
             post(f"{url}/v1/populations", first, people)
             policy = {"name": name, "population": "people", "spec": json.loads(spec.to_json())}
             post(f"{url}/v1/local", first, policy)

@@ -35,7 +35,7 @@ def call(method: str, path: str, body: Any = None, *, token: str) -> Any:
 def begun() -> tuple[str, str]:
     """What an admin does once; tokens of the curator and of the modeler."""
     people = {"kind": "RowDP", "epsilon": 4, "distance": 1}
-    call("POST", "populations", {"name": "patients", "privacy": people, "currency": "bare"}, token=TOKEN)
+    call("POST", "populations", {"name": "patients", "privacy": people}, token=TOKEN)
     asked = {
         "name": "doses",
         "population": "patients",

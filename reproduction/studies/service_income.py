@@ -29,7 +29,7 @@ from dpbandits.lab.evaluation.summary import Estimate
 from dpbandits.lab.worlds import TableBandit, load
 from dpbandits.service import policies, tokens
 from dpbandits.service.application import application
-from dpbandits.service.budgets import open_population
+from dpbandits.service.budgets import promise_of
 from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
@@ -105,7 +105,7 @@ def compared(horizon: int, order: int) -> dict[str, float]:
     noise = dpb.SimulatedNoise(table.seed)
     with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "data") as (service, url):
         promise = {"epsilon": EPSILON, "delta": DELTA}
-        open_population(service.ledger, "people", privacy=promise, currency="zcdp")
+        service.ledger.open_account("people", privacy=promise_of(promise))
         with patch.object(policies, "GPBandit", lambda **given: GPBandit(noise=noise, **given)):
             service.begin_policy(asked_for(table))
         token = service.write(

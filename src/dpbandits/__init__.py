@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpbandits import (
         adapters,
         audit,
+        budget,
         central,
         domains,
         errors,
@@ -43,10 +44,10 @@ if TYPE_CHECKING:
         state,
         tables,
     )
+    from dpbandits.budget import MemoryLedger, SQLiteLedger
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
     from dpbandits.privacy import JointDP, LocalDP, RowDP, SecureNoise, SimulatedNoise
-    from dpbandits.state import MemoryLedger, SQLiteLedger
     from dpbandits.tables import Categories, Cycle, DateRange, Range, Schema
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "__version__",
     "adapters",
     "audit",
+    "budget",
     "central",
     "domains",
     "errors",
@@ -91,10 +93,10 @@ __version__ = "0.1.0.dev0"
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "dpbandits.budget": ("MemoryLedger", "SQLiteLedger"),
         "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
         "dpbandits.models": ("features", "kernels"),
         "dpbandits.privacy": ("JointDP", "LocalDP", "RowDP", "SecureNoise", "SimulatedNoise"),
-        "dpbandits.state": ("MemoryLedger", "SQLiteLedger"),
         "dpbandits.tables": ("Categories", "Cycle", "DateRange", "Range", "Schema"),
     },
 )

@@ -17,6 +17,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
+from dpbandits.privacy.definitions import JointDP
 
 HORIZON = 4000
 BLOCKS = tuple(range(25, HORIZON, 25))
@@ -38,7 +39,7 @@ def build(ledger):
 
 def opened(directory):
     ledger = dpb.SQLiteLedger(directory / "ledger.db")
-    ledger.open_account("people", epsilon=1.0, delta=1e-6)
+    ledger.open_account("people", privacy=JointDP(1.0, 1e-6))
     return GPBandit.open(directory / "policy", new=build(ledger))
 
 

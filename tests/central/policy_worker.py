@@ -14,6 +14,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
+from dpbandits.privacy.definitions import JointDP
 
 HORIZON = 800
 BLOCKS = tuple(range(4, HORIZON, 4))
@@ -35,7 +36,7 @@ def build(ledger):
 
 def live(directory):
     ledger = dpb.SQLiteLedger(directory / "ledger.db")
-    ledger.open_account("people", epsilon=1.0, delta=1e-6)
+    ledger.open_account("people", privacy=JointDP(1.0, 1e-6))
     path = directory / "policy.state"
     if path.exists():
         policy = GPBandit.load(path, ledger=ledger)

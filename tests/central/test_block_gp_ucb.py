@@ -9,6 +9,7 @@ from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.privacy import LargeDelta, SimulatedNoise
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from internals.policy import book, drawn, failing_fit, posterior
 from tuning import built
@@ -76,7 +77,7 @@ def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
     policy = built(GPBandit, ARGUMENTS)
     policy.save(tmp_path / "policy.state")
     ledger, promised = dpb.MemoryLedger(), policy.privacy
-    ledger.open_account("people", epsilon=promised.epsilon, delta=promised.delta)
+    ledger.open_account("people", privacy=JointDP(promised.epsilon, promised.delta))
     with pytest.raises(dpb.errors.IncompatibleState):
         GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people")
     with pytest.raises(dpb.errors.InvalidParameter, match="one that pays"):

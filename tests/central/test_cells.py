@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import MemoryLedger, cost_of_guarantee
 from dpbandits.central import GPBandit, PublishedPosterior, growing_blocks
 from dpbandits.errors import (
     BudgetExceeded,
@@ -16,9 +17,8 @@ from dpbandits.errors import (
 )
 from dpbandits.models.features import MercerFeatures
 from dpbandits.policy import Receipt
-from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import JointDP, PureDP, SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger, read_state, write_state
+from dpbandits.state import read_state, write_state
 from dpbandits.state.format import State
 from internals.policy import at_every_draw, fix_releases, spy_on_coins
 from tuning import built
@@ -117,7 +117,7 @@ def test_the_statement_says_pure_epsilon_and_delta_is_zero():
 
 def test_a_bare_account_is_charged_epsilon_and_no_delta():
     ledger, promise = MemoryLedger(), JointDP(epsilon=2.0)
-    open_account(ledger, "people", privacy=promise, currency="bare")
+    ledger.open_account("people", privacy=promise)
     one = policy(privacy=JointDP(epsilon=2.0, delta=1e-6), ledger=ledger, account="people")
     cost = cost_of_guarantee(one.guarantee)
     assert (float(cost.epsilon), float(cost.delta), float(cost.rho)) == (2.0, 0.0, 2.0)
@@ -333,7 +333,7 @@ def test_with_a_delta_cells_are_taken_where_they_lose_less_and_nothing_else_was_
 
 def test_what_an_account_pays_for_keeps_features_unless_the_promise_is_pure():
     ledger = MemoryLedger()
-    open_account(ledger, "people", privacy=JointDP(epsilon=3.0, delta=1e-5))
+    ledger.open_account("people", privacy=JointDP(epsilon=3.0, delta=1e-5))
     paid = {"ledger": ledger, "account": "people"}
     assert chosen(epsilon=1.0, delta=1e-6, **paid).tuning.release == "features"
     assert chosen(epsilon=1.0, delta=0.0, **paid).tuning.release == "cells"

@@ -10,21 +10,21 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger, cost_of
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.policy import ExploreThenCommit
 from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy.accounts import cost_of, open_account
 from dpbandits.privacy.certificates import PureDP, from_config
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise
-from dpbandits.state import MemoryLedger, read_state
+from dpbandits.state import read_state
 
 
 def usca(ledger=None):
     if ledger is not None:
-        ledger.open_account("people", epsilon=12.0)
+        ledger.open_account("people", privacy=JointDP(12.0))
     return ExploreThenCommit(
         kernel=SquaredExponential(lengthscale=0.4),
         actions=CellMeasure.uniform(low=0, high=1, cells=5),
@@ -92,12 +92,12 @@ def test_a_copy_beside_the_original_is_refused_before_it_learns_or_answers(tmp_p
         ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
 
 
-def test_every_use_of_noise_is_in_the_log_and_the_parts_are_charged_by_their_certificates(tmp_path):
+def test_every_use_of_noise_is_in_the_log_and_all_of_it_is_charged_by_its_certificates(tmp_path):
     cells = CellMeasure.uniform(low=0, high=1, cells=4)
     law = ContextLaw.from_private_histogram(np.full(50, 0.3), cells=cells, epsilon=0.5)
     ledger, total = MemoryLedger(), JointDP(epsilon=3.0, delta=1e-6)
-    open_account(ledger, "people", privacy=JointDP(epsilon=6.0, delta=1e-6), currency="zcdp")
-    ledger.charge("people", charge_id="histogram", cost=cost_of(PureDP(0.5)))
+    ledger.open_account("people", privacy=JointDP(epsilon=6.0, delta=1e-6))
+    ledger.charge("people", charge_id="histogram", cost=cost_of(PureDP(0.5), privacy=JointDP(0.5)))
     policy = ExploreThenCommit(
         kernel=SquaredExponential(lengthscale=0.4), actions=cells, contexts=law, reward_range=(0.0, 1.0),
         horizon=4000, privacy=total, publish_epsilon=1.5, answer_epsilon=0.25, user_ids=False,
@@ -114,16 +114,16 @@ def test_every_use_of_noise_is_in_the_log_and_the_parts_are_charged_by_their_cer
         for e in promise["releases"]
     ] == [
         ("histogram", 1, None, "enforced", "PureDP"),
-        ("answer", 2, f"{lineage}:answer:#", "enforced", "PureDP"),
-        ("release", 1, f"{lineage}:release", "enforced", "NearGaussianDP"),
+        ("answer", 2, lineage, "enforced", "PureDP"),
+        ("release", 1, lineage, "enforced", "NearGaussianDP"),
     ]
-    release = cost_of(from_config(promise["releases"][2]["certificate"]))
-    expected = Decimal("0.125") + 2 * Decimal("0.03125") + release.rho
-    assert ledger.balance("people").spent_loss == expected
+    release = cost_of(from_config(promise["releases"][2]["certificate"]), privacy=JointDP(1.5, 1e-6))
+    expected = Decimal("0.125") + 4 * Decimal("0.03125") + release.rho
+    assert ledger.balance("people").spent.rho == expected
     again = ExploreThenCommit.load(tmp_path / "state", ledger=ledger)
     assert again.guarantee == policy.guarantee
     again.publish()
-    assert ledger.balance("people").spent_loss == expected
+    assert ledger.balance("people").spent.rho == expected
 
 
 def test_threads_share_one_budget():

@@ -123,8 +123,8 @@ def test_all_policies_of_the_room_rest_on_one_list():
 
 def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
     """It sees releases and openings: an older copy put back between them asks anew."""
-    ledger = dpb.state.MemoryLedger()
-    ledger.open_account("people", epsilon=2, delta=1e-5)
+    ledger = dpb.MemoryLedger()
+    ledger.open_account("people", privacy=JointDP(2, 1e-5))
     guarantee, said = statement(ledger=ledger, account="people")
     (put_back,) = [one for one in guarantee.assumptions if "put back" in one.text]
     assert not put_back.enforced
@@ -133,8 +133,8 @@ def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
 
 
 def test_what_a_ledger_notices_of_a_folder_is_enforced_and_the_rest_is_listed(tmp_path):
-    ledger = dpb.state.MemoryLedger()
-    ledger.open_account("people", epsilon=4, delta=1e-5)
+    ledger = dpb.MemoryLedger()
+    ledger.open_account("people", privacy=JointDP(4, 1e-5))
     for runtime in ({}, {"ledger": ledger, "account": "people"}):
         with GPBandit.open(tmp_path / f"{len(runtime)}", new=small(**runtime)) as policy:
             put_back = [one for one in policy.guarantee.assumptions if "put back" in one.text]
@@ -202,8 +202,8 @@ def test_who_brings_no_candidates_brings_a_decision_set_whatever_is_protected():
 @pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
     """Put back with the state beside it, a file of charges notices nothing."""
-    ledger = dpb.state.MemoryLedger()
-    ledger.open_account("people", epsilon=20, delta=1e-3)
+    ledger = dpb.MemoryLedger()
+    ledger.open_account("people", privacy=JointDP(20, 1e-3))
     cells = {
         "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
         "actions": CellMeasure.uniform(low=0, high=1, cells=3),
@@ -224,8 +224,8 @@ def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
 def test_that_a_histogram_was_charged_is_assumed_where_an_account_pays():
-    ledger = dpb.state.MemoryLedger()
-    ledger.open_account("people", epsilon=20, delta=1e-3)
+    ledger = dpb.MemoryLedger()
+    ledger.open_account("people", privacy=JointDP(20, 1e-3))
     cells = CellMeasure.uniform(low=0, high=1, cells=3)
     counted = ContextLaw.from_private_histogram(
         np.random.default_rng(0).random((50, 1)), cells=cells, epsilon=1.0, users=range(50)

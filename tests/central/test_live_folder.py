@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from central import live_worker
-from contracts.cases import CASES, HORIZON, decision_set, every_policy, private, reward_of
+from contracts.cases import CASES, HORIZON, account_of, decision_set, every_policy, private, reward_of
 from contracts.driving import ask, drive
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.errors import (
     AlreadyTold,
     ContributionExceeded,
@@ -28,7 +29,7 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.policy import Receipt
-from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey, journal, read_state
+from dpbandits.state import StateKey, journal, read_state
 from dpbandits.state.live import WITNESSED_EVERY
 from internals import policy as internals
 from internals.journal import failing
@@ -174,19 +175,19 @@ def test_a_folder_has_one_user_and_a_closed_policy_none(case, tmp_path):
 def test_a_folder_is_paid_for_when_it_is_begun(case, tmp_path):
     """Whoever opens it later takes it for paid: a crash before the first ask must not make it free."""
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=5.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     new = case.make(ledger=ledger, account="people")
     type(new).open(tmp_path / "p", new=new).close()
-    assert ledger.balance("people").remaining_epsilon == 1
+    assert ledger.balance("people").spent_epsilon == 4
     with type(new).open(tmp_path / "p", ledger=ledger) as opened:
         ask(opened, 0)
-    assert ledger.balance("people").remaining_epsilon == 1
+    assert ledger.balance("people").spent_epsilon == 4
 
 
 @private
 def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     original = type(case.make()).open(tmp_path / "p", new=case.make(ledger=ledger, account="people"))
     decision = ask(original, 0)
     shutil.copytree(tmp_path / "p", tmp_path / "copy")
@@ -205,7 +206,7 @@ def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
 
 def paid(case, **changes):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=8.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 8.0, 1e-5))
     return ledger, case.make(ledger=ledger, account="people", **changes)
 
 
@@ -273,7 +274,7 @@ def test_a_crash_at_any_moment_leaves_a_folder_that_opens(tmp_path, monkeypatch)
     case, moments, said = CASES[1], tmp_path / "moments", []
     (tmp_path / "now").mkdir()
     ledger = SQLiteLedger(tmp_path / "now" / "ledger")
-    ledger.open_account("people", epsilon=8.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 8.0, 1e-5))
     real_sync, real_advance = os.fsync, SQLiteLedger.advance
 
     def moment():

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import cost_of_guarantee
 from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
 from dpbandits.central.logged import tables
 from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
 from dpbandits.central.logged.once import publish_once
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
-from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from dpbandits.state import read_state, write_state
 from internals import logged_tables as inside
@@ -450,7 +450,7 @@ def logged(rows=1500, **options):
 @pytest.mark.parametrize("uniform", [True, False])
 def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people(tmp_path, delta, uniform):
     promise, ledger = dpb.JointDP(epsilon=1.0, delta=delta), dpb.MemoryLedger()
-    open_account(ledger, "study", privacy=promise, currency="bare")
+    ledger.open_account("study", privacy=promise)
     log = logged()
     assert log.release_under(promise) == "marginals"
     assert logged(release="features").release_under(promise) == "features"
@@ -476,11 +476,11 @@ def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people
 def test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables(tmp_path):
     """Laplace noise at .85 of epsilon costs .36 of rho, far more than Gaussian noise at the same promise."""
     promise, ledger = dpb.JointDP(epsilon=1.0, delta=1e-6), dpb.MemoryLedger()
-    open_account(ledger, "study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
+    ledger.open_account("study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
     log = logged(300)
     found = publish_once(log, tmp_path / "out", promise, horizon=300, ledger=ledger, account="study")
     cost = cost_of_guarantee(found.function.guarantee)
-    assert ledger.balance("study").spent_loss == cost.rho
+    assert ledger.balance("study").spent.rho == cost.rho
     assert cost.rho > 0.36
 
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger
 from dpbandits.central.logged.clipping import clipping_bound, unsafe_clipping_bias
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.estimator import SIGNAL_VARIANCE
@@ -24,7 +25,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger, read_state, write_state
+from dpbandits.state import read_state, write_state
 from internals.logged import cells, published_tables, sums
 from tuning import built
 
@@ -72,13 +73,13 @@ def test_learns_answers_and_releases():
 
 def test_answers_are_counted_and_refused_beyond_the_promise():
     ledger = MemoryLedger()
-    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
     usca = build(ledger=ledger, account="survey")
     usca.learn(*rows(1000))
     assert usca.remaining_answers == 4  # (3 - 1)/0.5
     for number in range(1, 5):
         assert usca.answer([0.5]).number == number
-        assert float(ledger.balance("survey").spent_epsilon) == 0.5 * number
+        assert float(ledger.balance("survey").spent_epsilon) == 3.0  # all of it, before the first
     with pytest.raises(BudgetExceeded):
         usca.answer([0.5])
     usca.publish()
@@ -90,14 +91,13 @@ def test_answers_are_counted_and_refused_beyond_the_promise():
 
 def test_an_account_that_cannot_pay_gives_nothing():
     ledger = MemoryLedger()
-    ledger.open_account("survey", epsilon=0.6)
+    ledger.open_account("survey", privacy=JointDP(0.6))
     usca = build(ledger=ledger, account="survey", privacy=JointDP(epsilon=2.0), publish_epsilon=None)
     usca.learn(*rows(100))
-    usca.answer([0.5])
     for call in (lambda: usca.answer([0.5]), usca.publish):
         with pytest.raises(BudgetExceeded):
             call()
-    assert usca.diagnostics()["answers_given"] == 1
+    assert usca.diagnostics()["answers_given"] == 0
 
 
 def test_any_split_into_shards_gives_the_same_bits(tmp_path):
@@ -148,7 +148,7 @@ def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
 
 def test_only_one_copy_goes_on(tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
     usca = build(ledger=ledger, account="survey")
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
@@ -471,7 +471,7 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
 
 def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path, monkeypatch):
     ledger = MemoryLedger()
-    ledger.open_account("survey", epsilon=3.0, delta=1e-6)
+    ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
     usca = build(ledger=ledger, account="survey")
     usca.save(tmp_path / "state")
     with monkeypatch.context() as broken:
@@ -479,7 +479,7 @@ def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path,
         with pytest.raises(OSError, match="no space"):
             usca.answer([0.5])
     assert usca.answer([0.5]).number == 2
-    assert float(ledger.balance("survey").spent_epsilon) == 1.0
+    assert float(ledger.balance("survey").spent_epsilon) == 3.0
     assert ExploreThenCommit.load(tmp_path / "state", ledger=ledger).remaining_answers == 2
 
 

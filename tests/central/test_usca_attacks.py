@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger
 from dpbandits.central.logged import calibration as usca_uses
 from dpbandits.central.logged.calibration import Budget
 from dpbandits.central.logged.contexts import ContextLaw
@@ -26,7 +27,7 @@ from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger, store
+from dpbandits.state import store
 from internals.logged import add_in_chunks, other_machine, published_tables, rules_caps, sums
 from tuning import built
 
@@ -248,8 +249,8 @@ def test_parts_never_add_up_to_more_than_the_promise_and_are_always_accepted_aga
 
 def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("town", epsilon=0.5, delta=1e-6)
-    ledger.charge("town", charge_id="histogram", epsilon=0.3 - 0.2)  # 0.09999999999999998
+    ledger.open_account("town", privacy=JointDP(0.5, 1e-6))
+    ledger.charge("town", charge_id="histogram", cost=JointDP(0.3 - 0.2))  # 0.09999999999999998
     law = ContextLaw.from_private_histogram(
         np.full(50, 0.2), cells=CONTEXTS, epsilon=0.3 - 0.2, noise=SimulatedNoise(1)
     )
@@ -350,7 +351,7 @@ def test_how_many_answers_are_left_says_nothing_of_a_context(context, tmp_path):
     left, spent, later = [], [], []
     for place, asked in enumerate((context, [0.5])):
         ledger = MemoryLedger()
-        ledger.open_account("people", epsilon=3, delta=1e-6)
+        ledger.open_account("people", privacy=JointDP(3, 1e-6))
         usca = build(ledger=ledger, account="people")
         usca.learn(*rows(3000))
         usca.save(tmp_path / str(place))
@@ -395,7 +396,7 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
 
 def test_charging_is_claimed_where_somebody_charges():
     ledger = MemoryLedger()
-    ledger.open_account("town", epsilon=3.0, delta=1e-6)
+    ledger.open_account("town", privacy=JointDP(3.0, 1e-6))
     free, paid = build(), build(ledger=ledger, account="town")
     texts = [" ".join(a.text for a in usca.guarantee.assumptions) for usca in (free, paid)]
     assert "charged to the ledger" not in texts[0]
@@ -439,7 +440,7 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
     tmp_path, monkeypatch, step, when
 ):
     ledger = MemoryLedger()
-    ledger.open_account("town", epsilon=3.0, delta=1e-6)
+    ledger.open_account("town", privacy=JointDP(3.0, 1e-6))
     usca = build(ledger=ledger, account="town", noise=SecureNoise(certificate="near_gaussian"))
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")

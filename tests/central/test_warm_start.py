@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import MemoryLedger, cost_of_guarantee
 from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PublishedFunction
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB, Uniform
-from dpbandits.policy.accounts import cost_of_guarantee, open_account
 from dpbandits.privacy import Guarantee, JointDP, LocalDP, PureDP, SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger, read_state, write_state
+from dpbandits.state import read_state, write_state
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
 ARMS = ["mail", "call", "nothing"]
@@ -240,9 +240,9 @@ def test_simulated_noise_of_the_function_makes_the_whole_statement_simulated(lea
 # -- what is paid -----------------------------------------------------------------------------------------
 
 
-def ledger_of(privacy, currency="zcdp"):
+def ledger_of(privacy):
     ledger = MemoryLedger()
-    open_account(ledger, "people", privacy=privacy, currency=currency)
+    ledger.open_account("people", privacy=privacy)
     return ledger
 
 
@@ -320,7 +320,7 @@ class Noting(MemoryLedger):
 def test_what_a_policy_pays_for_itself_pays_for_no_function(learned, tmp_path):
     """Saving charges the policy's own promise, which is as large as the function's: it was not for that."""
     ledger = Noting()
-    open_account(ledger, "people", privacy=JointDP(20.0, 1e-5), currency="bare")
+    ledger.open_account("people", privacy=JointDP(20.0, 1e-5))
     policy = bandit(ledger=ledger, account="people", privacy=JointDP(4.0, 1e-6))
     policy.save(tmp_path / "policy")
     [own] = ledger.ids
@@ -335,7 +335,7 @@ def test_an_account_that_comes_later_pays_for_both_and_once(learned, tmp_path):
     policy = bandit()
     policy.warm_start(learned, disjoint=False)
     policy.save(tmp_path / "policy")
-    ledger = ledger_of(JointDP(20.0, 1e-5), currency="bare")
+    ledger = ledger_of(JointDP(20.0, 1e-5))
     policy = GPBandit.load(tmp_path / "policy", ledger=ledger, account="people", adopt=True)
     policy.ask({"age": 30, "region": "west"}, "u")
     assert float(spent(ledger).epsilon) == 5.0

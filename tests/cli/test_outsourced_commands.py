@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dpbandits.budget import SQLiteLedger
 from dpbandits.cli import main
 from dpbandits.cli.outsourced import app
 from dpbandits.errors import DPBanditsError, ProtocolError
 from dpbandits.outsourced import Curator, Modeler, PipeAnswers, PublishedRows
-from dpbandits.state import SQLiteLedger
+from dpbandits.privacy.definitions import RowDP
 
 PYTHON = [sys.executable, "-c", "from dpbandits.cli import main; main()", "outsourced"]
 
@@ -349,7 +350,7 @@ def test_ordinary_mistakes_are_one_line(table, monkeypatch, capsys):
 
 def test_what_others_can_write_is_refused(table):
     book = table / "book.db"
-    SQLiteLedger(book).open_account("ward", epsilon=3)
+    SQLiteLedger(book).open_account("ward", privacy=RowDP(3, distance=1))
     book.chmod(0o666)
     done = curate(table, "--ledger", str(book), "--account", "ward")
     assert done.returncode == 1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from dpbandits.budget import SQLiteLedger
 from dpbandits.central.logged import once
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.cli.central import app
@@ -19,7 +20,7 @@ from dpbandits.errors import (
     InvalidParameter,
     StateError,
 )
-from dpbandits.state import SQLiteLedger
+from dpbandits.privacy.definitions import JointDP
 
 N = 3000
 
@@ -345,8 +346,8 @@ def test_a_budget_that_cannot_pay_for_all_of_it_is_refused_before_anything(table
 
 def test_an_account_with_too_little_left_pays_for_no_part(tables):
     ledger = SQLiteLedger(tables / "book.sqlite")
-    ledger.open_account("town", epsilon=4.5, delta=1e-5)
-    ledger.charge("town", charge_id="other", epsilon=1.0)
+    ledger.open_account("town", privacy=JointDP(4.5, 1e-5))
+    ledger.charge("town", charge_id="other", cost=JointDP(1.0))
     book = ["--ledger", tables / "book.sqlite", "--account", "town"]
     assert isinstance(learn(tables, *book).exception, BudgetExceeded)
     assert ledger.balance("town").spent_epsilon == 1

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import Terms, cost_of_guarantee
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import (
@@ -198,6 +199,11 @@ mixing_blocks = pytest.mark.parametrize(
     "case", [case for case in CASES if case.private and case.blocks and case.mixes], ids=repr
 )
 counting_users = pytest.mark.parametrize("case", [case for case in CASES if case.counts_users], ids=repr)
+
+
+def account_of(policy: BasePolicy, epsilon: float, delta: float) -> Terms:
+    """Terms of an account for the unit that this policy protects."""
+    return Terms(epsilon=epsilon, delta=delta, unit=cost_of_guarantee(policy.guarantee).unit)
 
 
 def decision_set(round_index: int, n: int = 5) -> np.ndarray:

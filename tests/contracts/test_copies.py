@@ -11,13 +11,13 @@ import pytest
 
 import dpbandits as dpb
 from contracts.cases import DOMAIN, KERNEL
+from dpbandits.budget import MemoryLedger
 from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, LoggedTable
 from dpbandits.errors import ContributionExceeded, ProtocolError
 from dpbandits.local import Client, GPSpec, MemoryOutbox, Server, Spec
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import Curator
-from dpbandits.state import MemoryLedger
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
 CENTRAL = {

@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from contracts.canaries import FEATURE, OUTSIDE, REWARD, USER, Lint
-from contracts.cases import DOMAIN, KERNEL, private
+from contracts.cases import DOMAIN, KERNEL, account_of, private
 from contracts.driving import drive
+from dpbandits.budget import MemoryLedger, SQLiteLedger, Terms
+from dpbandits.budget.units import unit_of
 from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
@@ -35,7 +37,8 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows, SecretDirectory
-from dpbandits.state import MemoryLedger, SQLiteLedger, StateKey
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import StateKey
 from dpbandits.state.format import read_state
 from internals import policy as internals
 from internals.client import remembered
@@ -171,7 +174,8 @@ def broken(_row_id):
 def test_curator_release_and_modeler(lint, tmp_path):
     table = people()
     ledger = SQLiteLedger(tmp_path / "book.sqlite")
-    ledger.open_account("town", epsilon=3.0)
+    noised = AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0)
+    ledger.open_account("town", privacy=Terms(epsilon=3.0, unit=unit_of(ROWS, answers=noised.distance)))
     outside, missing, twice = people(), people(), people()
     outside["age"][5] = OUTSIDE
     missing["dose"][5] = np.nan
@@ -189,7 +193,7 @@ def test_curator_release_and_modeler(lint, tmp_path):
         privacy=ROWS,
         objective="effect",
         ids="id",
-        answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
+        answers=noised,
         secret=SecretDirectory(tmp_path / "secret", ledger=ledger, account="town"),
     )
     lint.see(curator, curator.guarantee.explain())
@@ -327,7 +331,7 @@ def test_what_holds_raw_rows_prints_none(lint):
 @private
 def test_the_public_part_of_a_policys_state_and_its_ledger(case, lint, tmp_path):
     ledger = SQLiteLedger(tmp_path / "book.sqlite")
-    ledger.open_account("people", epsilon=10.0, delta=1e-3)
+    ledger.open_account("people", privacy=account_of(case.make(), 10.0, 1e-3))
     policy = case.make(ledger=ledger, account="people")
     decision = policy.ask(np.full((3, 2), FEATURE), user=USER)
     policy.tell(decision.id, REWARD)
@@ -357,8 +361,8 @@ def test_a_sealed_state_shows_nothing_and_an_open_one_does(case, lint, tmp_path)
 @pytest.mark.parametrize("make", [lambda folder: MemoryLedger(), lambda folder: SQLiteLedger(folder / "l")])
 def test_ledgers_show_amounts_and_accounts_and_nothing_else(make, lint, tmp_path):
     ledger = make(tmp_path)
-    ledger.open_account("people", epsilon=1.0)
-    ledger.charge("people", charge_id="first", epsilon=0.75)
+    ledger.open_account("people", privacy=JointDP(1.0))
+    ledger.charge("people", charge_id="first", cost=JointDP(0.75))
     lint.see(ledger)
     assert "people" not in repr(ledger)  # accounts may be named after people
     lint.refuse(ledger.charge, "people", charge_id=USER, epsilon=0.5)

@@ -8,8 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.cases import CASES, HORIZON, decision_set, every_policy, learning, private, releasing_in_blocks
+from contracts.cases import (
+    CASES,
+    HORIZON,
+    account_of,
+    decision_set,
+    every_policy,
+    learning,
+    private,
+    releasing_in_blocks,
+)
 from contracts.driving import ask, drive
+from dpbandits.budget import MemoryLedger
 from dpbandits.errors import (
     BudgetExceeded,
     CorruptState,
@@ -20,7 +30,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.privacy import JointDP, SecureNoise
-from dpbandits.state import MemoryLedger, StateStore, read_state, write_state
+from dpbandits.state import StateStore, read_state, write_state
 from internals import policy as internals
 
 
@@ -96,7 +106,7 @@ def test_a_torn_state_is_refused(case, tmp_path):
 @private
 def test_of_two_copies_one_goes_on(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     first = case.make(ledger=ledger, account="people")
     drive(first, 0, 5)
     first.save(tmp_path / "policy.state")
@@ -146,8 +156,8 @@ def test_nothing_of_the_promise_is_said_at_load(case, tmp_path, other):
 @private
 def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
-    ledger.open_account("others", epsilon=100.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
+    ledger.open_account("others", privacy=JointDP(100.0, 1e-5))
     policy = case.make(ledger=ledger, account="people")
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
@@ -171,7 +181,7 @@ def test_a_ledger_that_comes_late_does_not_vouch_for_copies(case, tmp_path):
     policy.save(tmp_path / "policy.state")
     (tmp_path / "copy").write_bytes((tmp_path / "policy.state").read_bytes())
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
     copy_of_it = type(policy).load(tmp_path / "copy")
     assert copy_of_it.ask(decision_set(1), user="v").id
@@ -188,7 +198,7 @@ def test_what_was_released_unseen_stays_unseen_and_what_was_simulated_stays_simu
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
     assert adopted.guarantee == policy.guarantee  # its first release had no witness
     adopted.noise = SecureNoise()
@@ -211,7 +221,7 @@ def test_a_simulated_release_is_never_called_enforced(case, tmp_path):
 @private
 def test_every_release_is_in_the_log_with_its_terms(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     policy = case.make(ledger=ledger, account="people")
     policy.save(tmp_path / "policy.state")
     drive(policy, 0, 22)
@@ -266,14 +276,14 @@ def test_a_release_on_weaker_terms_than_the_configuration_promises_is_refused(ca
 @private
 def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=5.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     policy = case.make(ledger=ledger, account="people")
-    assert ledger.balance("people").remaining_epsilon == 5
+    assert ledger.balance("people").spent_epsilon == 0
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
     restored = type(policy).load(tmp_path / "policy.state", ledger=ledger)
     drive(restored, 10, 12)
-    assert ledger.balance("people").remaining_epsilon == 1
+    assert ledger.balance("people").spent_epsilon == 4
     assert ledger.balance(
         "people"
     ).simulated  # whoever reads the account knows that this noise can be repeated
@@ -287,7 +297,7 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
 @private
 def test_a_state_saved_before_the_first_ask_is_paid_for(case, tmp_path):
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=4.0, delta=1e-5)
+    ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     case.make(ledger=ledger, account="people").save(tmp_path / "policy.state")
     assert ledger.balance("people").remaining_epsilon == 0
     policy = case.make(ledger=ledger, account="people")

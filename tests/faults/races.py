@@ -8,9 +8,10 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
+from dpbandits.budget.ledger import Ledger
 from dpbandits.errors import BudgetExceeded, DPBanditsError, ForkedState
-from dpbandits.state import MemoryLedger, SQLiteLedger
-from dpbandits.state.ledger import Ledger
+from dpbandits.privacy.definitions import JointDP
 from faults.children import Child
 from faults.subjects import SUBJECTS, Act, Subject, contradictions, digest
 
@@ -86,7 +87,7 @@ def purse(ledger: Ledger, name: str, attempts: int) -> int:
     paid = 0
     for index in range(attempts):
         try:
-            ledger.charge("purse", charge_id=f"{name}:{index}", epsilon=0.05)
+            ledger.charge("purse", charge_id=f"{name}:{index}", cost=JointDP(0.05))
             paid += 1
         except BudgetExceeded:
             pass
@@ -98,7 +99,7 @@ def one_purse(folder: Path, rounds: int) -> tuple[int, list[str]]:
     found = []
     for number in range(rounds):
         path = folder / f"ledger-{number}.db"
-        SQLiteLedger(path).open_account("purse", epsilon=1)
+        SQLiteLedger(path).open_account("purse", privacy=JointDP(1))
         tasks = [
             lambda wait, path=path, name=name: (wait(), purse(SQLiteLedger(path), str(name), 12))[1]
             for name in range(RACERS)
@@ -115,7 +116,7 @@ def one_purse_in_memory(folder: Path, rounds: int) -> tuple[int, list[str]]:
     found = []
     for _ in range(rounds):
         ledger, paid = MemoryLedger(), []
-        ledger.open_account("purse", epsilon=1)
+        ledger.open_account("purse", privacy=JointDP(1))
         threads = [
             threading.Thread(
                 target=lambda name=str(name), ledger=ledger, paid=paid: paid.append(purse(ledger, name, 12))

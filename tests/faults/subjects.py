@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 import dpbandits as dpb
+from dpbandits.budget import MemoryLedger, SQLiteLedger, Terms
+from dpbandits.budget.units import unit_of
 from dpbandits.central import (
     ExploreThenCommit,
     ExploreTuning,
@@ -33,7 +35,6 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator, PublishedRows
 from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.state.witness import FileWitness
 from internals.marginals import durable_blocks
 from internals.policy import kept_nodes
@@ -118,7 +119,7 @@ class LedgerSubject:
     charges, each, positions = 3, Decimal("0.25"), 3
 
     def prepare(self, folder: Path) -> None:
-        ledger_in(folder).open_account("purse", epsilon=1)
+        ledger_in(folder).open_account("purse", privacy=JointDP(1))
 
     def session(self, folder: Path, leave: Leave) -> "Session":
         return _LedgerSession(self, folder, leave)
@@ -150,7 +151,7 @@ class _LedgerSession:
 
     def work(self) -> None:
         for index in range(self.subject.charges):
-            self.ledger.charge("purse", charge_id=f"c{index}", epsilon=self.subject.each)
+            self.ledger.charge("purse", charge_id=f"c{index}", cost=JointDP(float(self.subject.each)))
             self.leave(f"charge {index}", "paid")
         last = self.ledger.last("life")
         for position in range(0 if last is None else last.position, self.subject.positions):
@@ -165,7 +166,7 @@ class WitnessedLedgerSubject(LedgerSubject):
     unguarded = ()
 
     def prepare(self, folder: Path) -> None:
-        witnessed_ledger_in(folder).open_account("purse", epsilon=1)
+        witnessed_ledger_in(folder).open_account("purse", privacy=JointDP(1))
 
 
 class NewLedgerSubject(LedgerSubject):
@@ -179,13 +180,13 @@ class NewLedgerSubject(LedgerSubject):
 
     def session(self, folder: Path, leave: Leave) -> Session:
         session = _LedgerSession(self, folder, leave)
-        session.ledger.open_account("purse", epsilon=1)
+        session.ledger.open_account("purse", privacy=JointDP(1))
         return session
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:
         if not (folder / "ledger.db").exists():
             return ["an acknowledged ledger is gone"] if acts else []
-        SQLiteLedger(folder / "ledger.db").open_account("purse", epsilon=1)
+        SQLiteLedger(folder / "ledger.db").open_account("purse", privacy=JointDP(1))
         return super().check(folder, acts)
 
 
@@ -223,7 +224,7 @@ class PolicySubject:
 
     def prepare(self, folder: Path) -> None:
         ledger = ledger_in(folder)
-        ledger.open_account("people", epsilon=self.epsilon, delta=self.delta)
+        ledger.open_account("people", privacy=JointDP(self.epsilon, self.delta))
         policy = self.build(ledger)
         policy.save(folder / "state")
         for index in range(self.rounds_before):
@@ -372,7 +373,7 @@ class _Living(PolicySubject):
 
     def prepare(self, folder: Path) -> None:
         ledger = ledger_in(folder)
-        ledger.open_account("people", epsilon=self.epsilon, delta=self.delta)
+        ledger.open_account("people", privacy=JointDP(self.epsilon, self.delta))
         new = self.build(ledger)
         with type(new).open(folder / "policy", new=new) as policy:
             for index in range(self.rounds_before):
@@ -435,7 +436,7 @@ class USCASubject:
 
     def prepare(self, folder: Path) -> None:
         ledger = SQLiteLedger(folder / "ledger.db")
-        ledger.open_account("people", epsilon=4, delta=1e-6)
+        ledger.open_account("people", privacy=JointDP(4, 1e-6))
         usca = ExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=4000,
             privacy=JointDP(epsilon=4.0, delta=1e-6), publish_epsilon=2.0, answer_epsilon=float(self.each),
@@ -490,7 +491,7 @@ class TablesSubject:
 
     def prepare(self, folder: Path) -> None:
         ledger = SQLiteLedger(folder / "ledger.db")
-        ledger.open_account("people", epsilon=4, delta=1e-6)
+        ledger.open_account("people", privacy=JointDP(4, 1e-6))
         policy = ExploreThenCommit(
             contexts=dpb.Schema(**{name: dpb.Categories(["no", "yes"]) for name in ("old", "near", "new")}),
             arms=["mail", "call"], reward_range=(0, 1), horizon=4000,
@@ -716,7 +717,9 @@ class CuratorSubject:
     }
 
     def prepare(self, folder: Path) -> None:
-        witnessed_ledger_in(folder).open_account("people", epsilon=10)
+        witnessed_ledger_in(folder).open_account(
+            "people", privacy=Terms(epsilon=10, unit=unit_of(dpb.RowDP(epsilon=1, distance=1), answers=0.1))
+        )
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _CuratorSession(self, folder, leave)
@@ -773,7 +776,7 @@ class LearnSubject:
 
     def prepare(self, folder: Path) -> None:
         ledger = witnessed_ledger_in(folder)
-        ledger.open_account("people", epsilon=self.privacy.epsilon, delta=self.privacy.delta)
+        ledger.open_account("people", privacy=JointDP(self.privacy.epsilon, self.privacy.delta))
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _LearnSession(self, folder, leave)

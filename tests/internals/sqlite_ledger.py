@@ -1,9 +1,9 @@
-"""How a `SQLiteLedger` talks to its file: for tests that ask the connection, count what is read, die while
-writing, or forge a book."""
+"""How a `SQLiteLedger` talks to its file: for tests that ask the connection, count what is read, or
+forge a book."""
 
 from dataclasses import replace
 
-from dpbandits.state import sqlite_ledger
+from dpbandits.budget import sqlite as sqlite_ledger
 
 
 def connected(ledger):
@@ -18,12 +18,6 @@ def count_unsealed(monkeypatch):
     return read
 
 
-def before_book(monkeypatch, act):
-    """`act(connection, book)` comes before every book is written."""
-    write = sqlite_ledger._write_book
-    monkeypatch.setattr(sqlite_ledger, "_write_book", lambda *both: (act(*both), write(*both)))
-
-
 def forge_unspent(path, account, *, digest):
     """Delete every charge and write a book whose sums agree, its digest `recomputed` or `kept`."""
     with sqlite_ledger._connected(path, 1.0) as connection:
@@ -32,7 +26,7 @@ def forge_unspent(path, account, *, digest):
         before = entries.book
         balance = entries.account(account)
         connection.execute("DELETE FROM charges")
-        entries.put_account(account, type(balance).of(balance.terms))
+        entries.put_account(account, type(balance)(balance.terms))
         forged = before.moved(entries._kept, 0, -before.charges, -1)
         forged = replace(forged, position=before.position, previous=before.previous)
         forged = forged._with_digest() if digest == "recomputed" else replace(forged, digest=before.digest)

@@ -11,6 +11,7 @@ import dpbandits as dpb
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab import plot
 from dpbandits.lab.evaluation import BANNER, FIRST_REPORT_SEED, repeat, report_seeds
+from dpbandits.privacy.definitions import JointDP
 
 SEEDS = report_seeds(FIRST_REPORT_SEED, 2)
 PEOPLE = dpb.Schema(
@@ -198,8 +199,8 @@ def test_what_is_no_policy_or_account_is_refused():
 
 def test_a_budget_is_drawn_as_it_was_spent():
     ledger = dpb.MemoryLedger()
-    ledger.open_account("team", epsilon=4, delta=1e-6)
-    ledger.charge("team", charge_id="one", epsilon=1)
+    ledger.open_account("team", privacy=JointDP(4, 1e-6))
+    ledger.charge("team", charge_id="one", cost=JointDP(1))
     (ax,) = plot.budget_left(ledger, "team").axes
     assert {text.get_text() for text in ax.texts} == {"epsilon: 3 left of 4", "delta: 1e-06 left of 1e-06"}
     assert 0.25 in [bar.get_width() for bar in ax.patches]
@@ -210,5 +211,5 @@ def test_pictures_can_be_read_in_grey_and_are_shown_in_notebooks():
     assert (np.diff(greys) > 0).all()
     assert len({repr(dash) for _, dash, _ in plot.LINES}) == len({mark for *_, mark in plot.LINES}) == 7
     ledger = dpb.MemoryLedger()
-    ledger.open_account("team", epsilon=4)
+    ledger.open_account("team", privacy=JointDP(4))
     assert plot.budget_left(ledger, "team")._repr_html_().startswith('<img alt="Spent of the budget"')

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import (
     BudgetExceeded,
@@ -17,7 +18,6 @@ from dpbandits.errors import (
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, SourceSpec, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
-from dpbandits.state import MemoryLedger
 from internals.client import remembered
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])

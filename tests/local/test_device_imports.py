@@ -16,7 +16,7 @@ DEVICE = textwrap.dedent(
 
     sys.meta_path.insert(0, OnlyNumPy())
     from dpbandits.local import Client, FileOutbox, Spec, PublishedArms
-    from dpbandits.state.sqlite_ledger import SQLiteLedger
+    from dpbandits.budget.sqlite import SQLiteLedger
 
     spec = Spec.from_json(sys.argv[1])
     policy = PublishedArms.from_json(sys.argv[2], spec)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.domains import Box
 from dpbandits.errors import (
     BudgetExceeded,
@@ -31,7 +32,6 @@ from dpbandits.local import (
 )
 from dpbandits.local.device import client as device
 from dpbandits.privacy import JointDP, LocalDP
-from dpbandits.state import MemoryLedger, SQLiteLedger
 from dpbandits.tables import Range, Schema
 from internals.client import remembered
 
@@ -369,13 +369,13 @@ def test_an_account_is_bound_to_one_spec_for_good(tmp_path):
         Client(second, ledger=ledger, budget=5.0)
     Client(first, ledger=ledger, budget=5.0)
     Client(second, ledger=ledger, budget=5.0, account="another")
-    assert first.fingerprint in ledger.balance(ACCOUNT).terms.unit
+    assert first.fingerprint in ledger.balance(ACCOUNT).terms.unit.whose
     assert len(first.fingerprint) == 64
 
 
-def test_an_account_from_before_accounts_were_bound_is_refused():
+def test_an_account_of_another_unit_is_refused():
     ledger = MemoryLedger()
-    ledger.open_account(ACCOUNT, epsilon=1.0)
+    ledger.open_account(ACCOUNT, privacy=JointDP(1.0))
     with pytest.raises(InvalidParameter, match="differs from what was asked in unit"):
         Client(spec_of(), ledger=ledger)
     assert ledger.balance(ACCOUNT).spent_epsilon == 0

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import (
     BudgetExceeded,
@@ -24,7 +25,6 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
-from dpbandits.state.ledger import MemoryLedger
 
 pytestmark = pytest.mark.numerics
 

@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, ForkedState, IncompatibleState, ProtocolError
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
-from dpbandits.state import MemoryLedger, SQLiteLedger
 
 ACCOUNT = "local-reports"
 SPEC = Spec(

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter
 from dpbandits.lab.evaluation import simulate
@@ -16,7 +17,6 @@ from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.learners.base import class_weights, combined_estimate
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import SignedTernary, mechanism
-from dpbandits.state.ledger import MemoryLedger
 
 
 def spec_of(**changes):

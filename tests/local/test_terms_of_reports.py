@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.domains import Box
 from dpbandits.errors import CorruptState, IncompatibleState
 from dpbandits.local import (
@@ -18,7 +19,6 @@ from dpbandits.local import (
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SecureNoise, SimulatedNoise
-from dpbandits.state import MemoryLedger, SQLiteLedger
 from internals.client import remembered
 from internals.server import snapshot_every
 

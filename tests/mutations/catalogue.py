@@ -742,13 +742,13 @@ MUTATIONS = (
         "explore-then-commit draws and keeps an answer before the ledger agrees",
         (
             "central/logged/policy.py",
-            '        self._spend("answer", number - 1, f"answer:{number}")\n',
+            '        self._spend("answer", number - 1)\n',
             "",
         ),
         (
             "central/logged/policy.py",
             "        return Answer(index, self.actions.points[index], number, label)\n",
-            '        self._spend("answer", number - 1, f"answer:{number}")\n'
+            '        self._spend("answer", number - 1)\n'
             "        return Answer(index, self.actions.points[index], number, label)\n",
         ),
         tests="tests/central/test_usca.py",
@@ -777,11 +777,11 @@ MUTATIONS = (
         "forked state accepted",
         "two copies of one state go on, and release twice",
         (
-            "state/ledger.py",
+            "state/witness.py",
             "if last is None or new == last or new.position == last.position + 1:",
             "if last is None or new == last or new.position >= last.position:",
         ),
-        tests="tests/state/test_ledger.py",
+        tests="tests/budget/test_ledger.py",
     ),
     _bug(
         "witness forgotten at load",
@@ -1414,7 +1414,7 @@ MUTATIONS = (
         "a rewritten past of a ledger accepted",
         "a ledger whose charges were rewritten before its last event is told to the witness as sound",
         (
-            "state/sqlite_ledger.py",
+            "budget/sqlite.py",
             "if last is None or last == Witness(book.position - 1, book.previous):",
             "if last is None or last.position == book.position - 1:",
         ),
@@ -1432,15 +1432,15 @@ MUTATIONS = (
         tests="tests/state/test_holder.py::test_a_purpose_is_charged_once_in_one_life_and_in_the_next",
     ),
     _bug(
-        "answers under one charge",
+        "one answer paid",
         "the first answer pays for all of them",
         (
             "central/logged/policy.py",
-            'self._spend("answer", number - 1, f"answer:{number}")',
-            'self._spend("answer", number - 1, "answer")',
+            "parts.append((answer, int(budget.answers)))",
+            "parts.append((answer, 1))",
         ),
         tests="tests/central/test_durable_guards.py::test_every_use_of_noise_is_in_th"
-        "e_log_and_the_parts_are_charged_by_their_certificates",
+        "e_log_and_all_of_it_is_charged_by_its_certificates",
     ),
     _bug(
         "saved before it is paid",
@@ -1476,9 +1476,9 @@ MUTATIONS = (
         "simulated charges booked as enforced",
         "an account that paid for repeatable noise is shown as protecting people",
         (
-            "policy/accounts.py",
-            "cost = cost_of(guarantee.certificate, privacy=definition, status=guarantee.status)",
-            'cost = cost_of(guarantee.certificate, privacy=definition, status="enforced")',
+            "budget/costs.py",
+            "return cost_of(guarantee.certificate, privacy=definition, status=guarantee.status, unit=unit)",
+            "return cost_of(guarantee.certificate, privacy=definition, unit=unit)",
         ),
         tests="tests/contracts/test_saving.py::test_the_budget_is_charged_once_and_before_the_first_answer",
     ),
@@ -1486,39 +1486,39 @@ MUTATIONS = (
         "an account forgets simulated charges",
         "one enforced charge, and the account no longer knows that noise before it can be repeated",
         (
-            "state/ledger.py",
+            "budget/accounts.py",
             "simulated=self.simulated or other.simulated)",
             "simulated=other.simulated)",
         ),
-        tests="tests/state/test_ledger.py::test_an_account_remembers_that_noise_could_be_repeated",
+        tests="tests/budget/test_ledger.py::test_an_account_remembers_that_noise_could_be_repeated",
     ),
     _bug(
         "what is broken has a cost",
         "a refuted mechanism is charged at the price that it was published with",
         (
-            "policy/accounts.py",
+            "budget/costs.py",
             'if status not in ("enforced", "simulated"):',
             'if status not in ("enforced", "simulated", "broken"):',
         ),
-        tests="tests/policy/test_accounts.py::test_what_nothing_proves_has_no_cost",
+        tests="tests/budget/test_costs.py::test_what_nothing_proves_has_no_cost",
     ),
     _bug(
         "a charge id reused for more",
         "under an id that was charged 0.1 a release of 10 is free",
         (
-            "state/ledger.py",
+            "budget/ledger.py",
             "    if earlier != charge:\n",
-            "    if earlier.loss != charge.loss:\n",
+            "    if earlier.rho != charge.rho:\n",
         ),
-        tests="tests/state/test_ledger.py::test_repeating_a_charge_is_the_same_charge",
+        tests="tests/budget/test_ledger.py::test_repeating_a_charge_is_the_same_charge",
     ),
     _bug(
         "answers' noise unpaid by the curator",
         "an account pays for positions, and noisy answers are free",
         (
-            "outsourced/curator/curator.py",
-            "        epsilon += privacy.rows_per_user * Decimal(repr(answers.epsilon))\n",
-            "        epsilon += Decimal(0)\n",
+            "outsourced/statement.py",
+            '        epsilon += privacy.rows_per_user * exact(answers.epsilon, name="epsilon of answers")\n',
+            "        epsilon += 0\n",
         ),
         tests="tests/outsourced/test_secret_side.py::test_the_account_pays_for_positions_and_answers",
     ),
@@ -1526,13 +1526,126 @@ MUTATIONS = (
         "neighbours not compared",
         "charges that protect a row's move and a person's whole data are added up as one",
         (
-            "state/ledger.py",
-            'for name in ("unit", "neighbours"):\n            here, there',
-            'for name in ("unit",):\n            here, there',
+            "budget/units.py",
+            "        if self == to:\n",
+            "        if self.whose == to.whose:\n",
         ),
-        tests="tests/state/test_ledger.py::test_a_cost_of_another_unit_is_refused",
+        tests="tests/budget/test_units.py::test_equal_words_are_one_unit_and_others_are_not",
     ),
-    # -- what adds up, in which currency, over phases and beside what ----------------------------------------
+    _bug(
+        "units are not compared",
+        "an account adds up one user's whole contribution and the move of a row, as if they were one loss",
+        (
+            "budget/units.py",
+            "if self.moves is None or to.moves is None or (to.moves.answers and not self.moves.answers):\n"
+            "            return None\n",
+            "if self.moves is None or to.moves is None:\n            return 1\n",
+        ),
+        tests="tests/budget/test_units.py::test_every_pair_of_promises_is_converted_exactly_or_refused",
+    ),
+    _bug(
+        "a distance costs what a smaller one does",
+        "an account of moves up to 20 pays for a release at distance 1 as if it hid moves up to 20",
+        (
+            "budget/units.py",
+            "        steps = max(1, along) * -(-to.moves.rows // self.moves.rows)\n",
+            "        steps = -(-to.moves.rows // self.moves.rows)\n",
+        ),
+        tests="tests/budget/test_units.py::test_a_curators_release_is_charged_for_the_accounts_neighbours",
+    ),
+    _bug(
+        "a person's rows cost what one row does",
+        "an account of persons with three rows pays for a release that protects one row as if it hid three",
+        (
+            "budget/units.py",
+            "        steps = max(1, along) * -(-to.moves.rows // self.moves.rows)\n",
+            "        steps = max(1, along)\n",
+        ),
+        tests="tests/budget/test_units.py::test_every_pair_of_promises_is_converted_exactly_or_refused",
+    ),
+    _bug(
+        "answers move unseen",
+        "an account whose neighbours differ in their answers pays for a release with exact answers",
+        (
+            "budget/units.py",
+            " or (to.moves.answers and not self.moves.answers):\n",
+            ":\n",
+        ),
+        (
+            "budget/units.py",
+            "        if to.moves.answers:\n            along = max",
+            "        if to.moves.answers and self.moves.answers:\n            along = max",
+        ),
+        tests="tests/budget/test_units.py::test_every_pair_of_promises_is_converted_exactly_or_refused",
+    ),
+    _bug(
+        "noised answers are charged as rows alone",
+        "a curator's cost does not say that answers may move, and accounts do not see that they may",
+        (
+            "outsourced/statement.py",
+            "        apart = answers.distance\n",
+            "        apart = 1e9 * answers.distance\n",
+        ),
+        tests="tests/budget/test_units.py::test_every_pair_of_promises_is_converted_exactly_or_refused",
+    ),
+    _bug(
+        "rho scales with the distance",
+        "a Gaussian release at a third of an account's distance costs a third of what it takes",
+        (
+            "budget/accounts.py",
+            "rho = None if rho is None else times(rho, many * many)",
+            "rho = None if rho is None else times(rho, many)",
+        ),
+        tests="tests/budget/test_units.py::test_what_is_proven_scales_by_group_privacy",
+    ),
+    _bug(
+        "a delta scales with nothing",
+        "a promise with a delta is paid at another distance as if group privacy did not raise it",
+        (
+            "budget/accounts.py",
+            "                epsilon = delta = UNKNOWN\n",
+            "                epsilon = times(epsilon, many)\n",
+        ),
+        tests="tests/budget/test_units.py::test_what_is_proven_scales_by_group_privacy",
+    ),
+    _bug(
+        "pure charges before a decision are free",
+        "what is proven of everything else is proven at the whole epsilon, beside the pure charges",
+        (
+            "budget/accounts.py",
+            "            left = less(self.terms.epsilon, self.spent.epsilon)\n",
+            "            left = self.terms.epsilon\n",
+        ),
+        (
+            "budget/accounts.py",
+            "        left = less(self.terms.epsilon, self.before.epsilon)\n",
+            "        left = self.terms.epsilon\n",
+        ),
+        tests="tests/budget/test_accountants.py"
+        "::test_pure_charges_add_up_and_the_first_other_decides_for_good",
+    ),
+    _bug(
+        "every limit at the whole delta",
+        "a Gaussian account admits what zero-concentrated DP proves, too, each at delta: both at twice that",
+        (
+            "budget/accountants.py",
+            'yield Way({"rho": _rho(point[0], point[1] * _OTHERS_SHARE)})',
+            'yield Way({"rho": _rho(*point)})',
+        ),
+        tests="tests/budget/test_accountants.py::test_limits_prove_the_promise_and_share_its_delta",
+    ),
+    _bug(
+        "the accountant is chosen anew by every charge",
+        "whoever sees releases chooses the accountant that pays for more: each proves it, and not both",
+        (
+            "budget/accounts.py",
+            'if self.accountant == "undecided" and charge.delta:',
+            "if charge.delta:",
+        ),
+        tests="tests/budget/test_accountants.py"
+        "::test_whatever_is_charged_in_whatever_order_is_within_the_promise",
+    ),
+    # -- what adds up, by which accountant, over phases and beside what --
     _bug(
         "a printed scale broken where it is not",
         "users of several rounds are told that a promise is broken which the noise keeps",
@@ -1554,38 +1667,6 @@ MUTATIONS = (
         tests="tests/privacy/test_prefix_sums.py::test_no_rounds_move_a_tree_further_than_the_first_ones",
     ),
     _bug(
-        "all of an account for any charge",
-        "an account that has paid already pays its whole promise once more",
-        (
-            "state/ledger.py",
-            "            if not any(balance.spent.amounts):\n                if charge != first:  # what",
-            "            if charge != first:\n                balance = Balance.of(balance.terms)\n"
-            "                if charge != first:  # what",
-        ),
-        tests="tests/policy/test_accounts.py::test_all_of_an_account_is_for_its_first_charge_within_the_promise",
-    ),
-    _bug(
-        "all of an account and change",
-        "a charge that the account could not add up takes nothing of it, and others follow",
-        (
-            "state/ledger.py",
-            "        return limits._replace(simulated=self.simulated)\n",
-            "        return Charge(simulated=self.simulated)\n",
-        ),
-        tests="tests/policy/test_accounts.py::test_a_default_account_pays_for_one_policy"
-        "_of_its_promise_and_nothing_after",
-    ),
-    _bug(
-        "a first charge beyond the promise",
-        "an account pays a first charge of any delta",
-        (
-            "state/ledger.py",
-            "if pair[0] > terms.epsilon or pair[1] > terms.delta:",
-            "if pair[0] > terms.epsilon:",
-        ),
-        tests="tests/policy/test_accounts.py::test_all_of_an_account_is_for_its_first_charge_within_the_promise",
-    ),
-    _bug(
         "learn: the histogram of contexts is free",
         "an account of zCDP pays for the release of a log and not for the counts of contexts before it",
         (
@@ -1600,7 +1681,7 @@ MUTATIONS = (
         "a Gaussian account adds up a release as Gaussian though nothing bounds how far from it the noise is",
         (
             "central/logged/logged_table.py",
-            "    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=Decimal(0))\n",
+            "    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=0.0)\n",
             "    return cost_of(certificate, privacy=privacy)\n",
         ),
         tests="tests/central/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
@@ -1609,62 +1690,51 @@ MUTATIONS = (
         "distances unbounded",
         "a Gaussian account adds up any number of lattices and says they are Gaussian",
         (
-            "state/ledger.py",
-            "if total.loss > limits.loss or total.distance > limits.distance:",
-            "if total.loss > limits.loss:",
+            "budget/accountants.py",
+            'yield Way({"mu2": mu2, "distance": distance})',
+            'yield Way({"mu2": mu2})',
         ),
-        tests="tests/state/test_ledger.py::test_distances_are_paid_apart_from_mu",
-    ),
-    _bug(
-        "mu added as its square",
-        "a Gaussian account of mu below 1 pays for more than it promises",
-        (
-            "state/ledger.py",
-            'loss = square(self.total) if self.currency == "gaussian" else self.total',
-            "loss = self.total",
-        ),
-        tests="tests/state/test_ledger.py::test_mus_add_up_in_squares_exactly",
+        tests="tests/budget/test_accountants.py::test_distances_from_gaussian_noise_are_bounded",
     ),
     _bug(
         "deltas of bare charges dropped",
-        "an (epsilon, delta) charge enters a zCDP account as if delta were 0",
+        "an (epsilon, delta) charge is added up as zCDP as if delta were 0",
         (
-            "state/ledger.py",
-            'if terms.currency == "zcdp" and not delta:',
-            'if terms.currency == "zcdp":',
+            "budget/accounts.py",
+            "            if not delta:\n                rho = min",
+            "            if True:\n                rho = min",
         ),
-        tests="tests/state/test_ledger.py::test_rhos_add_up_exactly",
+        tests="tests/budget/test_accountants.py::test_bare_promises_with_a_delta_are_added_up_as_they_are",
     ),
     _bug(
         "pure loss free beside a zCDP charge",
         "answers beside a release cost an account of zCDP nothing",
         (
-            "policy/accounts.py",
-            'return _UP.add(_half_square(exact(epsilon, name="epsilon")), _rho(other))',
+            "budget/costs.py",
+            'return sum_up(half_square_up(exact(epsilon, name="epsilon")), _rho(other))',
             "return _rho(other)",
         ),
-        tests="tests/policy/test_accounts.py::test_what_each_certificate_costs",
+        tests="tests/budget/test_costs.py::test_what_each_certificate_costs",
     ),
     _bug(
         "pure loss free beside a Gaussian charge",
         "answers beside a release cost a Gaussian account nothing",
         (
-            "policy/accounts.py",
-            "squares = _UP.add(_UP.multiply(pure, pure), _UP.multiply(beside[0], beside[0]))",
-            "squares = _UP.multiply(beside[0], beside[0])",
+            "budget/costs.py",
+            "return root_up(sum_up(square_up(pure), square_up(beside[0]))), beside[1]",
+            "return beside",
         ),
-        tests="tests/policy/test_accounts.py::test_what_each_certificate_costs",
+        tests="tests/budget/test_costs.py::test_what_each_certificate_costs",
     ),
     _bug(
         "distance weighs one in an account",
         "e^epsilon times the distance is missing from what a Gaussian account proves",
         (
-            "policy/accounts.py",
-            "left = delta - (1.0 + math.exp(min(epsilon, LARGEST_EPSILON))) * float(_up(distance)) *"
-            " (1.0 + 1e-13)",
-            "left = delta - float(_up(distance)) * (1.0 + 1e-13)",
+            "budget/accountants.py",
+            "    distance = above(_DISTANCE_SHARE * delta / weight)\n",
+            "    distance = above(_DISTANCE_SHARE * delta)\n    weight = 1.0\n",
         ),
-        tests="tests/policy/test_accounts.py::test_twenty_releases_of_one_and_a_millionth",
+        tests="tests/budget/test_accountants.py::test_limits_prove_the_promise_and_share_its_delta",
     ),
     _bug(
         "a near Gaussian taken for one",
@@ -1947,8 +2017,8 @@ MUTATIONS = (
         "two servers draw on one budget, and each statement promises all of it",
         (
             "local/device/client.py",
-            'unit = f"one report under the spec {spec.fingerprint}"',
-            'unit = "one report"',
+            'reports under the spec {spec.fingerprint}",',
+            'device reports",',
         ),
         tests="tests/local/test_device_refuses_blindly.py::test_an_account_is_bound_to_one_spec_for_good",
     ),
@@ -2491,8 +2561,8 @@ MUTATIONS = (
     _bug(
         "two accounts of one name",
         "people whose account is written with a blank have a second budget",
-        ("state/ledger.py", 'if name != unicodedata.normalize("NFC", name.strip()):', "if False:"),
-        tests="tests/state/test_ledger.py::test_an_accounts_name_is_written_one_way",
+        ("budget/ledger.py", 'if name != unicodedata.normalize("NFC", name.strip()):', "if False:"),
+        tests="tests/budget/test_ledger.py::test_an_accounts_name_is_written_one_way",
     ),
     _bug(
         "a curator's past is forgotten",
@@ -2532,8 +2602,8 @@ MUTATIONS = (
         "with a new outbox a device's simulated reports become enforced",
         (
             "local/device/client.py",
-            "Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
-            "Cost(epsilon=own.epsilon, delta=own.delta)",
+            "Cost(unit=unit, epsilon=own.epsilon, delta=own.delta, simulated=simulated)",
+            "Cost(unit=unit, epsilon=own.epsilon, delta=own.delta)",
         ),
         tests="tests/local/test_terms_of_reports.py::test_an_account_remembers_simulated_reports_when_the"
         "_outbox_is_gone",
@@ -2611,20 +2681,10 @@ MUTATIONS = (
         "an account does not know that answers' noise can be repeated",
         (
             "outsourced/curator/curator.py",
-            "self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta, simulated=simulated))",
-            "self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta))",
+            "self._holder.charge(cost=replace(proven, epsilon=cost.epsilon))",
+            "self._holder.charge(cost=replace(proven, epsilon=cost.epsilon, simulated=False))",
         ),
         tests="tests/outsourced/test_secret_side.py::test_an_account_knows_that_a_release_was_simulated",
-    ),
-    _bug(
-        "an id that took everything pays for another cost",
-        "a second release of other noise goes under the id of the one that took a whole account",
-        (
-            "state/ledger.py",
-            "elif entries.charge(account, asked.taking_all(charge_id)) is None:",
-            "elif False:",
-        ),
-        tests="tests/state/test_ledger.py::test_what_took_a_whole_account_pays_for_its_own_retries_only",
     ),
     _bug(
         "a cancelled evaluation escapes",
@@ -2735,7 +2795,7 @@ MUTATIONS = (
         "a charge of any size passes for that of a published function",
         (
             "central/beginning.py",
-            "if own or paid is None or not needed.within(paid):",
+            "if own or paid is None or not paid.covers(needed):",
             "if own or paid is None:",
         ),
         tests="tests/central/test_warm_start.py",
@@ -3013,9 +3073,9 @@ MUTATIONS = (
         "answers of one row paid",
         "curate: an account pays for one noised answer of a person who has several rows",
         (
-            "outsourced/curator/curator.py",
-            "epsilon += privacy.rows_per_user * Decimal",
-            "epsilon += Decimal",
+            "outsourced/statement.py",
+            "epsilon += privacy.rows_per_user * exact",
+            "epsilon += exact",
         ),
         tests="tests/outsourced/test_rows_of_a_person.py",
     ),

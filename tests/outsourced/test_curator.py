@@ -787,7 +787,7 @@ def test_a_curator_goes_on_after_a_restart(tmp_path):
 
 def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypatch):
     ledger = MemoryLedger()
-    ledger.open_account("ward", epsilon=1.0)
+    ledger.open_account("ward", privacy=RowDP(1.0, distance=1))
     options = {"secret": SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")}
     curator = make(**options)
     monkeypatch.setattr(L2Laplace, "privatize", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
@@ -806,7 +806,7 @@ def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypa
 
 def test_another_release_of_the_same_people_needs_budget(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("ward", epsilon=1.5)
+    ledger.open_account("ward", privacy=RowDP(1.5, distance=1))
     first = make(secret=SecretDirectory(tmp_path / "one", ledger=ledger, account="ward"))
     first.publish()
     first.publish()

@@ -512,7 +512,7 @@ def test_a_line_that_died_before_its_witness_loses_to_the_copy_that_was_witnesse
 def test_killed_while_publishing(tmp_path, step):
     """One release, paid once, with an empty log, whatever died; written at the second try."""
     secret, out, book = tmp_path / "one", tmp_path / "out", tmp_path / "book.db"
-    SQLiteLedger(book).open_account("ward", epsilon=1.5)
+    SQLiteLedger(book).open_account("ward", privacy=RowDP(1.5, distance=1))
 
     def curator():
         return make(secret, SQLiteLedger(book), account="ward", resume=True)
@@ -556,7 +556,7 @@ def test_a_commit_that_failed_is_not_drawn_a_second_time(tmp_path, monkeypatch):
 
 def test_what_cannot_be_written_is_said_before_the_budget_is_paid(tmp_path, monkeypatch):
     ledger = MemoryLedger()
-    ledger.open_account("ward", epsilon=1.5)
+    ledger.open_account("ward", privacy=RowDP(1.5, distance=1))
     curator = make(tmp_path / "one", ledger, account="ward")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("")
@@ -582,7 +582,7 @@ def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism)
     """The sum of the two (basic composition), as exact decimals: 0.1 and 0.2 fit an account of 0.3."""
     ledger = MemoryLedger()
     delta = 1e-6 if mechanism == "gaussian" else 0.0
-    ledger.open_account("ward", epsilon=0.3 if noised else 0.1, delta=delta)
+    ledger.open_account("ward", privacy=RowDP(0.3 if noised else 0.1, delta, distance=1))
     released = make(
         tmp_path / "one",
         ledger,
@@ -601,7 +601,7 @@ def test_the_account_pays_for_positions_and_answers(tmp_path, noised, mechanism)
 def test_an_account_knows_that_a_release_was_simulated(tmp_path, answers):
     for number, noise in enumerate((SecureNoise(), SimulatedNoise(3))):
         ledger = MemoryLedger()
-        ledger.open_account("ward", epsilon=2.0)
+        ledger.open_account("ward", privacy=RowDP(2.0, distance=1))
         make(tmp_path / f"{number}", ledger, account="ward", noise=noise, answers=answers).publish()
         assert ledger.balance("ward").simulated == bool(number)
 
@@ -609,7 +609,7 @@ def test_an_account_knows_that_a_release_was_simulated(tmp_path, answers):
 def test_nothing_is_drawn_that_the_account_cannot_pay(tmp_path):
     """A release drawn first would be there, unpaid, for whoever opens the secret next."""
     ledger = MemoryLedger()
-    ledger.open_account("ward", epsilon=0.5)
+    ledger.open_account("ward", privacy=RowDP(0.5, distance=1))
     curator = make(tmp_path / "secret", ledger, account="ward")
     for _ in range(2):
         with pytest.raises(BudgetExceeded):

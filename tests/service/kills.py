@@ -48,10 +48,10 @@ def opened(service: Service, name: str) -> None:
 def prepared(folder: Path, *, database: str = "") -> None:
     service = Service(folder, settings=Settings(database=database))
     try:
-        from dpbandits.service.budgets import open_population
+        from dpbandits.service.budgets import promise_of
 
         promise = {"epsilon": 10_000, "delta": 1e-3}
-        open_population(service.ledger, "people", privacy=promise, currency="bare")
+        service.ledger.open_account("people", privacy=promise_of(promise))
         opened(service, "beside")
         opened(service, "waits")
     finally:

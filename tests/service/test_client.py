@@ -155,7 +155,7 @@ def test_devices_fetch_what_is_published_and_send_reports(server: ServerProcess)
         contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["a", "b"], privacy=dpb.LocalDP(epsilon=1)
     )
     promise = {"kind": "LocalDP", "epsilon": 2}
-    server.post("/v1/populations", {"name": "devices", "privacy": promise, "currency": "bare"})
+    server.post("/v1/populations", {"name": "devices", "privacy": promise})
     asked = {"name": "tips", "population": "devices", "spec": spec.to_config()}
     server.post("/v1/local", asked)
     tips = RemoteServer(server.url, "tips", token=token_of(server, "report"))

@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -35,7 +36,7 @@ SPEC = dpb.local.Spec(
     arms=["mail", "<b>call</b>"],
     privacy=dpb.LocalDP(epsilon=0.5),
 )
-DEVICES = {"name": "devices", "privacy": {"kind": "LocalDP", "epsilon": 2}, "currency": "bare"}
+DEVICES = {"name": "devices", "privacy": {"kind": "LocalDP", "epsilon": 2}}
 APP = {"name": "app", "population": "devices", "spec": json.loads(SPEC.to_json())}
 PAGES = (
     "/",
@@ -189,8 +190,10 @@ def test_the_ledger_is_exact_in_its_files(desk: Caller) -> None:
     assert reply.headers["content-disposition"] == 'attachment; filename="ledger.csv"'
     row = next(one for one in csv.DictReader(io.StringIO(reply.text)) if one["policy"] == "offers")
     told = page(desk, "/desk/ledger.json", cookie).json()
-    assert (row["policy"], row["loss"]) == ("offers", told["populations"][0]["parts"][0]["spent"])
-    assert told["charges"][0]["loss"] == row["loss"]
+    (spent,) = (one["spent"] for one in told["populations"][0]["parts"] if one["name"] == "mu^2")
+    assert row["mu^2"] == next(one["mu^2"] for one in told["charges"] if one["policy"] == "offers")
+    paid = [one["mu^2"] for one in told["charges"] if one["population"] == told["populations"][0]["name"]]
+    assert sum(map(Decimal, filter(None, paid))) == Decimal(spent)
 
 
 def test_expected_reward_is_the_released_functions_own(desk: Caller) -> None:

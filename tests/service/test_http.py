@@ -10,7 +10,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import StateError
-from dpbandits.service.budgets import open_population
+from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS, PEOPLE, Caller, served
 
@@ -274,7 +274,7 @@ def test_functions_are_written_down_as_they_are_released(service: Service, shop:
 def test_a_function_is_made_to_text_while_others_are_answered(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_population(service.ledger, "customers", privacy=CUSTOMERS["privacy"], currency="zcdp")
+    service.ledger.open_account("customers", privacy=promise_of(CUSTOMERS["privacy"]))
     service.begin_policy({**OFFERS, "settings": {}})
     to_json, made = dpb.central.PublishedPosterior.to_json, []
 

@@ -16,7 +16,7 @@ from service.conftest import Caller, served
 SPEC = dpb.local.Spec(
     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1)
 )
-PEOPLE = {"name": "people", "privacy": {"kind": "LocalDP", "epsilon": 1.5}, "currency": "bare"}
+PEOPLE = {"name": "people", "privacy": {"kind": "LocalDP", "epsilon": 1.5}}
 ASKED = {"name": "tips", "population": "people", "spec": json.loads(SPEC.to_json())}
 
 

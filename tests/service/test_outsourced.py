@@ -22,7 +22,6 @@ from service.conftest import Caller, served
 PATIENTS = {
     "name": "patients",
     "privacy": {"kind": "RowDP", "epsilon": 3, "distance": 1},
-    "currency": "bare",
 }
 NOISED = {"epsilon": 1, "distance": 0.5, "low": 0, "high": 1}
 DOSES = {

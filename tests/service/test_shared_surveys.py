@@ -325,9 +325,9 @@ def test_counts_are_added_on_the_command_line(tmp_path: Path) -> None:
     folder, address = tmp_path / "data", databases.any_kind()
     service = Service(folder, settings=Settings(database=address))
     try:
-        from dpbandits.service.budgets import open_population
+        from dpbandits.service.budgets import promise_of
 
-        open_population(service.ledger, "people", privacy=PEOPLE["privacy"], currency="bare")
+        service.ledger.open_account("people", privacy=promise_of(PEOPLE["privacy"]))
         service.write(lambda writes: begin_survey(writes, service.ledger, ASKED, 0.0)).result()
         counts = ReportCounts(TIPS, [service.surveys.server("tips").publish()])
         counts.absorb(reports(service.surveys.server("tips").publish(), 3, spec=TIPS))

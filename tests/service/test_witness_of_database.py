@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpbandits.errors import ForkedState, IncompatibleState, StateError
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.service import core
 from dpbandits.service.core import Service
 from dpbandits.service.row_ledger import RowLedger
@@ -173,7 +174,7 @@ def test_a_copy_of_the_witness_that_has_fallen_behind_is_refused(tmp_path: Path,
     copied = RowLedger(store, witness=FileWitness(there))
     for position in range(2):
         one.advance("policy", position=position, digest=str(position))
-    for refused in (copied.begin, copied.settle, lambda: copied.open_account("a", epsilon=1)):
+    for refused in (copied.begin, copied.settle, lambda: copied.open_account("a", privacy=JointDP(1))):
         with pytest.raises(ForkedState, match="is a copy"):
             refused()
     idle.advance("policy", position=2, digest="2")
@@ -227,9 +228,9 @@ def test_workers_that_tell_one_witness_at_once(tmp_path: Path, outside: Path) ->
         ledger.begin()
 
     def charge(place: int) -> None:
-        ledgers[place].open_account(f"a{place}", epsilon=1)
+        ledgers[place].open_account(f"a{place}", privacy=JointDP(1))
         for number in range(5):
-            ledgers[place].charge(f"a{place}", charge_id=str(number), epsilon=0.1)
+            ledgers[place].charge(f"a{place}", charge_id=str(number), cost=JointDP(0.1))
 
     threads = [threading.Thread(target=charge, args=(place,)) for place in range(4)]
     for thread in threads:
@@ -249,9 +250,9 @@ def test_a_transaction_that_is_undone_leaves_no_row_in_the_book(tmp_path: Path) 
     ledger = RowLedger(store)
     with store.writing() as writes:
         writes.mark()
-        ledger.open_account("a", epsilon=1)
+        ledger.open_account("a", privacy=JointDP(1))
         writes.back()
-        ledger.open_account("b", epsilon=1)
+        ledger.open_account("b", privacy=JointDP(1))
     with store.reading() as reads:
         assert reads.rows("SELECT position FROM book") == [(0,)]
     store.close()

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from dpbandits.budget.ledger import Cost, Terms
+from dpbandits.budget.units import unit_of
 from dpbandits.errors import (
     BudgetExceeded,
     CorruptState,
@@ -21,6 +23,7 @@ from dpbandits.errors import (
 )
 from dpbandits.policy import kept
 from dpbandits.policy.bookkeeping import RoundStatus
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.service import core
 from dpbandits.service.core import Service
@@ -29,7 +32,6 @@ from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
 from dpbandits.service.shared import scratch
 from dpbandits.service.store import SQLiteStore, Store
-from dpbandits.state.ledger import Cost, Terms
 from internals.workers import closed, event, folding
 from service import databases, kills, worker_kills
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
@@ -359,14 +361,14 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 def test_a_ledger_in_rows_keeps_the_rules(rows: Store) -> None:
     ledger = RowLedger(rows)
-    ledger.open_account("a", epsilon=1)
-    ledger.open_account("a", epsilon=1)
+    ledger.open_account("a", privacy=JointDP(1))
+    ledger.open_account("a", privacy=JointDP(1))
     with pytest.raises(InvalidParameter):
-        ledger.open_account("a", epsilon=2)
-    ledger.charge("a", charge_id="x", epsilon=0.6)
-    ledger.charge("a", charge_id="x", epsilon=0.6)
+        ledger.open_account("a", privacy=JointDP(2))
+    ledger.charge("a", charge_id="x", cost=JointDP(0.6))
+    ledger.charge("a", charge_id="x", cost=JointDP(0.6))
     with pytest.raises(BudgetExceeded):
-        ledger.charge("a", charge_id="y", epsilon=0.6)
+        ledger.charge("a", charge_id="y", cost=JointDP(0.6))
     assert str(ledger.balance("a").spent.epsilon) == "0.6"
     assert ledger.charged("a", "y") is None
     ledger.advance("l", position=3, digest="aa")
@@ -377,16 +379,16 @@ def test_a_ledger_in_rows_keeps_the_rules(rows: Store) -> None:
     ledger.advance("l", position=4, digest="bb")
     again = RowLedger(rows)
     assert again.last("l") == (4, "bb")
-    assert again.balance("a").terms == Terms(epsilon=1)
+    assert again.balance("a").terms == Terms(epsilon=1, unit=unit_of(JointDP(1)))
 
 
 def test_what_was_put_is_undone_with_the_transaction(rows: Store) -> None:
     ledger = RowLedger(rows)
-    ledger.open_account("a", epsilon=1)
+    ledger.open_account("a", privacy=JointDP(1))
 
     def failing() -> None:
         with rows.writing():
-            ledger.charge("a", charge_id="x", cost=Cost(epsilon=0.5))
+            ledger.charge("a", charge_id="x", cost=Cost.of(JointDP(0.5)))
             ledger.advance("l", position=0, digest="aa")
             raise KeyError
 
@@ -401,12 +403,12 @@ def test_a_charge_that_rests_on_an_older_balance_is_refused(monkeypatch: pytest.
 
     store = postgres.PostgresStore(databases.any_kind())
     ledger = RowLedger(store)
-    ledger.open_account("a", epsilon=1)
+    ledger.open_account("a", privacy=JointDP(1))
 
     def stale() -> None:
         with event(ledger) as entries:
             before = entries.account("a")
-            other = threading.Thread(target=lambda: ledger.charge("a", charge_id="y", epsilon=0.6))
+            other = threading.Thread(target=lambda: ledger.charge("a", charge_id="y", cost=JointDP(0.6)))
             other.start()
             other.join(20.0)
             assert before is not None

@@ -41,7 +41,7 @@ from dpbandits.local.server.durable import counts_for
 from dpbandits.policy import kept
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.service import postgres, shared_surveys
-from dpbandits.service.budgets import open_population
+from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.surveys import begin_survey, packed_reports
@@ -137,7 +137,7 @@ def tips(folder: Path, address: str) -> None:
     service = Service(folder, settings=Settings(database=address))
     try:
         promise = {"kind": "LocalDP", "epsilon": 1}
-        open_population(service.ledger, "devices", privacy=promise, currency="bare")
+        service.ledger.open_account("devices", privacy=promise_of(promise))
         asked = {"name": "tips", "population": "devices", "spec": json.loads(TIPS.to_json())}
         for _ in range(20):  # a busy machine is no fault
             with suppress(StateError):

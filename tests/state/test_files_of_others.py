@@ -4,10 +4,10 @@ import pytest
 
 import dpbandits as dpb
 from contracts.cases import CASES
+from dpbandits.budget import SQLiteLedger
 from dpbandits.errors import StateError
 from dpbandits.local.device.outbox import FileOutbox
 from dpbandits.local.server.durable import DurableServer
-from dpbandits.state import SQLiteLedger
 
 
 def ledger(place):

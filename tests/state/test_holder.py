@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from dpbandits.budget import Cost, MemoryLedger
 from dpbandits.errors import (
     BudgetExceeded,
     CorruptState,
@@ -18,11 +19,12 @@ from dpbandits.errors import (
     InvalidParameter,
     ProtocolError,
 )
-from dpbandits.state import Cost, MemoryLedger, State
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.release_log import ReleaseLog
 
-ONE = Cost(epsilon=1.0)
+ONE = Cost.of(JointDP(1.0))
 STORE_COMMIT = "dpbandits.state.holder.StateStore.commit"
 
 
@@ -75,7 +77,7 @@ class Counter(Held):
 
 def paid_ledger(epsilon=3.0):
     ledger = MemoryLedger()
-    ledger.open_account("town", epsilon=epsilon, delta=1e-6)
+    ledger.open_account("town", privacy=JointDP(epsilon, 1e-6))
     return ledger
 
 
@@ -188,7 +190,7 @@ def test_a_purpose_is_charged_once_in_one_life_and_in_the_next(tmp_path):
 
 def test_without_an_account_nothing_is_charged():
     counter = Counter()
-    counter.holder.charge("first", cost=Cost(epsilon=100.0))
+    counter.holder.charge("first", cost=Cost.of(JointDP(100.0)))
     assert not counter.holder.charged
     assert not counter.holder.witnessed
     assert counter.holder.ledger is None
@@ -324,7 +326,7 @@ def test_a_witnessed_state_needs_its_ledger(tmp_path):
 
 def test_the_account_is_part_of_the_state(tmp_path):
     ledger = paid_ledger()
-    ledger.open_account("village", epsilon=1.0)
+    ledger.open_account("village", privacy=JointDP(1.0))
     Counter(ledger=ledger, account="town").save(tmp_path / "state")
     for account in ("village", "town"):
         with pytest.raises(InvalidParameter, match="part of this counter's state"):

@@ -73,7 +73,7 @@ def test_a_curator_answers_from_a_sealed_secret(tmp_path):
 def test_a_save_elsewhere_under_another_key_that_fails_leaves_the_object_where_it_was(tmp_path, monkeypatch):
     """The ledger has witnessed the file that could not be put in place: it is finished, then the old one."""
     ledger = dpb.MemoryLedger()
-    ledger.open_account("people", epsilon=1, delta=1e-5)
+    ledger.open_account("people", privacy=JointDP(1, 1e-5))
     here, there = tmp_path / "here", tmp_path / "there"
     policy = learner(ExploreThenCommit, ledger=ledger, account="people")
     policy.save(here, key=KEY)

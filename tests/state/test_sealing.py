@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import MemoryLedger
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.lab.baselines import FeatureGPUCB
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.state import MemoryLedger, State, StateKey, StateStore, read_state, write_state
+from dpbandits.state import State, StateKey, StateStore, read_state, write_state
 from dpbandits.state.format import MAGIC, PREFIX, SEALED_VERSION, encode
 
 KEY = StateKey(bytes(range(64)))

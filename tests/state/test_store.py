@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
-from dpbandits.state import MemoryLedger, SQLiteLedger, State, StateStore, read_state, write_state
+from dpbandits.state import State, StateStore, read_state, write_state
 from dpbandits.state.format import MAGIC, encode, read_identity
 
 

@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpbandits.state import SQLiteLedger, StateStore
+from dpbandits.budget import SQLiteLedger
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import StateStore
 from dpbandits.state.format import read_identity
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -95,7 +97,7 @@ def check(directory):
     spent = ledger.balance("study").spent_epsilon
     assert spent in {EPSILON * state.position, EPSILON * (state.position + 1)}
     for position in (1, state.position):
-        ledger.charge("study", charge_id=f"{LINEAGE}:{position}", epsilon=EPSILON)
+        ledger.charge("study", charge_id=f"{LINEAGE}:{position}", cost=JointDP(float(EPSILON)))
     assert ledger.balance("study").spent_epsilon == spent
     # Nothing secret is left lying about.
     names = {file.name for file in directory.iterdir()}

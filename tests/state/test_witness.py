@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.errors import (
     BudgetExceeded,
     CorruptState,
@@ -22,7 +23,8 @@ from dpbandits.errors import (
     InvalidParameter,
     StateError,
 )
-from dpbandits.state import FileWitness, MemoryLedger, SQLiteLedger, Witness
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import FileWitness, Witness
 from internals.sqlite_ledger import forge_unspent
 
 WORKER = Path(__file__).with_name("witness_worker.py")
@@ -73,19 +75,19 @@ def test_a_witness_checks_what_it_is_told(witness):
 
 def begun(path, witness):
     ledger = SQLiteLedger(path, witness=witness)
-    ledger.open_account("study", epsilon=1)
-    ledger.charge("study", charge_id="a", epsilon=0.25)
+    ledger.open_account("study", privacy=JointDP(1))
+    ledger.charge("study", charge_id="a", cost=JointDP(0.25))
     ledger.advance("life", position=1, digest="one")
     return ledger
 
 
 def every_call(ledger):
     return (
-        lambda: ledger.charge("study", charge_id="b", epsilon=0.5),
+        lambda: ledger.charge("study", charge_id="b", cost=JointDP(0.5)),
         lambda: ledger.balance("study"),
         lambda: ledger.advance("life", position=2, digest="two"),
         lambda: ledger.last("life"),
-        lambda: ledger.open_account("other", epsilon=1),
+        lambda: ledger.open_account("other", privacy=JointDP(1)),
         ledger.verify,
     )
 
@@ -94,13 +96,13 @@ def test_a_witnessed_ledger_does_what_a_ledger_does(tmp_path, witness):
     path = tmp_path / "ledger.db"
     ledger = begun(path, witness)
     assert witness.last("ledger").position == 3
-    ledger.charge("study", charge_id="a", epsilon=0.25)  # nothing new happened
+    ledger.charge("study", charge_id="a", cost=JointDP(0.25))  # nothing new happened
     ledger.advance("life", position=1, digest="one")
     with pytest.raises(BudgetExceeded):
-        ledger.charge("study", charge_id="b", epsilon=1)
+        ledger.charge("study", charge_id="b", cost=JointDP(1))
     assert witness.last("ledger").position == 3
     again = SQLiteLedger(path, witness=witness)
-    assert again.charge("study", charge_id="b", epsilon=0.75).remaining_epsilon == 0
+    assert again.charge("study", charge_id="b", cost=JointDP(0.75)).remaining_epsilon == 0
     assert ledger.last("life") == (1, "one")
     assert witness.last("ledger").position == 4
     again.verify()
@@ -110,7 +112,7 @@ def test_a_rolled_back_ledger_is_noticed_at_the_next_call(tmp_path, witness):
     path = tmp_path / "ledger.db"
     ledger = begun(path, witness)
     shutil.copy(path, tmp_path / "older.db")
-    ledger.charge("study", charge_id="x", epsilon=0.75)
+    ledger.charge("study", charge_id="x", cost=JointDP(0.75))
     newest = path.read_bytes()
     path.write_bytes((tmp_path / "older.db").read_bytes())
     for call in every_call(ledger):
@@ -131,7 +133,7 @@ def test_a_deleted_ledger_is_no_fresh_budget(tmp_path, witness):
     assert not path.exists()
     with pytest.raises(ForkedState, match="no file"):  # nor elsewhere
         SQLiteLedger(tmp_path / "fresh.db", witness=witness)
-    SQLiteLedger(path, witness=witness, name="another").open_account("study", epsilon=1)
+    SQLiteLedger(path, witness=witness, name="another").open_account("study", privacy=JointDP(1))
 
 
 def test_an_empty_ledger_in_its_place_is_refused(tmp_path, witness):
@@ -147,7 +149,7 @@ def test_of_two_copies_of_a_ledger_one_goes_on(tmp_path, witness):
     first = begun(tmp_path / "ledger.db", witness)
     shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
     second = SQLiteLedger(tmp_path / "copy.db", witness=witness)
-    second.charge("study", charge_id="there", epsilon=0.5)
+    second.charge("study", charge_id="there", cost=JointDP(0.5))
     for call in every_call(first):
         with pytest.raises(ForkedState):
             call()
@@ -167,7 +169,7 @@ def test_a_witnessed_ledger_is_refused_without_its_witness(tmp_path, witness):
 
 def test_an_open_ledger_is_refused_once_another_process_has_given_it_a_witness(tmp_path, witness):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     SQLiteLedger(tmp_path / "ledger.db", witness=witness)
     for call in every_call(ledger):
         with pytest.raises(IncompatibleState, match="witness="):
@@ -177,11 +179,11 @@ def test_an_open_ledger_is_refused_once_another_process_has_given_it_a_witness(t
 def test_a_ledger_may_be_given_a_witness_later(tmp_path, witness):
     path = tmp_path / "ledger.db"
     old = SQLiteLedger(path)
-    old.open_account("study", epsilon=1)
-    old.charge("study", charge_id="a", epsilon=0.25)
+    old.open_account("study", privacy=JointDP(1))
+    old.charge("study", charge_id="a", cost=JointDP(0.25))
     ledger = SQLiteLedger(path, witness=witness)
     assert witness.last("ledger").position == 2
-    ledger.charge("study", charge_id="b", epsilon=0.25)
+    ledger.charge("study", charge_id="b", cost=JointDP(0.25))
     assert witness.last("ledger").position == 3
 
 
@@ -199,7 +201,7 @@ def test_digests_tell_nothing_of_what_was_charged(tmp_path, witness):
     """Two ledgers in which the same happened have nothing in common at the witness."""
     for name in ("one", "two"):
         ledger = SQLiteLedger(tmp_path / f"{name}.db", witness=witness, name=name)
-        ledger.open_account("study", epsilon=1)
+        ledger.open_account("study", privacy=JointDP(1))
     assert witness.last("one").position == witness.last("two").position
     assert witness.last("one").digest != witness.last("two").digest
 
@@ -243,9 +245,9 @@ def test_every_interruption_leads_on(tmp_path, at, after, error):
 
     def live(seen):
         ledger = SQLiteLedger(path, witness=seen)
-        ledger.open_account("study", epsilon=1)
+        ledger.open_account("study", privacy=JointDP(1))
         for name in "abc":
-            ledger.charge("study", charge_id=name, epsilon=0.25)
+            ledger.charge("study", charge_id=name, cost=JointDP(0.25))
             acknowledged.append(name)
         last = ledger.last("life")
         if last is None:
@@ -274,7 +276,7 @@ def test_kills_lose_nothing_and_stop_nobody(tmp_path, rounds):
     """A process charges until it is killed; what it acknowledged is there, and the next goes on."""
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     SQLiteLedger(tmp_path / "ledger.db", witness=FileWitness(tmp_path / "elsewhere")).open_account(
-        "purse", epsilon=10_000
+        "purse", privacy=JointDP(10_000)
     )
     told = 0
     for number in range(rounds):
@@ -319,10 +321,11 @@ def test_nobody_goes_on_between_committing_and_telling(tmp_path):
             super().advance(lineage, position=position, digest=digest)
 
     ledger = SQLiteLedger(tmp_path / "ledger.db", witness=Slow())
-    ledger.open_account("purse", epsilon=20)
+    ledger.open_account("purse", privacy=JointDP(20))
     with ThreadPoolExecutor(4) as pool:
         for charge in [
-            pool.submit(ledger.charge, "purse", charge_id=str(number), epsilon=1) for number in range(20)
+            pool.submit(ledger.charge, "purse", charge_id=str(number), cost=JointDP(1))
+            for number in range(20)
         ]:
             charge.result()
     assert ledger.balance("purse").remaining_epsilon == 0
@@ -332,7 +335,7 @@ def test_processes_share_a_witnessed_ledger(tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     witness = FileWitness(tmp_path / "elsewhere")
     ledger = SQLiteLedger(tmp_path / "ledger.db", witness=witness)
-    ledger.open_account("purse", epsilon=50)
+    ledger.open_account("purse", privacy=JointDP(50))
     workers = [
         subprocess.Popen(
             [sys.executable, WORKER, tmp_path, name, "30"],
@@ -441,7 +444,7 @@ def test_a_full_disk_is_a_witness_that_did_not_answer(tmp_path, monkeypatch):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     witness = FileWitness(tmp_path / "elsewhere")
     ledger = SQLiteLedger(tmp_path / "ledger.db", witness=witness)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     write = os.write
 
     def full(descriptor, data):
@@ -454,7 +457,7 @@ def test_a_full_disk_is_a_witness_that_did_not_answer(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "write", full)
     for _ in range(2):
         with pytest.raises(StateError, match="ENOSPC"):
-            ledger.charge("study", charge_id="a", epsilon=0.5)
+            ledger.charge("study", charge_id="a", cost=JointDP(0.5))
     monkeypatch.undo()
-    assert ledger.charge("study", charge_id="a", epsilon=0.5).spent_epsilon == 0.5
+    assert ledger.charge("study", charge_id="a", cost=JointDP(0.5)).spent_epsilon == 0.5
     assert witness.last("ledger").position == 2

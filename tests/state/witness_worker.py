@@ -4,8 +4,10 @@ import itertools
 import sys
 from pathlib import Path
 
+from dpbandits.budget import SQLiteLedger
 from dpbandits.errors import BudgetExceeded
-from dpbandits.state import FileWitness, SQLiteLedger
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import FileWitness
 
 
 def live(folder, name, numbers):
@@ -15,7 +17,7 @@ def live(folder, name, numbers):
     sys.stdout.flush()
     for number in numbers:
         try:
-            ledger.charge("purse", charge_id=f"{name}:{number}", epsilon=1)
+            ledger.charge("purse", charge_id=f"{name}:{number}", cost=JointDP(1))
         except BudgetExceeded:
             continue
         sys.stdout.write(f"{number}\n")

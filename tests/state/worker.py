@@ -12,8 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpbandits.budget import SQLiteLedger
 from dpbandits.errors import BudgetExceeded, ForkedState
-from dpbandits.state import SQLiteLedger, State, StateStore
+from dpbandits.privacy.definitions import JointDP
+from dpbandits.state import State, StateStore
 
 LINEAGE = "0123abcd"
 EPSILON = 0.001
@@ -26,7 +28,7 @@ def say(value):
 
 def ledger_in(directory):
     ledger = SQLiteLedger(directory / "ledger.db")
-    ledger.open_account("study", epsilon=1000)
+    ledger.open_account("study", privacy=JointDP(1000))
     return ledger
 
 
@@ -77,7 +79,7 @@ def live(directory):
         state = None
     while True:
         position = 1 if state is None else state.position + 1
-        ledger.charge("study", charge_id=f"{LINEAGE}:{position}", epsilon=EPSILON)
+        ledger.charge("study", charge_id=f"{LINEAGE}:{position}", cost=JointDP(float(EPSILON)))
         state = successor(state, os.urandom(16))
         store.commit(state)
         publish(state)
@@ -103,7 +105,7 @@ def spend(directory, n):
     paid = 0
     for i in range(n):
         try:
-            ledger.charge("purse", charge_id=f"{os.getpid()}:{i}", epsilon=0.01)
+            ledger.charge("purse", charge_id=f"{os.getpid()}:{i}", cost=JointDP(0.01))
             paid += 1
         except BudgetExceeded:
             pass
@@ -114,7 +116,7 @@ def repeat(directory, n):
     """Make the same charges as everybody else."""
     ledger = SQLiteLedger(directory / "ledger.db")
     for i in range(n):
-        ledger.charge("purse", charge_id=str(i), epsilon=0.01)
+        ledger.charge("purse", charge_id=str(i), cost=JointDP(0.01))
 
 
 def race(directory, n):

@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy
+from dpbandits.budget import Ledger
 from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedFunction
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
@@ -39,7 +40,6 @@ from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
-from dpbandits.state.ledger import Ledger
 from dpbandits.tables import Schema
 
 try:

@@ -19,12 +19,12 @@ import numpy as np
 
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray
+from dpbandits.budget import cost_of_guarantee
 from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import OF_OTHERS, OF_THE_SAME
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features
-from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import rounded_up
 from dpbandits.privacy.definitions import JointDP
@@ -143,7 +143,7 @@ class Beginning:
         needed = cost.charged_to(holder.ledger.balance(holder.account).terms, account=holder.account)
         paid = holder.ledger.charged(holder.account, charged_as)
         own = charged_as.startswith(holder.lineage)  # what this policy pays for itself is for itself
-        if own or paid is None or not needed.within(paid):
+        if own or paid is None or not paid.covers(needed):
             raise InvalidParameter(
                 "charged_as: the account has not paid for this function under that id: name the charge that "
                 "published it, or leave charged_as out and the account pays for it here"

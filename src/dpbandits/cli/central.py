@@ -203,7 +203,7 @@ def learn(
             horizon=horizon,
             bound=bound,
             uniform_contexts=uniform_contexts,
-            ledger=opened(ledger, account, budget, needs=(promise.epsilon, promise.delta)),
+            ledger=opened(ledger, account, budget, promise=promise),
             account=account,
         )
     if log.arms_were_read:

@@ -1,6 +1,7 @@
 """Options that several commands take, declared once, and what their texts mean."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,8 @@ from typer import Option
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 
 if TYPE_CHECKING:
-    from dpbandits.state import SQLiteLedger
+    from dpbandits.budget import SQLiteLedger
+    from dpbandits.privacy import JointDP, RowDP
 
 __all__ = [
     "Account",
@@ -33,7 +35,11 @@ Force = Annotated[bool, Option("--force", help="Replace an earlier result in tha
 LedgerFile = Annotated[Path | None, Option("--ledger", help="Ledger file (SQLite), made if missing.")]
 Account = Annotated[str | None, Option("--account", help="Ledger account that pays.")]
 Budget = Annotated[
-    str | None, Option("--budget", help="Open the account with this EPSILON or EPSILON,DELTA.")
+    str | None,
+    Option(
+        "--budget",
+        help="Open the account with this EPSILON or EPSILON,DELTA, for the unit that this promise protects.",
+    ),
 ]
 
 
@@ -42,14 +48,14 @@ def opened(
     account: str | None = None,
     budget: str | None = None,
     *,
-    needs: tuple[float, float] = (0.0, 0.0),
+    promise: "JointDP | RowDP | None" = None,
 ) -> "SQLiteLedger | None":
     """The ledger that was named, with the account opened where a budget came.
 
     Args:
         ledger, account, budget: as given.
-        needs: (epsilon, delta) that will be charged: an account too small for it is not opened, for what an
-            account holds can never be changed.
+        promise: what the command promises. A new account protects the same unit (users, or rows at the
+            promise's distance), which can never be changed; so an account too small for it is not opened.
 
     Raises:
         InvalidParameter: one came without the others, or the budget is no budget.
@@ -59,7 +65,7 @@ def opened(
         if account is not None or budget is not None:
             raise InvalidParameter("--account and --budget are of a ledger: name its file with --ledger")
         return None
-    from dpbandits.state import SQLiteLedger
+    from dpbandits.budget import SQLiteLedger
 
     if budget is None:
         return SQLiteLedger(ledger)
@@ -67,13 +73,15 @@ def opened(
         raise InvalidParameter("--budget opens an account: name it with --account")
     epsilon, _, delta = budget.partition(",")
     limits = _number(epsilon), _number(delta or "0")
-    if limits[0] < needs[0] or limits[1] < needs[1]:
+    if promise is None:
+        raise InvalidParameter("--budget opens an account for a promise, and this command makes none")
+    if limits[0] < promise.epsilon or limits[1] < promise.delta:
         raise BudgetExceeded(
-            f"--budget {budget} is less than epsilon {needs[0]:g} and delta {needs[1]:g}, which this takes: "
-            "nothing was opened, charged or drawn"
+            f"--budget {budget} is less than epsilon {promise.epsilon:g} and delta {promise.delta:g}, which "
+            "this takes: nothing was opened, charged or drawn"
         )
     book = SQLiteLedger(ledger)
-    book.open_account(account, epsilon=limits[0], delta=limits[1])
+    book.open_account(account, privacy=replace(promise, epsilon=limits[0], delta=limits[1]))
     return book
 
 

@@ -133,17 +133,18 @@ def curate(
         filter(None, [described.ids]), str
     )
     public = described.privacy
-    book = opened(ledger, account, budget)
+    promise = RowDP(
+        epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
+        delta=given_or(delta, public.get("delta", 0.0), "--delta"),
+        distance=given_or(distance, public.get("distance", 1.0), "--distance"),
+        rows_per_user=described.rows_per_user,
+    )
+    book = opened(ledger, account, budget, promise=promise)
     source = None if schema is None and described.path is not None else table
     curator = Curator(
         described.read(source, others=others, lenient=True),
         contexts=described.schema,
-        privacy=RowDP(
-            epsilon=given_or(epsilon, public.get("epsilon"), "--epsilon"),
-            delta=given_or(delta, public.get("delta", 0.0), "--delta"),
-            distance=given_or(distance, public.get("distance", 1.0), "--distance"),
-            rows_per_user=described.rows_per_user,
-        ),
+        privacy=promise,
         objective=described.answers,
         ids=described.ids,
         user=described.user,

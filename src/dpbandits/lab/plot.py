@@ -26,12 +26,12 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._lazy import names_of
 from dpbandits._typing import FloatArray, Seed
+from dpbandits.budget import Ledger
 from dpbandits.domains import Box, Domain
 from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.policy import Policy
-from dpbandits.state import Ledger
 from dpbandits.tables import Categories, Range, Schema
 
 if TYPE_CHECKING:

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Iterator
 
+from dpbandits.budget import Cost
+from dpbandits.budget.amounts import exact
+from dpbandits.budget.units import unit_of
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.privacy.certificates import (
     Certificate,
@@ -35,7 +38,7 @@ from dpbandits.privacy.sentences import (
 )
 from dpbandits.tables import DateRange
 
-__all__ = ["RELEASES", "rows_guarantee"]
+__all__ = ["RELEASES", "cost_of_rows", "rows_guarantee"]
 
 RELEASES = ("positions", "answers")
 """What a log of releases calls the mechanisms of a guarantee, in their order."""
@@ -75,6 +78,20 @@ _SEVERAL_ROWS = (
     " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
     "positions and their answers add up by basic composition."
 )
+
+
+def cost_of_rows(privacy: RowDP, answers: AnswerLaplace | None) -> Cost:
+    """What a release of rows costs an account, with the answers that follow it, as far as promises say.
+
+    Neighbours differ in the rows of one person: positions move by at most `privacy.distance` and, where
+    answers are noised, each row's answer by at most `answers.distance`. A row's position and its one answer
+    compose basically.
+    """
+    epsilon, apart = exact(privacy.epsilon, name="epsilon"), 0.0
+    if answers is not None:
+        epsilon += privacy.rows_per_user * exact(answers.epsilon, name="epsilon of answers")
+        apart = answers.distance
+    return Cost(unit=unit_of(privacy, answers=apart), epsilon=epsilon, delta=privacy.delta)
 
 
 def rows_guarantee(

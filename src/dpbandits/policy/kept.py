@@ -16,6 +16,7 @@ from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._seen import no_such, said
 from dpbandits._typing import Seed
+from dpbandits.budget import Ledger
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import features, kernels
@@ -27,7 +28,6 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
-from dpbandits.state.ledger import Ledger
 
 __all__ = ["KeptPolicy", "PolicyOptions"]
 

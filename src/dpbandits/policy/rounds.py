@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, MissingState
-from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
@@ -29,7 +29,6 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
-from dpbandits.state.ledger import Ledger
 from dpbandits.state.live import Life, LiveFolder
 
 __all__ = ["RoundPolicy", "round_taken"]
@@ -364,7 +363,8 @@ class RoundPolicy(KeptPolicy):
         return policy
 
     def _ledger(self) -> Ledger | None:
-        return self._holder.ledger
+        held: Any = self._holder.ledger  # what the constructor was given
+        return held if isinstance(held, Ledger) else None
 
     def _go_on_in(self, live: Life) -> None:
         """Catch up with what was noted since the state was saved, and live there from now on."""

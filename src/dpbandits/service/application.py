@@ -21,7 +21,7 @@ from starlette.routing import Match, Route
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.budgets import balance_to_json, open_population
+from dpbandits.service.budgets import balance_to_json, promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.documented import Documented, responses
@@ -102,17 +102,19 @@ _TOKEN = {
     "scopes": ["decide", "reward"],
 }
 _BALANCE = {
-    "currency": "zcdp",
+    "accountant": "zcdp",
     "promised": {"epsilon": "2", "delta": "0.000001"},
     "unit": "one user: everything the user contributes to what is charged here",
+    "neighbours": "two histories are neighbours when one user's whole contribution ...",
     "simulated": False,
     "parts": [{"name": "rho", "spent": "0.017", "left": "0.052", "limit": "0.069"}],
 }
 _POPULATION = {"name": "customers", **_BALANCE}
+_UNIT = {name: _BALANCE[name] for name in ("unit", "neighbours")}
 _PREVIEW = {
     "fits": True,
     "why_not": "",
-    "cost": {"epsilon": "1.0", "delta": "0.000001", "rho": "0.017", "mu": "0.18"},
+    "cost": {"epsilon": "1.0", "delta": "0.000001", "rho": "0.017", "mu": "0.18", **_UNIT},
     "population": {"name": "customers", "before": _BALANCE, "after": _BALANCE},
     "releases_after_rounds": [1250, 3000, 6500],
     "statement": "Promise: joint differential privacy, epsilon = 1, ...",
@@ -341,11 +343,11 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         privacy = _given(message.privacy)
 
         def opening(writes: Any) -> dict[str, Any]:
-            open_population(service.ledger, message.name, privacy=privacy, currency=message.currency)
+            service.ledger.open_account(message.name, privacy=promise_of(privacy))
             writes.run(
                 "INSERT INTO populations VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
                 message.name,
-                canonical({"privacy": privacy, "currency": message.currency}),
+                canonical({"privacy": privacy}),
                 service.now(),
             )
             return {"name": message.name, **balance_to_json(service.ledger.balance(message.name))}

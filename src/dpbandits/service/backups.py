@@ -19,12 +19,12 @@ was spent. To go on from it could release a block a second time with other noise
 import shutil
 from pathlib import Path
 
+from dpbandits.budget import SQLiteLedger
 from dpbandits.errors import MissingState, StateError
 from dpbandits.service.keys import note_adoption
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes
 from dpbandits.state.files import locked, private_folder, write_durably
-from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.witness import FileWitness
 
 __all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refuse_moved"]

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dpbandits.budget import Balance, Charge, Cost, Ledger, Terms
+from dpbandits.budget.ledger import Entries
 from dpbandits.errors import DPBanditsError, InvalidParameter, ProtocolError
-from dpbandits.policy.accounts import open_account
 from dpbandits.privacy import definitions
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Writes
-from dpbandits.state.ledger import Balance, Cost, Entries, Ledger, Terms, Witness
+from dpbandits.state.witness import Witness
 
 __all__ = [
     "OwnLedger",
     "balance_to_json",
     "charge_for",
-    "open_population",
     "previewed",
     "promise_of",
     "standing",
@@ -40,18 +40,18 @@ class OwnLedger(Ledger):
         self._ledger = ledger
         self._known: dict[str, Witness | None] = {}
 
-    def open_account(self, name: str, *, terms: Terms | None = None, **limits: Any) -> None:  # noqa: D102
-        self._ledger.open_account(name, terms=terms, **limits)
+    def open_account(self, name: str, *, privacy: definitions.Definition | Terms) -> None:  # noqa: D102
+        self._ledger.open_account(name, privacy=privacy)
 
     def charge(  # noqa: D102
-        self, account: str, *, charge_id: str, cost: Cost | None = None, **amounts: Any
+        self, account: str, *, charge_id: str, cost: Cost | definitions.Definition
     ) -> Balance:
-        return self._ledger.charge(account, charge_id=charge_id, cost=cost, **amounts)
+        return self._ledger.charge(account, charge_id=charge_id, cost=cost)
 
     def balance(self, account: str) -> Balance:  # noqa: D102
         return self._ledger.balance(account)
 
-    def charged(self, account: str, charge_id: str) -> Any:  # noqa: D102
+    def charged(self, account: str, charge_id: str) -> Charge | None:  # noqa: D102
         return self._ledger.charged(account, charge_id)
 
     def advance(self, lineage: str, *, position: int, digest: str) -> None:  # noqa: D102
@@ -75,15 +75,6 @@ def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
         InvalidParameter: it is none.
     """
     return definitions.from_config({"kind": "JointDP", **asked})
-
-
-def open_population(ledger: Ledger, name: str, *, privacy: Mapping[str, Any], currency: Any) -> None:
-    """Open the account of a population.
-
-    Raises:
-        InvalidParameter: no such account can be, or it exists with other terms.
-    """
-    open_account(ledger, name, privacy=promise_of(privacy), currency=currency)
 
 
 def charge_for(
@@ -120,10 +111,11 @@ def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
     except DPBanditsError as error:
         after, why = None, str(error)
     parts = {"epsilon": cost.epsilon, "delta": cost.delta, "rho": cost.rho, "mu": cost.mu}
+    told = {name: None if value is None else str(value) for name, value in parts.items()}
     return {
         "fits": after is not None,
         "why_not": why,
-        "cost": {name: None if value is None else str(value) for name, value in parts.items()},
+        "cost": told | {"unit": cost.unit.whose, "neighbours": cost.unit.neighbours},
         "population": {"name": population, "before": before, "after": after},
     }
 
@@ -140,9 +132,10 @@ def balance_to_json(balance: Balance) -> dict[str, Any]:
     """What an account holds: public, as exact decimals in texts."""
     terms = balance.terms
     return {
-        "currency": terms.currency,
+        "accountant": balance.accountant,
         "promised": {"epsilon": str(terms.epsilon), "delta": str(terms.delta)},
-        "unit": terms.unit,
+        "unit": terms.unit.whose,
+        "neighbours": terms.unit.neighbours,
         "simulated": balance.simulated,
         "parts": [
             {"name": name, "spent": str(spent), "left": str(limit - spent), "limit": str(limit)}

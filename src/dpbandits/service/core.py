@@ -46,6 +46,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from dpbandits.budget import Ledger, SQLiteLedger
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError, StateError
 from dpbandits.policy.beside import Beside
@@ -65,8 +66,6 @@ from dpbandits.service.store import Reads, SQLiteStore, Store, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
 from dpbandits.service.writer import LooksAhead, Writer
 from dpbandits.state.files import locked, private_folder
-from dpbandits.state.ledger import Ledger
-from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.witness import FileWitness
 
 __all__ = ["Service"]

@@ -10,12 +10,12 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from dpbandits.budget import Ledger
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
 from dpbandits.service.store import Ahead, Reads, Store, Writes
-from dpbandits.state.ledger import Ledger
 
 if TYPE_CHECKING:
     from dpbandits.service.policies import Kept

@@ -31,19 +31,26 @@ _Party = Annotated[Token, Depends(Needs("curate", "model"))]
 _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 
 _BALANCE = {
-    "currency": "bare",
+    "accountant": "undecided",
     "promised": {"epsilon": "3", "delta": "0"},
     "unit": "one row of the table, up to a move of 1 after public scaling",
+    "neighbours": "two tables are neighbours when they have the same rows except one ...",
     "simulated": False,
     "parts": [
         {"name": "epsilon", "spent": "0", "left": "3", "limit": "3"},
-        {"name": "delta", "spent": "0", "left": "0", "limit": "0"},
     ],
 }
 _PREVIEW = {
     "fits": True,
     "why_not": "",
-    "cost": {"epsilon": "2.0", "delta": "0", "rho": None, "mu": None},
+    "cost": {
+        "epsilon": "2.0",
+        "delta": "0",
+        "rho": "2",
+        "mu": None,
+        "unit": _BALANCE["unit"],
+        "neighbours": _BALANCE["neighbours"],
+    },
     "population": {"name": "patients", "before": _BALANCE, "after": _BALANCE},
 }
 _EXCHANGE = {

@@ -33,14 +33,13 @@ import json
 import math
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dpbandits._reading import reading
+from dpbandits.budget import Cost, Ledger
 from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter
 from dpbandits.outsourced.publish import PublishedRows, read_description
-from dpbandits.policy.accounts import cost_of
+from dpbandits.outsourced.statement import cost_of_rows
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import AnswerLaplace
@@ -49,7 +48,6 @@ from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
-from dpbandits.state.ledger import Cost, Ledger
 
 __all__ = [
     "Upload",
@@ -133,11 +131,7 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: an outsourced table promises RowDP")
     noise = None if asked["answers"] is None else AnswerLaplace(**asked["answers"])
-    cost = cost_of(None, privacy=privacy)
-    if noise is not None:
-        epsilon = Decimal(repr(privacy.epsilon)) + privacy.rows_per_user * Decimal(repr(noise.epsilon))
-        cost = replace(cost, epsilon=epsilon)
-    return privacy, noise, cost
+    return privacy, noise, cost_of_rows(privacy, noise)
 
 
 def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:

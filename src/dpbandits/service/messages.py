@@ -89,12 +89,9 @@ class PopulationRequest(_Strict):
 
     name: Name
     privacy: PromiseRequest
-    currency: Literal["bare", "zcdp", "gaussian"] = "zcdp"
 
     model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}, "currency": "zcdp"}]
-        },
+        json_schema_extra={"examples": [{"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}}]},
     )
 
 

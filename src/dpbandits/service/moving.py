@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits.budget import Ledger, SQLiteLedger
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.errors import InvalidParameter, StateError
 from dpbandits.local import DurableServer, Spec
@@ -48,8 +49,6 @@ from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Row, SQLiteStore, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 from dpbandits.state.format import read_state
-from dpbandits.state.ledger import Ledger
-from dpbandits.state.sqlite_ledger import SQLiteLedger
 from dpbandits.state.witness import FileWitness
 
 __all__ = ["into_database", "into_folder"]

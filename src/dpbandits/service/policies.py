@@ -13,19 +13,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpbandits import domains
+from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains.arms import Arms
 from dpbandits.errors import DPBanditsError, InvalidParameter
 from dpbandits.models import kernels
-from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
 from dpbandits.service.engines import Engines
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes, note_event
-from dpbandits.state.ledger import Ledger
 from dpbandits.tables import Schema
 
 __all__ = [

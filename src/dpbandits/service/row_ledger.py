@@ -42,10 +42,11 @@ from decimal import Decimal
 from typing import Any
 
 from dpbandits._reading import reading
+from dpbandits.budget.accounts import Balance, Charge, Terms
+from dpbandits.budget.ledger import Contents, Entries, Ledger
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
 from dpbandits.service.store import Reads, Store, TryAgain, Writes
-from dpbandits.state.ledger import Balance, Charge, Contents, Entries, Ledger, Terms, Witness
-from dpbandits.state.witness import AppendOnlyWitness
+from dpbandits.state.witness import AppendOnlyWitness, Witness
 
 __all__ = ["RowLedger"]
 
@@ -244,7 +245,7 @@ class _Rows:
         """
         for name, balance in self._accounts.items():
             found, spent = self._found.get(("account", name)), balance.spent
-            row = _amounts(spent), int(spent.simulated)
+            row = _sums(balance), int(spent.simulated)
             if found is None:
                 writes.run("INSERT INTO accounts VALUES (?, ?, ?, ?)", name, balance.terms.to_json(), *row)
             elif not writes.run(
@@ -289,7 +290,7 @@ def _enter(writes: Writes, told: int = -1) -> None:
 def _noted(reads: Reads) -> int:
     """How far the witness was told, at least."""
     row = reads.one("SELECT value FROM facts WHERE name = 'witnessed'")
-    return int(row[0]) if row is not None and row[0].isdecimal() else -1  # earlier ones noted a name
+    return int(row[0]) if row is not None and row[0] else -1
 
 
 def _note(writes: Writes, told: int) -> None:
@@ -297,13 +298,21 @@ def _note(writes: Writes, told: int) -> None:
         writes.run("UPDATE facts SET value = ? WHERE name = 'witnessed'", str(told))
 
 
+def _sums(balance: Balance) -> str:
+    """What an account has spent, and how that is added up."""
+    before = [str(amount) for amount in balance.before.amounts]
+    return json.dumps([_amounts(balance.spent), balance.accountant, before])
+
+
 def _amounts(charge: Charge) -> str:
     return json.dumps([str(amount) for amount in charge.amounts])
 
 
-def _balance(terms: str, amounts: str, simulated: int) -> Balance:
+def _balance(terms: str, sums: str, simulated: int) -> Balance:
     with reading("an account of the ledger", CorruptState):
-        return Balance.of(Terms.from_json(terms), _charge(amounts, simulated))
+        amounts, accountant, before = json.loads(sums)
+        spent, decided_at = _charge(amounts, simulated), Charge.of(map(Decimal, before))
+        return Balance(Terms.from_json(terms), spent, accountant, decided_at)
 
 
 def _charge(amounts: str, simulated: int) -> Charge:

@@ -49,6 +49,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.budget import Ledger
 from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError, StateError
@@ -63,7 +64,6 @@ from dpbandits.service.store import Ahead, Reads, Row, Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
 from dpbandits.state.journal import Record
-from dpbandits.state.ledger import Ledger
 from dpbandits.state.live import Life, Reach
 
 __all__ = ["Folding", "SharedEngines", "TableLife", "due_after", "rounds_of", "scratch", "swept"]

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbandits import local
+from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.errors import StateError
-from dpbandits.policy.accounts import cost_of_guarantee
 from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.files import private_folder
-from dpbandits.state.ledger import Ledger
 
 if TYPE_CHECKING:
     from dpbandits.local.server.counting import Absorbed

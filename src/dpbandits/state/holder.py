@@ -45,11 +45,11 @@ from dpbandits.errors import (
 )
 from dpbandits.state.container import State
 from dpbandits.state.format import read_state
-from dpbandits.state.ledger import Cost, Ledger
 from dpbandits.state.live import Life, Reach
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.store import StateStore
+from dpbandits.state.witness import Payer
 
 __all__ = ["Held", "Holder", "Saved", "in_turn", "saved_state"]
 
@@ -62,7 +62,7 @@ class Saved(NamedTuple):
 
     state: State
     store: StateStore
-    ledger: Ledger | None
+    ledger: Payer | None
 
 
 def saved_state(
@@ -70,7 +70,7 @@ def saved_state(
     *,
     kind: str,
     version: int,
-    ledger: Ledger | None = None,
+    ledger: Payer | None = None,
     key: StateKey | None = None,
     adopt: bool = False,
 ) -> Saved:
@@ -122,12 +122,12 @@ class Holder:
         describe: Callable[[str, int], State] | None = None,
         *,
         what: str = "policy",
-        ledger: Ledger | None = None,
+        ledger: Payer | None = None,
         account: str | None = None,
         lineage: str | None = None,
         nested: str | None = None,
     ) -> None:
-        _checks.an(ledger, Ledger, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
+        _checks.an(ledger, Payer, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
         if (ledger is None) != (account is None):
             raise InvalidParameter(
                 "ledger, account: pass both or neither: the account pays, and it is the ledger's"
@@ -191,7 +191,7 @@ class Holder:
         self._store, self._ledger, self._account = saved.store, saved.ledger, account
 
     def _take_up_promise(
-        self, promise: Any, *, ledger: Ledger | None, account: str | None, opening: bool
+        self, promise: Any, *, ledger: Payer | None, account: str | None, opening: bool
     ) -> str | None:
         """Take over the log of releases; returns the account that pays."""
         with reading("what a state says of its releases", CorruptState):
@@ -341,7 +341,7 @@ class Holder:
         )
 
     @property
-    def ledger(self) -> Ledger | None:
+    def ledger(self) -> Payer | None:
         """The witness, for what is witnessed beside the state."""
         return self._ledger
 
@@ -366,7 +366,7 @@ class Holder:
             return None
         return self.lineage if purpose is None else f"{self.lineage}:{purpose}"
 
-    def charge(self, purpose: str | None = None, *, cost: Cost) -> None:
+    def charge(self, purpose: str | None = None, *, cost: Any) -> None:
         """Spend from the account; the same purpose is charged once, also after a crash."""
         charge_id = self.charge_id(purpose)
         if self._ledger is not None and self._account is not None and charge_id is not None:

@@ -54,7 +54,7 @@ from dpbandits.state.files import (
     write_durably,
     write_through,
 )
-from dpbandits.state.ledger import Ledger, Witness
+from dpbandits.state.witness import Payer, Witness
 
 __all__ = ["Journal", "Place", "Record"]
 
@@ -119,7 +119,7 @@ class Journal:
         *,
         kind: str,
         subject: str,
-        ledger: Ledger | None = None,
+        ledger: Payer | None = None,
         lineage: str | None = None,
         after: Place | None = None,
         lazy: bool = False,
@@ -143,7 +143,7 @@ class Journal:
         *,
         kind: str,
         subject: str,
-        ledger: Ledger | None = None,
+        ledger: Payer | None = None,
         lineage: str | None = None,
         lazy: bool = False,
     ) -> "Journal":

@@ -41,8 +41,8 @@ from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, ForkedState, StateError
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Journal, Record
-from dpbandits.state.ledger import Ledger, Witness
 from dpbandits.state.sealing import StateKey
+from dpbandits.state.witness import Payer, Witness
 
 __all__ = ["WITNESSED_EVERY", "Life", "LiveFolder", "Reach"]
 
@@ -138,7 +138,7 @@ class LiveFolder(Life):
     """
 
     def __init__(
-        self, folder: str | PathLike[str], *, key: StateKey | None = None, ledger: Ledger | None = None
+        self, folder: str | PathLike[str], *, key: StateKey | None = None, ledger: Payer | None = None
     ) -> None:
         self._folder = private_folder(Path(folder), what="the policy's folder").resolve()
         self._key, self._ledger = key, ledger

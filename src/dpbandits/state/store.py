@@ -46,8 +46,8 @@ from dpbandits.state.files import (
     write_durably,
 )
 from dpbandits.state.format import Identity, Texts, decode, encode, read_identity
-from dpbandits.state.ledger import Ledger, Witness, check_advance
 from dpbandits.state.sealing import StateKey
+from dpbandits.state.witness import Payer, Witness, check_advance
 
 __all__ = ["StateStore"]
 
@@ -63,7 +63,7 @@ class StateStore:
     """
 
     def __init__(
-        self, path: str | PathLike[str], ledger: Ledger | None = None, key: StateKey | None = None
+        self, path: str | PathLike[str], ledger: Payer | None = None, key: StateKey | None = None
     ) -> None:
         self._path = Path(path).resolve()
         self._next = self._path.with_name(self._path.name + ".next")
@@ -185,7 +185,7 @@ class StateStore:
 
     # -- the outcomes of a crash ----------------------------------------------------------------
 
-    def _load_witnessed(self, ledger: Ledger, *, adopt: bool) -> State:
+    def _load_witnessed(self, ledger: Payer, *, adopt: bool) -> State:
         pending = self._read_next()
         if pending is not None and ledger.last(pending.lineage) == pending.witness:
             replace_durably(self._next, self._path)

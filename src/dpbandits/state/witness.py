@@ -12,7 +12,7 @@ The interface is that of a ledger's own witness, so another ledger may serve as 
 What somebody gains who can stop or delay answers, or refuse
 ------------------------------------------------------------
 A ledger writes a charge to its own disk first, then tells the witness, and the call returns after both; see
-`dpbandits.state.sqlite_ledger` for the crash table. So whoever sits on the line
+`dpbandits.budget.sqlite` for the crash table. So whoever sits on the line
 
 - **stops** the ledger's users: without an answer no call succeeds, and nothing is released. Each interrupted
   call may leave one charge paid for and unused; repeated under its id it is that charge, so that no number of
@@ -31,13 +31,16 @@ import errno
 import hashlib
 import json
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
-from dpbandits.errors import CorruptState, StateError
+from dpbandits._seen import Seen
+from dpbandits.errors import CorruptState, ForkedState, InvalidParameter, StateError
+from dpbandits.state.container import LARGEST_POSITION
 from dpbandits.state.files import (
     locked,
     open_regular,
@@ -46,9 +49,48 @@ from dpbandits.state.files import (
     sync_directory,
     write_through,
 )
-from dpbandits.state.ledger import Witness, check_advance, new_witness
 
-__all__ = ["AppendOnlyWitness", "FileWitness"]
+__all__ = [
+    "AppendOnlyWitness",
+    "FileWitness",
+    "Payer",
+    "Witness",
+    "check_advance",
+    "check_name",
+    "new_witness",
+]
+
+
+class Witness(NamedTuple):
+    """The last committed position of a lineage, and the digest of the state there."""
+
+    position: int
+    digest: str
+
+
+def check_name(name: object, *, what: str) -> None:
+    """Refuse what is no public name."""
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InvalidParameter(f"{what} must be a non-empty printable string")
+
+
+def new_witness(lineage: str, position: int, digest: str) -> Witness:
+    """A witness, its arguments checked."""
+    check_name(lineage, what="a lineage")
+    check_name(digest, what="a digest")
+    if type(position) is not int or not 0 <= position <= LARGEST_POSITION:
+        raise InvalidParameter("position must be an integer from 0 to 2**63 - 1")
+    return Witness(position, digest)
+
+
+def check_advance(last: Witness | None, new: Witness) -> None:
+    """The compare in compare-and-set: ForkedState unless `new` repeats or follows `last`."""
+    if last is None or new == last or new.position == last.position + 1:
+        return
+    raise ForkedState(
+        f"the ledger has witnessed position {last.position} of this state and cannot take position "
+        f"{new.position}: another copy has gone on, load the state where that copy keeps it"
+    )
 
 
 class AppendOnlyWitness(Protocol):
@@ -68,6 +110,33 @@ class AppendOnlyWitness(Protocol):
             ForkedState: the lineage has gone on, or another digest was witnessed there.
             StateError: no answer could be had; whether it was remembered, `last` says.
         """
+
+
+class Payer(Seen, ABC):
+    """What a saved object asks of a ledger: to pay for releases, and to witness how far its state has gone.
+
+    `dpbandits.budget.Ledger` is the one that there is.
+    """
+
+    @abstractmethod
+    def charge(self, account: str, *, charge_id: str, cost: Any) -> Any:
+        """See `Ledger.charge`."""
+
+    @abstractmethod
+    def balance(self, account: str) -> Any:
+        """See `Ledger.balance`."""
+
+    @abstractmethod
+    def charged(self, account: str, charge_id: str) -> Any:
+        """See `Ledger.charged`."""
+
+    @abstractmethod
+    def last(self, lineage: str) -> Witness | None:
+        """See `AppendOnlyWitness.last`."""
+
+    @abstractmethod
+    def advance(self, lineage: str, *, position: int, digest: str) -> None:
+        """See `AppendOnlyWitness.advance`."""
 
 
 class FileWitness:

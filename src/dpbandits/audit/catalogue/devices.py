@@ -19,12 +19,12 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import Entries, PreparedNoise, crowded, listed, lives
 from dpbandits.audit.claims import CERTAIN, Draw, SampledAudit
 from dpbandits.audit.scores import fit_categories
+from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import DPBanditsError
 from dpbandits.local import Client, MemoryOutbox, PublishedArms, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import LocalDP
-from dpbandits.state.ledger import MemoryLedger
 
 __all__ = ["ENTRIES"]
 

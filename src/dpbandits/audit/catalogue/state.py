@@ -17,11 +17,11 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.crowds import PEOPLE, axes_policy, tell_everyone, vector
 from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, crowded
 from dpbandits.audit.claims import GaussianAudit
+from dpbandits.budget import Ledger, MemoryLedger
 from dpbandits.central import GPBandit
 from dpbandits.errors import DPBanditsError
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise
-from dpbandits.state.ledger import Ledger, MemoryLedger
 
 __all__ = ["ENTRIES"]
 
@@ -47,7 +47,7 @@ _audited = partial(
 
 def _ledger() -> MemoryLedger:
     ledger = MemoryLedger()
-    ledger.open_account("people", epsilon=100, delta=0.01)
+    ledger.open_account("people", privacy=JointDP(100, 1e-3))
     return ledger
 
 

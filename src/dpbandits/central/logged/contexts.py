@@ -121,7 +121,7 @@ class ContextLaw(Configured):
         Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
         epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. An
         `ExploreThenCommit` counts epsilon in its total, and refuses a histogram of fewer rows a user than it
-        promises to cover. There is no ledger here: charge it first, by `dpbandits.policy.accounts.cost_of`
+        promises to cover. There is no ledger here: charge it first, by `dpbandits.budget.cost_of`
         of `PureDP(epsilon)`, to the account that the policy will be charged to.
 
         Args:

@@ -14,7 +14,6 @@ import secrets
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
@@ -27,6 +26,7 @@ from dpbandits._cells import UNREADABLE, array_of, as_objects, cell_value, numbe
 from dpbandits._checks import an, contents, number, one_of
 from dpbandits._reading import json_object, reading
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.budget import Cost, cost_of, cost_of_guarantee
 from dpbandits.central.logged.calibration import Budget
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.people import (
@@ -50,13 +50,11 @@ from dpbandits.errors import CorruptState, InvalidData, InvalidParameter
 from dpbandits.models.features.people import LENGTHSCALE
 from dpbandits.models.kernels import Indicator, Kernel, SquaredExponential
 from dpbandits.models.measures import CellMeasure, IntervalAxis
-from dpbandits.policy.accounts import cost_of, cost_of_guarantee
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.certificates import Certificate, GaussianDP, PureBeside
 from dpbandits.privacy.definitions import DPBanditsWarning, JointDP
 from dpbandits.state.files import replace_durably, write_folder
-from dpbandits.state.ledger import Cost
 from dpbandits.tables import Schema
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.described import DescribedTable, LoggedArm
@@ -151,7 +149,7 @@ def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
     certificate: Certificate = GaussianDP(gaussian_mu(left, privacy.delta))
     if histogram:
         certificate = PureBeside(histogram, certificate)
-    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=Decimal(0))
+    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=0.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -28,6 +28,7 @@ from typing import Any
 
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
+from dpbandits.budget import Ledger
 from dpbandits.central.logged.logged_table import (
     LoggedTable,
     PublishedTable,
@@ -44,7 +45,6 @@ from dpbandits.state.files import (
     write_durably,
     write_folder,
 )
-from dpbandits.state.ledger import Ledger
 
 __all__ = ["folder_of_run", "publish_once"]
 

@@ -28,6 +28,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
+from dpbandits.budget import Cost, cost_of, together
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.logged.calibration import (
     ExpectedError,
@@ -62,7 +63,6 @@ from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import KeptPolicy, PolicyOptions, PublicCoins
-from dpbandits.policy.accounts import cost_of
 from dpbandits.policy.rounds import round_taken
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP
@@ -465,7 +465,7 @@ class ExploreThenCommit(KeptPolicy):
                 else self.menu.offered(available)
             )
         number = self._answered + 1
-        self._spend("answer", number - 1, f"answer:{number}")
+        self._spend("answer", number - 1)
         if cell < 0 or not offered.any():
             self._answered = number
             self._holder.commit()
@@ -501,7 +501,7 @@ class ExploreThenCommit(KeptPolicy):
             raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
             if self._drawn is None:  # once drawn, it is not drawn again where reading it fails
-                self._spend("release", 0, "release")
+                self._spend("release", 0)
                 self._drawn = mechanism.release(self._shard.cells.sums[-1])
             self._released = mechanism.learned(
                 self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound
@@ -551,30 +551,42 @@ class ExploreThenCommit(KeptPolicy):
         )
 
     def _uses(self) -> tuple[Release, ...]:
-        charges = {"answer": "answer:#", "release": "release"}  # whoever drew the histogram charged it
+        charged = ("answer", "release")  # whoever drew the histogram charged it
         drawn = {"histogram": 1, "answer": self._answered, "release": int(self._released is not None)}
         return tuple(
             Release(
                 purpose=purpose,
                 record=record,
-                noise=self.noise if purpose in charges else self._law.noise,
+                noise=self.noise if purpose in charged else self._law.noise,
                 drawn=drawn[purpose],
-                charge=charges.get(purpose),
+                charge="" if purpose in charged else None,
             )
             for purpose, record in self._records().items()
         )
 
-    def _spend(self, purpose: str, number: int, charge: str) -> None:
-        """Pay for one use of noise by its certificate, and enter it into the log."""
-        budget = self.calibration.budget
-        use = next(one for one in self._uses() if one.purpose == purpose)
+    def _spend(self, purpose: str, number: int) -> None:
+        """Pay for everything that may be released, once, and enter this use of noise into the log.
+
+        Paid in parts, a policy could find the account empty halfway: an accountant that suits its release
+        may not suit its answers.
+        """
+        uses = {one.purpose: one for one in self._uses()}
         if self._holder.charged:
-            certificate, epsilon, delta = use.record.certificate, budget.publish_epsilon, self.privacy.delta
-            if purpose == "answer":  # the record is of all of them
-                certificate, epsilon, delta = PureDP(budget.answer_epsilon), budget.answer_epsilon, 0.0
-            part = replace(self.privacy, epsilon=epsilon, delta=delta)
-            self._holder.charge(charge, cost=cost_of(certificate, privacy=part, status=self.noise.status))
-        self._enter_release(use, number)
+            self._holder.charge(cost=self._cost({name: use.record for name, use in uses.items()}))
+        self._enter_release(uses[purpose], number)
+
+    def _cost(self, records: Mapping[str, MechanismRecord]) -> Cost:
+        """What all answers and the release cost together; whoever drew the histogram has paid for it."""
+        budget, parts = self.calibration.budget, []
+        if "answer" in records:  # the record is of all of them
+            each = replace(self.privacy, epsilon=budget.answer_epsilon, delta=0.0)
+            answer = cost_of(PureDP(each.epsilon), privacy=each, status=self.noise.status)
+            parts.append((answer, int(budget.answers)))
+        if "release" in records and records["release"].certificate is not None:
+            whole = replace(self.privacy, epsilon=budget.publish_epsilon)
+            certificate = records["release"].certificate
+            parts.append((cost_of(certificate, privacy=whole, status=self.noise.status), 1))
+        return together(parts)
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         none = np.zeros((0, 0))

@@ -23,6 +23,8 @@ import numpy as np
 from dpbandits._calls import worded
 from dpbandits._checks import an
 from dpbandits._seen import no_such, said
+from dpbandits.budget import Cost, Ledger, MemoryLedger, Terms, Unit
+from dpbandits.budget.amounts import Amount, exact
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
@@ -36,7 +38,6 @@ from dpbandits.local.contract.reports import (
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.device.outbox import MemoryOutbox, Outbox
 from dpbandits.state.holder import Held, Holder, in_turn
-from dpbandits.state.ledger import Amount, Cost, Ledger, MemoryLedger, Terms, exact
 
 if TYPE_CHECKING:
     from dpbandits.privacy.definitions import JointDP, LocalDP
@@ -135,11 +136,14 @@ class Client(Held, Generic[PublishedT]):
         if budget is not None and delta:
             delta = delta * total / Decimal(str(own.epsilon))
         self._outbox.pin(spec.fingerprint, spec.digest)
-        unit = f"one report under the spec {spec.fingerprint}"
-        purse.open_account(account, terms=Terms(epsilon=total, delta=delta, unit=unit))
+        unit = Unit(
+            f"one user: everything the user's device reports under the spec {spec.fingerprint}",
+            "any two sequences of inputs that the device could report on are neighbours",
+        )
+        purse.open_account(account, privacy=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
         simulated = spec.status != "enforced"  # the account remembers noise that can be repeated
-        self._cost = Cost(epsilon=own.epsilon, delta=own.delta, simulated=simulated)
+        self._cost = Cost(unit=unit, epsilon=own.epsilon, delta=own.delta, simulated=simulated)
         self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None

@@ -29,8 +29,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -40,6 +39,7 @@ from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits._typing import FloatArray
+from dpbandits.budget import cost_of
 from dpbandits.errors import (
     AlreadyTold,
     CorruptState,
@@ -54,15 +54,14 @@ from dpbandits.outsourced.curator.objective import Command, Objective, evaluated
 from dpbandits.outsourced.curator.pace import LEAST_PACE, paced
 from dpbandits.outsourced.publish import PublishedRows, check_target
 from dpbandits.outsourced.scaling import Drawn, PublicScaling, TableRows
-from dpbandits.outsourced.statement import RELEASES, rows_guarantee
-from dpbandits.policy.accounts import cost_of_guarantee
+from dpbandits.outsourced.statement import RELEASES, cost_of_rows, rows_guarantee
 from dpbandits.privacy.definitions import RowDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
-from dpbandits.state import Cost, State
+from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables import Schema
@@ -206,7 +205,6 @@ class Curator(Held):
             "cap": cap,
             "account": None if secret is None else secret.account,
             "witnessed": secret is not None and secret.ledger is not None,
-            "charge": _charge(privacy, answers),
             "users": user is not None,
         }
         self._set_up(public, noise=noise, mechanism=chosen, objective=function, secret=secret, raw=rows)
@@ -466,12 +464,12 @@ class Curator(Held):
 
     def _pay(self) -> None:
         """Positions and answers, under the release's id: paid once, however often it is begun."""
-        if self._public["answers"]["type"] == "public":
-            self._holder.charge(cost=cost_of_guarantee(self.guarantee))
-        else:  # the guarantee is of the positions alone
-            epsilon, delta = (Decimal(amount) for amount in self._public["charge"])
-            simulated = self._noise.status != "enforced"
-            self._holder.charge(cost=Cost(epsilon=epsilon, delta=delta, simulated=simulated))
+        guarantee, cost = self.guarantee, cost_of_rows(self._privacy, self._answer_noise)
+        if guarantee.certificate is None:
+            raise ProtocolError("nothing is proven of this release")  # rows_guarantee always proves something
+        promise = replace(self._privacy, epsilon=guarantee.epsilon)
+        proven = cost_of(guarantee.certificate, privacy=promise, status=guarantee.status, unit=cost.unit)
+        self._holder.charge(cost=replace(proven, epsilon=cost.epsilon))
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""
@@ -576,11 +574,3 @@ def _callable(objective: Objective | Command | None) -> Objective | Command | No
         f"objective is a {type(objective).__name__}: pass a function of a row's id or a Command, or with the "
         "table the name of a column"
     )
-
-
-def _charge(privacy: RowDP, answers: AnswerLaplace | None) -> list[str]:
-    """What an account pays, as exact decimals: positions and answers compose basically, and so do rows."""
-    epsilon = Decimal(repr(privacy.epsilon))
-    if answers is not None:
-        epsilon += privacy.rows_per_user * Decimal(repr(answers.epsilon))
-    return [str(epsilon), repr(privacy.delta)]

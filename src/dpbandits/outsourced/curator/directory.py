@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits import _checks
+from dpbandits.budget import Ledger
 from dpbandits.errors import InvalidParameter, MissingState, ProtocolError
 from dpbandits.outsourced.publish import as_path
-from dpbandits.state import Ledger, State, StateKey, StateStore
+from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.files import locked, open_to_write, refuse_if_others_write, refuse_without_locks
 from dpbandits.state.holder import Saved, saved_state
 

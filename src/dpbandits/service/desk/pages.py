@@ -20,6 +20,8 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpbandits import __version__, local
+from dpbandits.budget.accountants import ACCOUNTANTS
+from dpbandits.budget.accounts import SUM_NAMES
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json
 from dpbandits.service.core import Service
@@ -48,12 +50,6 @@ REMEMBERED = 2000
 _MOST_FORM = 1000
 """Bytes of the form."""
 
-_CURRENCIES = {
-    "bare": "epsilon and delta, added",
-    "zcdp": "rho of zero-concentrated differential privacy",
-    "gaussian": "mu squared of Gaussian differential privacy",
-}
-
 
 class Charged(NamedTuple):
     """A row of the ledger: what one policy has charged, `central` or `local`."""
@@ -64,23 +60,18 @@ class Charged(NamedTuple):
     status: str
     made_at: float
     promise: str
-    currency: str
-    epsilon: str
-    delta: str
-    loss: str
-    distance: str
+    sums: dict[str, str]
     simulated: bool
 
     @property
     def amounts(self) -> list[tuple[str, str]]:
         """Sums that it moves, by name."""
-        loss = {"zcdp": "rho", "gaussian": "mu squared"}.get(self.currency, "loss")
-        named = zip(
-            ("epsilon", "delta", loss, "distance"),
-            (self.epsilon, self.delta, self.loss, self.distance),
-            strict=True,
-        )
-        return [(name, amount) for name, amount in named if float(amount)]
+        return [(name, amount) for name, amount in self.sums.items() if amount]
+
+    def exported(self) -> dict[str, Any]:
+        """Its fields, with a column for each sum of an account."""
+        fields = {name: value for name, value in self._asdict().items() if name != "sums"}
+        return fields | self.sums
 
 
 def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token]) -> None:
@@ -213,9 +204,8 @@ class _Desk:
             raise Problem("not-found", "There is no population of this name.")
         charged = [row for row in self._charged() if row.population == name]
         balance = self._balance(name)
-        return self._page(
-            "population.html", population=balance, charged=charged, currency=_CURRENCIES[balance["currency"]]
-        )
+        adds = ACCOUNTANTS[balance["accountant"]]
+        return self._page("population.html", population=balance, charged=charged, adds=adds)
 
     def policy(self, name: str) -> Response:
         """One policy: what it promises, what its releases say, and when the next one comes."""
@@ -310,14 +300,15 @@ class _Desk:
         """The ledger, as a table."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\r\n")
-        rows.writerow(Charged._fields)
-        rows.writerows({**row._asdict(), "made_at": _time(row.made_at)}.values() for row in self._charged())
+        charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged()]
+        rows.writerow([name for name in Charged._fields if name != "sums"] + list(SUM_NAMES.values()))
+        rows.writerows(row.values() for row in charged)
         return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
 
     def ledger_json(self) -> Response:
         """The ledger, with the balances of the populations."""
         balances = [self._balance(name) for name in self._service.read(_populations)]
-        told = {"populations": balances, "charges": [row._asdict() for row in self._charged()]}
+        told = {"populations": balances, "charges": [row.exported() for row in self._charged()]}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
 
     # -- what they ask -----------------------------------------------------------------------------
@@ -371,11 +362,10 @@ class _Desk:
                         status=status,
                         made_at=made_at,
                         promise=_promise(privacy),
-                        currency=self._service.ledger.balance(population).terms.currency,
-                        epsilon=str(charge.epsilon),
-                        delta=str(charge.delta),
-                        loss=str(charge.loss),
-                        distance=str(charge.distance),
+                        sums={
+                            name: str(amount) if amount.is_finite() and amount else ""
+                            for name, amount in zip(SUM_NAMES.values(), charge.amounts, strict=True)
+                        },
                         simulated=charge.simulated,
                     )
                 )

@@ -62,7 +62,7 @@ wait for each other; what else it could gain is on its module's page.
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import astuple, dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -71,32 +71,33 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits._calls import worded
-from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, StateError
+from dpbandits.budget.accounts import Balance, Charge, Terms
+from dpbandits.budget.amounts import UNKNOWN
+from dpbandits.budget.ledger import Contents, Ledger
+from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
 from dpbandits.state.files import locked, refuse_if_others_write, sync_directory, write_durably
-from dpbandits.state.ledger import Balance, Charge, Contents, Ledger, Terms, Witness, new_witness
-from dpbandits.state.witness import AppendOnlyWitness
+from dpbandits.state.witness import AppendOnlyWitness, Witness, new_witness
 
 __all__ = ["SQLiteLedger"]
 
 APPLICATION_ID = 0x44504C47  # "DPLG", in the database's own header
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 1
 
 READ_WHOLE = 2_000
 """A ledger of so many charges is read whole when it is opened; `benchmarks/ledger.py` times it."""
 
 # Decimals are kept as text: SQLite's numbers are binary floats. It has no checksums either: every row ends
-# with one of its own, so that a flipped bit is no budget. Tables differ in name or width from those of
-# version 2, so that a process of an older release that is still running fails instead of writing.
+# with one of its own, so that a flipped bit is no budget.
 _TABLES = (
     """CREATE TABLE accounts (
-        name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL,
-        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL,
-        spent_loss TEXT NOT NULL, spent_distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL
+        name TEXT PRIMARY KEY NOT NULL, terms TEXT NOT NULL, accountant TEXT NOT NULL, before TEXT NOT NULL,
+        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL, spent_rho TEXT NOT NULL,
+        spent_mu2 TEXT NOT NULL, spent_distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE charges (
         account TEXT NOT NULL REFERENCES accounts (name), charge_id TEXT NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-        loss TEXT NOT NULL, distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL,
+        epsilon TEXT NOT NULL, delta TEXT NOT NULL, rho TEXT NOT NULL,
+        mu2 TEXT NOT NULL, distance TEXT NOT NULL, simulated INTEGER NOT NULL, seal TEXT NOT NULL,
         PRIMARY KEY (account, charge_id)
     ) WITHOUT ROWID""",
     """CREATE TABLE lineages (
@@ -127,7 +128,7 @@ class SQLiteLedger(Ledger):
 
     Without a witness, a ledger restored from a backup forgets what was charged since: restore states and
     ledger together, and never run on both. With one that is noticed. The module's page says what else is
-    noticed, and when. Files of version 2 are brought to the present layout when they are opened.
+    noticed, and when.
 
     Args:
         path: the file; created where it does not exist, unless the witness knows it.
@@ -471,8 +472,9 @@ class _Entries:
 
 
 def _account_row(name: str, balance: Balance) -> tuple[Any, ...]:
-    spent = balance.spent
-    return (name, balance.terms.to_json(), *map(str, spent.amounts), int(spent.simulated))
+    spent, before = balance.spent, " ".join(map(str, balance.before.amounts))
+    row = (name, balance.terms.to_json(), balance.accountant, before)
+    return (*row, *map(str, spent.amounts), int(spent.simulated))
 
 
 def _charge_row(account: str, charge_id: str, charge: Charge) -> tuple[Any, ...]:
@@ -480,10 +482,15 @@ def _charge_row(account: str, charge_id: str, charge: Charge) -> tuple[Any, ...]
 
 
 def _balance(row: tuple[Any, ...]) -> Balance:
-    _, terms, *spent, simulated = row
+    _, terms, accountant, before, *spent, simulated = row
     try:
-        return Balance.of(Terms.from_json(terms), Charge.of(map(_decimal, spent), simulated=bool(simulated)))
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError):
+        return Balance(
+            Terms.from_json(terms),
+            Charge.of(map(_decimal, spent), simulated=bool(simulated)),
+            accountant,
+            Charge.of(map(_decimal, before.split(" "))),
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError):
         raise CorruptState(
             "the ledger holds something that is no account: restore it from a backup"
         ) from None
@@ -517,6 +524,8 @@ def _decimal(text: object) -> Decimal:
         value = Decimal(text) if isinstance(text, str) else None
     except InvalidOperation:
         value = None
+    if value == UNKNOWN:
+        return UNKNOWN
     if value is None or not value.is_finite() or value < 0 or abs(value.adjusted()) > _LARGEST_TOTAL:
         raise CorruptState("the ledger holds something that is no budget: restore it from a backup")
     return value
@@ -526,7 +535,7 @@ def _damaged() -> CorruptState:
     return CorruptState("the ledger is damaged and what was charged may be lost: restore it from a backup")
 
 
-# -- soundness, and older files ---------------------------------------------------------------------
+# -- soundness --------------------------------------------------------------------------------------
 
 
 def _create_tables(connection: sqlite3.Connection) -> None:
@@ -546,16 +555,13 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
         raise _damaged()
     if application != APPLICATION_ID:
         raise IncompatibleState("the file is another program's database, not a ledger")
-    if version not in (2, SCHEMA_VERSION):
+    if version != SCHEMA_VERSION:
         raise IncompatibleState(
             f"the ledger has version {version}, this release uses version {SCHEMA_VERSION}"
         )
     # SQLite takes missing bytes of the last page for zeros.
     if n_pages * page_size != path.stat().st_size:
         raise _damaged()
-    if version == 2:
-        _check_pages(connection)
-        _migrate_from_2(connection)
     book = _book(connection)
     (n_charges,) = connection.execute("SELECT COUNT(*) FROM charges").fetchone()
     if n_charges != book.n_charges:
@@ -601,40 +607,3 @@ def _check_whole(connection: sqlite3.Connection, book: _Book) -> None:
         raise _damaged()
     if any(balance.spent != totals[name] for name, balance in balances.items()):
         raise _damaged()
-
-
-def _migrate_from_2(connection: sqlite3.Connection) -> None:
-    """Bring a file of version 2, which knew bare accounts only and had no book, to version 3.
-
-    Everything is checked as that version checked it. All happens in the transaction of the caller.
-    """
-    for table in ("accounts", "charges", "witnesses"):
-        connection.execute(f"ALTER TABLE {table} RENAME TO old_{table}")
-    _create_tables(connection)
-    _write_book(connection, _Book.new())
-    entries = _Entries(connection)
-    read: Callable[[str], Iterator[tuple[Any, ...]]] = lambda table: map(  # noqa: E731
-        _unsealed,
-        connection.execute(f"SELECT * FROM {table}"),  # noqa: S608
-    )
-    totals: dict[str, Charge] = {}
-    for account, charge_id, epsilon, delta in read("old_charges"):
-        charge = Charge(_decimal(epsilon), _decimal(delta))
-        totals[account] = totals.get(account, Charge()).plus(charge)
-        entries.put_charge(account, charge_id, charge)
-    for name, epsilon, delta, spent_epsilon, spent_delta in read("old_accounts"):
-        spent = Charge(_decimal(spent_epsilon), _decimal(spent_delta))
-        if spent != totals.pop(name, Charge()):
-            raise _damaged()
-        try:
-            terms = Terms(epsilon=_decimal(epsilon), delta=_decimal(delta))
-        except InvalidParameter:
-            raise _damaged() from None
-        entries.put_account(name, Balance.of(terms, spent))
-    if totals:  # charges of an account that is gone
-        raise _damaged()
-    for lineage, position, digest in read("old_witnesses"):
-        entries.put_lineage(lineage, Witness(position, digest))
-    entries.close()
-    for table in ("accounts", "charges", "witnesses"):
-        connection.execute(f"DROP TABLE old_{table}")

@@ -13,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from dpbandits.budget import Cost, SQLiteLedger, Terms
+from dpbandits.budget import sqlite as sqlite_ledger
 from dpbandits.errors import BudgetExceeded, CorruptState, DPBanditsError, IncompatibleState, StateError
-from dpbandits.state import Balance, Cost, SQLiteLedger, Terms, sqlite_ledger
-from internals.sqlite_ledger import before_book, connected, count_unsealed
+from dpbandits.privacy.definitions import JointDP
+from internals.sqlite_ledger import connected, count_unsealed
 
-WORKER = Path(__file__).with_name("worker.py")
+WORKER = Path(__file__).parents[1] / "state" / "worker.py"
 
 
 def together(task, directory, n, *, processes=4):
@@ -42,14 +44,14 @@ def together(task, directory, n, *, processes=4):
 def test_everything_survives_reopening(tmp_path):
     path = tmp_path / "ledger.db"
     first = SQLiteLedger(path)
-    first.open_account("study", epsilon=0.3, delta=1e-6)
-    first.charge("study", charge_id="a", epsilon=0.1, delta=1e-7)
+    first.open_account("study", privacy=JointDP(0.3, 1e-6))
+    first.charge("study", charge_id="a", cost=JointDP(0.1, 1e-7))
     first.advance("life", position=1, digest="one")
     second = SQLiteLedger(path)
     assert second.balance("study") == first.balance("study")
     assert second.balance("study").remaining_epsilon == Decimal("0.2")
     assert second.last("life") == (1, "one")
-    second.charge("study", charge_id="a", epsilon=0.1, delta=1e-7)
+    second.charge("study", charge_id="a", cost=JointDP(0.1, 1e-7))
     assert first.balance("study").spent_epsilon == Decimal("0.1")
 
 
@@ -57,7 +59,7 @@ def test_the_file_is_private_and_alone(tmp_path):
     old_mask = os.umask(0)
     try:
         ledger = SQLiteLedger(tmp_path / "ledger.db")
-        ledger.open_account("study", epsilon=1)
+        ledger.open_account("study", privacy=JointDP(1))
     finally:
         os.umask(old_mask)
     assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
@@ -74,8 +76,8 @@ def test_every_call_is_synchronised_to_disk(tmp_path):
 
 def test_budgets_are_text_in_the_file(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("study", epsilon=0.3)
-    ledger.charge("study", charge_id="a", epsilon=0.1)
+    ledger.open_account("study", privacy=JointDP(0.3))
+    ledger.charge("study", charge_id="a", cost=JointDP(0.1))
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         row = connection.execute(
             "SELECT terms, spent_epsilon, typeof(spent_epsilon) FROM accounts"
@@ -86,7 +88,7 @@ def test_budgets_are_text_in_the_file(tmp_path):
 
 def test_processes_never_overdraw_together(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("purse", epsilon=1)
+    ledger.open_account("purse", privacy=JointDP(1))
     paid = together("spend", tmp_path, 40)
     assert sum(paid) == 100  # of 160 tries
     assert ledger.balance("purse").remaining_epsilon == 0
@@ -94,7 +96,7 @@ def test_processes_never_overdraw_together(tmp_path):
 
 def test_processes_that_repeat_each_others_charges_pay_once(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("purse", epsilon=1)
+    ledger.open_account("purse", privacy=JointDP(1))
     together("repeat", tmp_path, 30)
     assert ledger.balance("purse").spent_epsilon == Decimal("0.30")
 
@@ -107,7 +109,7 @@ def test_of_processes_that_race_one_takes_each_position(tmp_path):
 
 def test_threads_share_one_object(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("purse", epsilon=1)
+    ledger.open_account("purse", privacy=JointDP(1))
     barrier = threading.Barrier(4)
 
     def spend(thread):
@@ -115,7 +117,7 @@ def test_threads_share_one_object(tmp_path):
         paid = 0
         for i in range(10):
             try:
-                ledger.charge("purse", charge_id=f"{thread}:{i}", epsilon=0.04)
+                ledger.charge("purse", charge_id=f"{thread}:{i}", cost=JointDP(0.04))
                 paid += 1
             except BudgetExceeded:
                 pass
@@ -131,8 +133,8 @@ def test_threads_may_create_one_ledger_at_once(tmp_path):
     def create(_):
         barrier.wait()
         ledger = SQLiteLedger(tmp_path / "ledger.db")
-        ledger.open_account("purse", epsilon=1)
-        return ledger.balance("purse").epsilon
+        ledger.open_account("purse", privacy=JointDP(1))
+        return ledger.balance("purse").terms.epsilon
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(create, range(8))) == {Decimal(1)}
@@ -152,14 +154,14 @@ def test_a_ledger_that_is_in_use_too_long_says_so(tmp_path):
 def test_a_deleted_ledger_is_no_fresh_budget(tmp_path):
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     path.unlink()
     for call in (
-        lambda: ledger.charge("study", charge_id="a", epsilon=1),
+        lambda: ledger.charge("study", charge_id="a", cost=JointDP(1)),
         lambda: ledger.balance("study"),
         lambda: ledger.last("life"),
         lambda: ledger.advance("life", position=0, digest="x"),
-        lambda: ledger.open_account("study", epsilon=1),
+        lambda: ledger.open_account("study", privacy=JointDP(1)),
     ):
         with pytest.raises(StateError, match="SQLITE_CANTOPEN"):
             call()
@@ -195,23 +197,25 @@ def test_foreign_and_damaged_files_are_refused(tmp_path):
 @pytest.mark.parametrize("text", ["x", "NaN", "-1", "1e999999", "", None, 7])
 def test_damaged_budgets_are_refused(tmp_path, text):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         connection.execute("UPDATE accounts SET spent_epsilon = ?", (text if text is not None else b"x",))
     connection.close()
     with pytest.raises(CorruptState):
         ledger.balance("study")
     with pytest.raises(CorruptState):
-        ledger.charge("study", charge_id="a", epsilon=0.1)
+        ledger.charge("study", charge_id="a", cost=JointDP(0.1))
 
 
 def test_a_truncated_ledger_is_refused(tmp_path):
     """A cut must not look like budget that was never spent."""
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     for i in range(100):
-        ledger.charge("study", charge_id=f"a charge with a long id, so that pages fill up, {i}", epsilon=0.01)
+        ledger.charge(
+            "study", charge_id=f"a charge with a long id, so that pages fill up, {i}", cost=JointDP(0.01)
+        )
     whole = path.read_bytes()
     assert len(whole) > 20_000
     for length in [*range(0, len(whole), 1021), len(whole) - 1]:
@@ -247,8 +251,8 @@ def test_a_cut_through_the_last_witness_is_refused(tmp_path):
 )
 def test_totals_and_charges_vouch_for_each_other(tmp_path, damage):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
-    ledger.open_account("study", epsilon=1)
-    ledger.charge("study", charge_id="a", epsilon=0.5)
+    ledger.open_account("study", privacy=JointDP(1))
+    ledger.charge("study", charge_id="a", cost=JointDP(0.5))
     ledger.advance("life", position=1, digest="one")
     with sqlite3.connect(tmp_path / "ledger.db") as connection:
         connection.execute(damage)
@@ -261,14 +265,14 @@ def test_a_changed_row_is_refused_whatever_was_changed(tmp_path):
     """SQLite has no checksums: one character of what was written is changed, in every row and column."""
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1, delta=1e-6)
-    ledger.charge("study", charge_id="first", epsilon=0.5)
+    ledger.open_account("study", privacy=JointDP(1, 1e-6))
+    ledger.charge("study", charge_id="first", cost=JointDP(0.5))
     ledger.advance("life", position=3, digest="state")
     asked = {
         "accounts": lambda: ledger.balance("study"),
-        "charges": lambda: ledger.charge("study", charge_id="first", epsilon=0.5),
+        "charges": lambda: ledger.charge("study", charge_id="first", cost=JointDP(0.5)),
         "lineages": lambda: ledger.last("life"),
-        "book": lambda: ledger.charge("study", charge_id="second", epsilon=0.5),
+        "book": lambda: ledger.charge("study", charge_id="second", cost=JointDP(0.5)),
     }
     tried = 0
     for table, ask in asked.items():
@@ -291,14 +295,14 @@ def test_a_changed_row_is_refused_whatever_was_changed(tmp_path):
                     ask()
             path.write_bytes(whole)
             tried += 1
-    assert tried == 30
+    assert tried == 34
     SQLiteLedger(path)
 
 
 def test_flipped_bits_never_raise_anything_but_our_errors(tmp_path):
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     ledger.advance("life", position=1, digest="x")
     whole = path.read_bytes()
     for index in [*range(0, 100, 3), *range(100, len(whole), 997)]:
@@ -307,34 +311,28 @@ def test_flipped_bits_never_raise_anything_but_our_errors(tmp_path):
         path.write_bytes(bytes(damaged))
         try:
             ledger = SQLiteLedger(path, timeout=0.01)
-            ledger.charge("study", charge_id="a", epsilon=0.1)
+            ledger.charge("study", charge_id="a", cost=JointDP(0.1))
             ledger.advance("life", position=2, digest="y")
         except DPBanditsError:
             pass
 
 
-# -- terms, large ledgers, older files, other people ------------------------------------------------
-
-GAUSSIAN = Terms(
-    epsilon=Decimal(2), delta=Decimal("2e-6"), currency="gaussian", total=Decimal("0.3"),
-    distance=Decimal("1e-9"), beside_epsilon=Decimal(1), beside_delta=Decimal("1e-6"), unit="one user",
-    neighbours="one user replaced",
-)  # fmt: skip
+# -- terms, large ledgers, other people --------------------------------------------------------------
 
 
-def test_terms_and_all_four_sums_survive_reopening(tmp_path):
-    path = tmp_path / "ledger.db"
+def test_terms_sums_and_the_accountant_survive_reopening(tmp_path):
+    path, promise = tmp_path / "ledger.db", JointDP(2, 2e-6)
     first = SQLiteLedger(path)
-    first.open_account("people", terms=GAUSSIAN)
-    first.charge("people", charge_id="a", cost=Cost(mu=0.1, distance=1e-10, simulated=True))
-    first.charge("people", charge_id="b", epsilon=0.25, delta=1e-7)
-    expected = Balance(
-        Decimal(1), Decimal("1e-6"), Decimal("0.25"), Decimal("1e-7"), Decimal("0.01"), Decimal("1e-10"),
-        simulated=True, terms=GAUSSIAN,
-    )  # fmt: skip
-    assert first.balance("people") == SQLiteLedger(path).balance("people") == expected
-    SQLiteLedger(path).charge("people", charge_id="a", cost=Cost(mu=0.1, distance=1e-10, simulated=True))
-    assert SQLiteLedger(path).balance("people") == expected
+    first.open_account("people", privacy=promise)
+    first.charge("people", charge_id="pure", cost=JointDP(0.25))
+    cost = Cost(unit=Cost.of(promise).unit, epsilon=0.5, delta=1e-7, mu=0.1, distance=1e-10, simulated=True)
+    balance = first.charge("people", charge_id="a", cost=cost)
+    assert (balance.accountant, balance.before.epsilon) == ("gaussian", Decimal("0.25"))
+    assert balance.spent.rho == Decimal("Infinity")  # this cost does not say its rho
+    again = SQLiteLedger(path)
+    assert first.balance("people") == again.balance("people") == balance
+    assert again.charge("people", charge_id="a", cost=cost) == balance
+    assert balance.terms == Terms.of(promise)
 
 
 def swap_rows(path, table, rows):
@@ -359,10 +357,10 @@ def test_an_older_row_with_a_valid_checksum_is_refused_at_opening(tmp_path, monk
     monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 2000 if whole else 0)
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     ledger.advance("life", position=1, digest="one")
     older = rows_of(path, table)
-    ledger.charge("study", charge_id="a", epsilon=0.5)
+    ledger.charge("study", charge_id="a", cost=JointDP(0.5))
     ledger.advance("life", position=2, digest="two")
     SQLiteLedger(path)
     swap_rows(path, table, older)
@@ -374,9 +372,9 @@ def test_what_a_large_ledger_notices_and_when(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", 0)
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     for name in "abc":
-        ledger.charge("study", charge_id=name, epsilon=0.1)
+        ledger.charge("study", charge_id=name, cost=JointDP(0.1))
     ledger.verify()
     rows = rows_of(path, "charges")
 
@@ -388,8 +386,8 @@ def test_what_a_large_ledger_notices_and_when(tmp_path, monkeypatch):
         SQLiteLedger(path)
 
     other = SQLiteLedger(tmp_path / "other.db")
-    other.open_account("study", epsilon=1)
-    other.charge("study", charge_id="c", epsilon=0.05)
+    other.open_account("study", privacy=JointDP(1))
+    other.charge("study", charge_id="c", cost=JointDP(0.05))
     swap_rows(path, "charges", [*rows[:2], *rows_of(tmp_path / "other.db", "charges")])  # seals are right
     again = SQLiteLedger(path)
     with pytest.raises(CorruptState):
@@ -398,15 +396,15 @@ def test_what_a_large_ledger_notices_and_when(tmp_path, monkeypatch):
 
     swap_rows(path, "charges", [*rows[:2], (*rows[2][:2], "0.05", *rows[2][3:])])  # its seal is not
     with pytest.raises(CorruptState):
-        SQLiteLedger(path).charge("study", charge_id="c", epsilon=0.1)
+        SQLiteLedger(path).charge("study", charge_id="c", cost=JointDP(0.1))
 
 
 def test_opening_a_large_ledger_reads_no_charge(tmp_path, monkeypatch):
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     for number in range(20):
-        ledger.charge("study", charge_id=str(number), epsilon=0.01)
+        ledger.charge("study", charge_id=str(number), cost=JointDP(0.01))
     read = count_unsealed(monkeypatch)
     SQLiteLedger(path)
     assert len(read) >= 22
@@ -416,102 +414,18 @@ def test_opening_a_large_ledger_reads_no_charge(tmp_path, monkeypatch):
     assert len(read) < 5
 
 
-VERSION_2 = [
-    """CREATE TABLE accounts (
-        name TEXT PRIMARY KEY NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL,
-        spent_epsilon TEXT NOT NULL, spent_delta TEXT NOT NULL, seal TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    """CREATE TABLE charges (
-        account TEXT NOT NULL REFERENCES accounts (name), charge_id TEXT NOT NULL,
-        epsilon TEXT NOT NULL, delta TEXT NOT NULL, seal TEXT NOT NULL,
-        PRIMARY KEY (account, charge_id)
-    ) WITHOUT ROWID""",
-    """CREATE TABLE witnesses (
-        lineage TEXT PRIMARY KEY NOT NULL, position INTEGER NOT NULL, digest TEXT NOT NULL, seal TEXT NOT NULL
-    ) WITHOUT ROWID""",
-    "INSERT INTO accounts VALUES ('study', '1', '0.00001', '0.3', '0.000001', '1c56554e3a33f2f3')",
-    "INSERT INTO charges VALUES ('study', 'a', '0.1', '0.000001', '174e47c219a90545')",
-    "INSERT INTO charges VALUES ('study', 'b', '0.2', '0', '817a39463451b472')",
-    "INSERT INTO witnesses VALUES ('life', 7, 'seven', 'e50632c029bb9d43')",
-    "PRAGMA application_id = 1146113095",
-    "PRAGMA user_version = 2",
-]
-"""What the release before wrote after open_account("study", epsilon=1, delta=1e-5), charges, an advance."""
-
-
-def version_2(path, statements=VERSION_2):
-    with sqlite3.connect(path) as connection:
-        for statement in statements:
-            connection.execute(statement)
-    connection.close()
-    path.chmod(0o600)
-    return path
-
-
-def test_a_ledger_of_version_2_goes_on(tmp_path):
-    path = version_2(tmp_path / "ledger.db")
-    ledger = SQLiteLedger(path)
-    assert ledger.balance("study") == Balance(
-        Decimal(1), Decimal("0.00001"), Decimal("0.3"), Decimal("0.000001")
-    )
-    assert ledger.last("life") == (7, "seven")
-    ledger.charge("study", charge_id="a", epsilon=0.1, delta=1e-6)  # the same charge
-    ledger.open_account("study", epsilon=1, delta=1e-5)  # the same terms
-    assert ledger.charge("study", charge_id="c", epsilon=0.7).remaining_epsilon == 0
-    ledger.advance("life", position=8, digest="eight")
-    again = SQLiteLedger(path)
-    again.verify()
-    assert again.balance("study").spent_epsilon == 1
-    assert again.last("life") == (8, "eight")
-    tables = {name for _, name, *_ in rows_of(path, "sqlite_master WHERE type = 'table'")}
-    assert tables == {"accounts", "charges", "lineages", "book"}
-
-
-@pytest.mark.parametrize("read_whole", [0, 2000])
-@pytest.mark.parametrize("line", [3, 4, 5, 6])
-def test_a_damaged_ledger_of_version_2_is_not_migrated(tmp_path, monkeypatch, line, read_whole):
-    monkeypatch.setattr(sqlite_ledger, "READ_WHOLE", read_whole)
-    changes = (lambda text: text.replace("0.", "1.").replace("7,", "8,"), lambda _: "SELECT 1")
-    for number, change in enumerate(changes):
-        if (line, number) == (6, 1):
-            continue  # that version did not notice a witness that was gone
-        statements = [change(text) if i == line else text for i, text in enumerate(VERSION_2)]
-        path = version_2(tmp_path / f"ledger-{number}.db", statements)
-        before = path.read_bytes()
-        with pytest.raises(CorruptState):
-            SQLiteLedger(path)
-        assert path.read_bytes() == before
-
-
-def test_a_migration_that_is_interrupted_changes_nothing(tmp_path, monkeypatch):
-    path = version_2(tmp_path / "ledger.db")
-    before = path.read_bytes()
-
-    def dies(connection, book):
-        if book.position == 1:
-            raise RuntimeError
-
-    with monkeypatch.context() as patch:
-        before_book(patch, dies)
-        with pytest.raises(RuntimeError):
-            SQLiteLedger(path)
-    assert path.read_bytes() == before
-    assert SQLiteLedger(path).balance("study").spent_epsilon == Decimal("0.3")
-
-
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_a_ledger_that_others_can_write_is_refused(tmp_path, mode):
     path = tmp_path / "ledger.db"
     ledger = SQLiteLedger(path)
-    ledger.open_account("study", epsilon=1)
+    ledger.open_account("study", privacy=JointDP(1))
     path.chmod(mode)
     for call in (
         lambda: SQLiteLedger(path),
-        lambda: ledger.charge("study", charge_id="a", epsilon=0.1),
+        lambda: ledger.charge("study", charge_id="a", cost=JointDP(0.1)),
         lambda: ledger.balance("study"),
     ):
         with pytest.raises(StateError, match=f"written by others.*{mode:o}"):
             call()
     path.chmod(0o644)  # may be read: it holds no data, and says who spent what
-    ledger.charge("study", charge_id="a", epsilon=0.1)
+    ledger.charge("study", charge_id="a", cost=JointDP(0.1))

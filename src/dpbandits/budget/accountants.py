@@ -1,0 +1,248 @@
+r"""The rule by which an account adds up what is charged to it, and the proof that it keeps its promise.
+
+An account promises (epsilon, delta) for one unit (`dpbandits.budget.units`). Every charge is booked in five
+sums:
+
+==========  ======================================================================================
+sum         what a charge adds
+==========  ======================================================================================
+epsilon     the epsilon that it keeps (basic composition)
+delta       the delta that it keeps with that epsilon; 0 for a pure charge
+rho         zero-concentrated DP
+mu2         mu^2, where it is within total variation `distance` of mu-Gaussian DP
+distance    that total variation
+==========  ======================================================================================
+
+A sum is infinite where nothing is proven of the charge in it.
+
+The rule
+--------
+1. *Undecided.* While all charges are pure, their epsilons are added. They may come to the account's epsilon.
+2. *Decision.* The first charge that is not pure decides which accountant adds up from then on. It is the
+   first of these that admits the charge: `gaussian`, `zcdp`, `basic`. The pure charges before stay added up
+   by their epsilons, E in all, and the accountant proves (epsilon - E, delta) for everything else.
+3. *From then on* a charge is admitted if one of the accountant's limits admits the sums since the decision:
+
+==============  ====================================================================================
+accountant      limits
+==============  ====================================================================================
+`gaussian`      mu2 <= mu(epsilon - E, .98 delta)^2 and distance <= .01 delta/(1 + e^(epsilon - E));
+                or rho <= rho(epsilon - E, .01 delta), which pays for charges that are not Gaussian
+`zcdp`          rho <= rho(epsilon - E, delta)
+`basic`         sum of epsilons <= epsilon - E and sum of deltas <= delta
+==============  ====================================================================================
+
+Here mu(e, d) is the largest mu for which mu-Gaussian DP implies (e, d), and rho(e, d) the largest rho for
+which rho-zCDP does (`dpbandits.privacy.calibration`). With delta = 0 the account pays for pure charges only.
+
+What it pays for: policies of one kind are paid for as often as under the best of the three accountants
+alone, but for the 2% of delta that `gaussian` keeps for distances and for other charges (.1% of mu^2). Pure
+charges alone are added up by their epsilons. A mixed sequence may be paid for less often than one accountant
+alone would.
+
+Why the promise holds
+---------------------
+Charges may be chosen adaptively: which mechanism comes next, and what it costs, may depend on all that was
+released before and on public facts, never on raw data otherwise. Fix two neighbours P, P'. The promise is
+P(S) <= e^epsilon P'(S) + delta for every set S of transcripts.
+
+*Pure charges before the decision.* They may go on after it (an interactive policy). Let E be the sum of their
+epsilons at the decision, which the transcript until then determines, and write the density of a transcript as
+p = A B, with B for their steps and A for all others. B <= e^E B' whatever the outputs. So p - e^epsilon p' =
+A B - e^epsilon A' B' <= (A - e^(epsilon - E) A') B. That is a run in which the pure steps have the *same* law
+on both sides: for whoever chooses the next charge they are mere coins. Given the transcript until the
+decision, E is a constant, and the filter below shows that the positive part is at most delta. The average
+over those transcripts is at most delta, too. A transcript without a decision has E <= epsilon and adds
+nothing.
+
+*After it* one accountant is fixed. Each limit is a filter for (e, d) with e = epsilon - E and its share d of
+delta:
+
+- `zcdp` (Feldman, Zrnic 2021; Whitehouse et al. 2023, Theorem 1). Let L_n be the likelihood ratio of the
+  first n outputs and a > 1. Given the past, rho_n is a constant, so E'[(L_n/L_{n-1})^a | past] <= exp(a (a -
+  1) rho_n), and L_n^a exp(-a (a - 1) (rho_1 + ... + rho_n)) is a supermartingale that begins at 1. If the sum
+  never exceeds rho, E'[L_n^a] <= exp(a (a - 1) rho).
+- `gaussian` (Smith, Thakurta 2022). A mu_n-GDP mechanism is, for this ordered pair, a random function of one
+  draw from N(0, 1) or N(mu_n, 1) (Blackwell; Dong, Roth, Su 2022, Theorem 2.10), and so of the increment over
+  a time mu_n^2 of a Brownian motion without drift, or with drift 1. The past decides how long the next
+  increment is, so all outputs are a random function of the motion stopped no later than at mu^2. That tells
+  the drifts apart exactly as one draw tells N(0, 1) from N(mu, 1). Near-Gaussian mechanisms are replaced by
+  the Gaussian ones within their distances, coupled so that a step first differs with at most that chance. If
+  the distances never exceed D, then P(S) <= e^e P'(S) + d + (1 + e^e) D.
+- `basic` (Rogers et al. 2016). An (epsilon_j, delta_j) mechanism is, for this pair, a random function of a
+  flag, raised with chance delta_j, which tells everything, and else of a randomised response whose ratio is
+  at most e^epsilon_j (Kairouz, Oh, Viswanath 2015, Theorem 3.1). Some flag is raised with chance at most the
+  expected sum of delta_j, which is at most d. Otherwise the ratio is at most e^(sum of epsilon_j).
+
+*Two limits of one accountant.* Let S_1 be the transcripts in S whose sums are within the first limit at the
+end, and S_2 the others, which are within the second. Sums only grow. Consider the run that stops before it
+exceeds the first limit: it keeps (e, d_1), and gives the transcripts of S_1 the same chances. Hence P(S_1) <=
+e^e P'(S_1) + d_1, likewise for S_2 with d_2, and d_1 + d_2 <= delta.
+
+*Pure in Gaussian.* epsilon-DP is mu-GDP for Phi(mu/2) = e^epsilon/(1 + e^epsilon). Of all epsilon-DP
+mechanisms randomised response tells most, with errors (size, miss) on the two lines from (0, 1) and (1, 0)
+to the corner (c, c), c = 1/(1 + e^epsilon). The Gaussian's curve is convex and passes through (0, 1), (1, 0)
+and (Phi(-mu/2), Phi(-mu/2)) = (c, c), so it lies on or below both lines. For small epsilon mu = 1.2533
+epsilon. A pure charge enters rho as epsilon^2/2 (Bun, Steinke 2016, Proposition 1.4).
+
+Charges may stand for interactive mechanisms (a policy that goes on for years) that run at the same time:
+filters of these notions hold for their concurrent composition (Haney et al. 2023; Vadhan, Zhang 2023).
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
+from functools import lru_cache
+from typing import Literal, NamedTuple, Protocol
+
+from dpbandits.budget.amounts import NOTHING, above, float_below, times
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["ACCOUNTANTS", "Accountant", "Way", "accountant_for", "gaussian_mu_of_pure", "ways"]
+
+Accountant = Literal["undecided", "gaussian", "zcdp", "basic"]
+"""How an account adds up; see the module."""
+
+ACCOUNTANTS: Mapping[Accountant, str] = {
+    "undecided": (
+        "adds the epsilons of pure charges; the first charge with a delta decides between Gaussian DP, "
+        "zero-concentrated DP and basic composition, whichever is tightest and admits it"
+    ),
+    "gaussian": (
+        "adds mu^2 of Gaussian DP (and the distances of nearly Gaussian noise); charges that are only "
+        "zero-concentrated may use a limit of their own, at 1% of delta"
+    ),
+    "zcdp": "adds rho of zero-concentrated DP",
+    "basic": "adds epsilons and deltas",
+}
+"""What each accountant adds up."""
+
+_DISTANCE_SHARE = 0.01
+"""Share of delta that pays for distances from Gaussian DP: enough for millions of draws on our lattices."""
+
+_OTHERS_SHARE = 0.01
+"""Share of delta at which a Gaussian accountant admits charges that are only zero-concentrated."""
+
+_EDGE = 1.0 + 9e-11
+"""Calibrations aim a relative 1e-10 below delta, accounts 1e-11, so that an account pays for a release
+calibrated to its own promise whatever was rounded on the way. The formulas are right to 1e-12."""
+
+_ACCURATE = 1e-12
+"""Relative error allowed for what floats computed, added to it."""
+
+_LARGEST_EPSILON = 50.0
+"""Calibrations are exact up to here. An account with a larger epsilon is calibrated at this one: stronger."""
+
+_SMALLEST_DELTA = 1e-15
+"""Calibrations are exact down to here. Below, an account adds epsilons and deltas."""
+
+_DOWN = Context(prec=17, rounding=ROUND_FLOOR)
+
+
+class Sums(Protocol):
+    """What all charges come to; see the module."""
+
+    @property
+    def epsilon(self) -> Decimal: ...
+    @property
+    def delta(self) -> Decimal: ...
+    @property
+    def rho(self) -> Decimal: ...
+    @property
+    def mu2(self) -> Decimal: ...
+    @property
+    def distance(self) -> Decimal: ...
+
+
+class Way(NamedTuple):
+    """Limits of some sums: while none is exceeded, the promise holds."""
+
+    limits: Mapping[str, Decimal]
+
+    def admits(self, sums: Sums) -> bool:
+        """Whether no sum exceeds its limit."""
+        return all(getattr(sums, name) <= limit for name, limit in self.limits.items())
+
+    def used(self, sums: Sums) -> float:
+        """The largest share of a limit that the sums have used; more than 1 where one is exceeded."""
+        shares = (
+            float(getattr(sums, name) / limit) if limit else math.inf * bool(getattr(sums, name))
+            for name, limit in self.limits.items()
+        )
+        return max((0.0 if math.isnan(share) else share for share in shares), default=0.0)
+
+
+def ways(accountant: Accountant, epsilon: Decimal, delta: Decimal) -> Iterator[Way]:
+    """The limits of an accountant that has to prove (epsilon, delta), any of which is enough."""
+    match accountant:
+        case "undecided":
+            yield Way({"epsilon": epsilon, "delta": NOTHING})
+        case "basic":
+            yield Way({"epsilon": epsilon, "delta": delta})
+        case "zcdp":
+            yield Way({"rho": _rho(*_point(epsilon, delta))})
+        case "gaussian":
+            point = _point(epsilon, delta)
+            mu2, distance = _gaussian(*point)
+            yield Way({"mu2": mu2, "distance": distance})
+            yield Way({"rho": _rho(point[0], point[1] * _OTHERS_SHARE)})
+
+
+def accountant_for(charge: Sums, epsilon: Decimal, delta: Decimal) -> Accountant:
+    """The accountant that the first charge which is not pure decides for; see the module.
+
+    Returns:
+        The first that admits it; basic where none does.
+    """
+    if epsilon and float(delta) * _OTHERS_SHARE >= _SMALLEST_DELTA:
+        candidates: tuple[tuple[Accountant, Decimal], ...] = (("gaussian", charge.mu2), ("zcdp", charge.rho))
+        for accountant, known in candidates:
+            if known.is_finite() and next(ways(accountant, epsilon, delta)).admits(charge):
+                return accountant
+    return "basic"
+
+
+def gaussian_mu_of_pure(epsilon: float) -> float:
+    """Smallest mu, rounded up, for which every epsilon-DP mechanism is mu-GDP; see the module.
+
+    2 Phi^-1(e^epsilon/(1 + e^epsilon)) = 2 sqrt(2) erfinv(tanh(epsilon/2)), by the tail where that is near 1.
+
+    Example:
+        >>> round(gaussian_mu_of_pure(0.01), 6), round(gaussian_mu_of_pure(1.0), 4)
+        (0.012533, 1.232)
+    """
+    from scipy.special import erfcinv, erfinv, expit
+
+    if epsilon < 1.0:
+        quantile = float(erfinv(math.tanh(0.5 * epsilon)))
+    else:
+        quantile = float(erfcinv(2.0 * float(expit(-epsilon))))
+    if not math.isfinite(quantile):
+        raise InvalidParameter(f"epsilon is {epsilon:g}: no Gaussian mechanism gives away so much")
+    return 2.0 * math.sqrt(2.0) * quantile * (1.0 + _ACCURATE)
+
+
+def _point(epsilon: Decimal, delta: Decimal) -> tuple[float, float]:
+    return min(float_below(epsilon), _LARGEST_EPSILON), float_below(delta)
+
+
+# Every charge asks again for the limits of its account. scipy is imported here: a device, whose account has
+# delta = 0, runs with NumPy alone.
+@lru_cache(maxsize=256)
+def _rho(epsilon: float, delta: float) -> Decimal:
+    from dpbandits.privacy.calibration import zcdp_rho
+
+    return _DOWN.create_decimal_from_float(zcdp_rho(epsilon, delta * _EDGE))
+
+
+@lru_cache(maxsize=256)
+def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
+    """mu^2, and the distance from Gaussian DP."""
+    from dpbandits.privacy.calibration import gaussian_mu
+
+    weight = 1.0 + math.exp(epsilon)
+    # Rounded up to what a charge of the same distance is rounded to; the next line pays for that.
+    distance = above(_DISTANCE_SHARE * delta / weight)
+    left = delta * (1.0 - _OTHERS_SHARE) - weight * float(distance) * (1.0 + 1e-13)
+    mu = _DOWN.create_decimal_from_float(gaussian_mu(epsilon, left * _EDGE))
+    return times(mu, mu), distance

@@ -1,0 +1,371 @@
+"""What an account promises and has spent, and what a charge costs. Numbers are exact decimals."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from dpbandits._seen import Seen
+from dpbandits.budget.accountants import (
+    ACCOUNTANTS,
+    Accountant,
+    Way,
+    accountant_for,
+    gaussian_mu_of_pure,
+    ways,
+)
+from dpbandits.budget.amounts import (
+    NOTHING,
+    UNKNOWN,
+    Amount,
+    above,
+    add,
+    exact,
+    float_above,
+    half_square_up,
+    less,
+    short,
+    square_up,
+    times,
+)
+from dpbandits.budget.units import Unit, unit_of
+from dpbandits.errors import BudgetExceeded, InvalidParameter
+from dpbandits.privacy.definitions import Definition
+
+__all__ = ["SUM_NAMES", "Balance", "Charge", "Cost", "Terms"]
+
+
+class Charge(NamedTuple):
+    """A charge as an account books it, in the account's unit: five sums move; see `accountants`."""
+
+    epsilon: Decimal = NOTHING
+    delta: Decimal = NOTHING
+    rho: Decimal = NOTHING
+    mu2: Decimal = NOTHING
+    distance: Decimal = NOTHING
+    simulated: bool = False
+
+    @classmethod
+    def of(cls, amounts: Iterable[Decimal], *, simulated: bool = False) -> "Charge":
+        """A charge from its five amounts."""
+        epsilon, delta, rho, mu2, distance = amounts
+        return cls(epsilon, delta, rho, mu2, distance, simulated)
+
+    @property
+    def amounts(self) -> tuple[Decimal, ...]:
+        """What is added up."""
+        return tuple(self[:5])
+
+    @property
+    def named(self) -> list[tuple[str, str]]:
+        """Name and amount of each sum in which the charge is known."""
+        known = zip(SUM_NAMES.values(), self.amounts, strict=True)
+        return [(name, short(amount)) for name, amount in known if amount.is_finite() and amount]
+
+    def plus(self, other: "Charge") -> "Charge":
+        """Both, exactly."""
+        sums = (add(*pair) for pair in zip(self.amounts, other.amounts, strict=True))
+        return Charge.of(sums, simulated=self.simulated or other.simulated)
+
+    def covers(self, other: "Charge") -> bool:
+        """Whether every amount is at least the other's."""
+        return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
+
+    def words(self) -> str:
+        """The amounts that are known, for a message."""
+        known = ", ".join(f"{name} {amount}" for name, amount in self.named)
+        return (known or "nothing") + (" (simulated)" if self.simulated else "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What an account fixes for ever when it is opened: a promise and its unit.
+
+    Args:
+        epsilon, delta: what all charges together keep.
+        unit: whose data is protected, and which inputs are neighbours.
+
+    Raises:
+        InvalidParameter: a number that is no budget, or no unit.
+    """
+
+    epsilon: Decimal
+    delta: Decimal = NOTHING
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        _settle_promise(self)
+        if self.delta > 1:
+            raise InvalidParameter("delta is above 1, expected a probability")
+
+    @classmethod
+    def of(cls, privacy: "Definition | Terms") -> "Terms":
+        """The terms of an account with this promise.
+
+        Raises:
+            InvalidParameter: it promises nothing.
+        """
+        if isinstance(privacy, Terms):
+            return privacy
+        unit = unit_of(privacy)
+        return cls(
+            epsilon=exact(privacy.epsilon, name="epsilon"),
+            delta=exact(privacy.delta, name="delta"),
+            unit=unit,
+        )
+
+    def to_json(self) -> str:
+        """One line of text that `from_json` reads."""
+        fields = {"epsilon": str(self.epsilon), "delta": str(self.delta), "unit": self.unit.to_config()}
+        return json.dumps(fields, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Terms":
+        """Terms that `to_json` wrote; whatever Python raises on other text otherwise."""
+        fields: Mapping[str, Any] = json.loads(text)
+        numbers = {name: Decimal(fields[name]) for name in ("epsilon", "delta")}
+        return cls(**numbers, unit=Unit.from_config(fields["unit"]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one use of noise gives away between neighbours of its unit.
+
+    `dpbandits.budget.cost_of` makes costs from certificates, and `Cost.of` from a promise alone.
+
+    Args:
+        unit: whose data the numbers are about, and which inputs are neighbours.
+        epsilon, delta: the promise that is kept.
+        rho: zero-concentrated DP, where it is known.
+        mu, distance: within total variation `distance` of Gaussian DP with this mu, where it is known.
+        simulated: the noise can be repeated, so that the promise holds only against those who cannot.
+
+    Raises:
+        InvalidParameter: a number is no budget, or no unit.
+
+    Example:
+        >>> from dpbandits.privacy.definitions import JointDP
+        >>> Cost.of(JointDP(0.25)).epsilon
+        Decimal('0.25')
+    """
+
+    unit: Unit
+    epsilon: Amount
+    delta: Amount = NOTHING
+    rho: Amount | None = None
+    mu: Amount | None = None
+    distance: Amount = NOTHING
+    simulated: bool = False
+
+    def __post_init__(self) -> None:
+        _settle_promise(self)
+        for name in ("rho", "mu", "distance"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, exact(value, name=name))
+        if self.distance and self.mu is None:
+            raise InvalidParameter("distance comes with mu")
+        if not isinstance(self.simulated, bool):
+            raise InvalidParameter(f"simulated is a {type(self.simulated).__name__}, expected a bool")
+
+    @classmethod
+    def of(cls, privacy: "Definition | Cost") -> "Cost":
+        """The cost of a mechanism of which only the promise is known.
+
+        Raises:
+            InvalidParameter: it promises nothing.
+        """
+        if isinstance(privacy, Cost):
+            return privacy
+        return cls(unit=unit_of(privacy), epsilon=privacy.epsilon, delta=privacy.delta)
+
+    def charged_to(self, terms: Terms, *, account: str) -> Charge:
+        """The sums that it moves in an account of these terms, between neighbours of the account's unit.
+
+        Raises:
+            InvalidParameter: no conversion to the account's unit is known.
+        """
+        steps = self.unit.steps(terms.unit)
+        if steps is None:
+            raise InvalidParameter(
+                f"account {account!r} protects another unit than this charge, and their losses do not add "
+                f"up: {_difference(terms.unit, self.unit)}; charge an account that was opened for that unit"
+            )
+        epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
+        rho = mu = distance = None
+        if terms.delta:  # otherwise nothing but epsilon can be paid
+            rho = None if self.rho is None else exact(self.rho, name="rho")
+            mu = None if self.mu is None else exact(self.mu, name="mu")
+            distance = exact(self.distance, name="distance")
+            if not delta:
+                rho = min(half_square_up(epsilon), UNKNOWN if rho is None else rho)
+                mu = _mu_of_pure(epsilon) if mu is None else mu
+        if steps > 1:
+            many = Decimal(steps)
+            if delta:
+                epsilon = delta = UNKNOWN
+            else:
+                epsilon = times(epsilon, many)
+            rho = None if rho is None else times(rho, many * many)
+            mu = None if mu is None or distance else times(mu, many)
+            if delta and rho is None and mu is None:
+                raise InvalidParameter(
+                    f"account {account!r} protects {terms.unit.whose!r}, the charge {self.unit.whose!r}, and "
+                    "a promise with a delta does not convert: charge its certificate (cost_of)"
+                )
+        return Charge(
+            epsilon,
+            delta,
+            UNKNOWN if rho is None else rho,
+            UNKNOWN if mu is None else square_up(mu),
+            NOTHING if mu is None or distance is None else distance,
+            self.simulated,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Balance(Seen):
+    """An account: its terms, what was charged so far, and the accountant that adds it up.
+
+    Args:
+        terms: fixed when the account was opened.
+        spent: what all charges came to.
+        accountant: how they are added up; see `dpbandits.budget.accountants`.
+        before: what was spent when the accountant was decided, all of it pure.
+    """
+
+    terms: Terms
+    spent: Charge = Charge()  # noqa: RUF009 - it cannot change
+    accountant: Accountant = "undecided"
+    before: Charge = Charge()  # noqa: RUF009 - it cannot change
+
+    def __post_init__(self) -> None:
+        if self.accountant not in ACCOUNTANTS:
+            raise InvalidParameter("accountant: expected one of " + ", ".join(map(repr, ACCOUNTANTS)))
+
+    def __repr__(self) -> str:
+        left = (
+            f"{name} {short(less(limit, spent), down=True)} of {short(limit, down=True)}"
+            for name, spent, limit in self.parts
+        )
+        return f"{type(self).__name__}(left: {', '.join(left) or 'nothing'}; accountant: {self.accountant})"
+
+    def explain(self) -> str:
+        """What the account promises to whom, and how it adds up what is charged to it."""
+        terms = self.terms
+        lines = [
+            f"All charges together keep epsilon {terms.epsilon} and delta {terms.delta}.",
+            f"Protected: {terms.unit.whose}.",
+            f"Neighbours: {terms.unit.neighbours}.",
+            f"Accountant ({self.accountant}): it {ACCOUNTANTS[self.accountant]}."
+            if terms.delta
+            else "Accountant: it adds the epsilons of pure charges, and pays for nothing with a delta.",
+        ]
+        if self.simulated:
+            lines.append(
+                "Something that was charged here is simulated: it protects nobody who can repeat the noise."
+            )
+        lines += [
+            f"Spent: {name} {short(spent)} of {short(limit, down=True)}." for name, spent, limit in self.parts
+        ]
+        return "\n".join(lines)
+
+    @property
+    def simulated(self) -> bool:
+        """Whether anything was charged whose noise can be repeated."""
+        return self.spent.simulated
+
+    @property
+    def spent_epsilon(self) -> Decimal:
+        """Sum of the epsilons of all charges; infinite where one has none in the account's unit."""
+        return self.spent.epsilon
+
+    @property
+    def spent_delta(self) -> Decimal:
+        """Sum of the deltas of all charges."""
+        return self.spent.delta
+
+    @property
+    def remaining_epsilon(self) -> Decimal:
+        """What further charges may spend while epsilons are added; 0 where another accountant was decided."""
+        if self.accountant not in ("undecided", "basic"):
+            return NOTHING
+        return less(self.terms.epsilon, self.spent.epsilon)
+
+    @property
+    def remaining_delta(self) -> Decimal:
+        """What further charges may spend while deltas are added; 0 where another accountant was decided."""
+        if self.accountant not in ("undecided", "basic"):
+            return NOTHING
+        return less(self.terms.delta, self.spent.delta)
+
+    @property
+    def parts(self) -> tuple[tuple[str, Decimal, Decimal], ...]:
+        """Name, amount spent and limit of each sum that the accountant holds against a limit."""
+        if self.accountant == "undecided":
+            rows = [("epsilon", self.spent.epsilon, self.terms.epsilon), ("delta", NOTHING, self.terms.delta)]
+        else:
+            since = self._since(self.spent)
+            way = min(self._ways, key=lambda one: one.used(since))
+            rows = [(SUM_NAMES[name], getattr(since, name), limit) for name, limit in way.limits.items()]
+        return tuple(row for row in rows if row[2])
+
+    def charged(self, charge: Charge, *, account: str) -> "Balance":
+        """The balance after a charge.
+
+        Raises:
+            BudgetExceeded: the account cannot pay; the message says what is left.
+        """
+        total, decided = self.spent.plus(charge), self
+        if self.accountant == "undecided" and charge.delta:
+            left = less(self.terms.epsilon, self.spent.epsilon)
+            accountant = accountant_for(charge, left, self.terms.delta)
+            decided = Balance(self.terms, self.spent, accountant, self.spent)
+        if not any(way.admits(decided._since(total)) for way in decided._ways):
+            has = ", ".join(
+                f"{name} {short(less(limit, spent), down=True)}" for name, spent, limit in decided.parts
+            )
+            raise BudgetExceeded(
+                f"account {account!r} has {has or 'nothing'} left, the charge asks for {charge.words()}: "
+                "nothing was charged"
+            )
+        return Balance(decided.terms, total, decided.accountant, decided.before)
+
+    @cached_property
+    def _ways(self) -> tuple[Way, ...]:
+        left = less(self.terms.epsilon, self.before.epsilon)
+        return tuple(ways(self.accountant, left, self.terms.delta))
+
+    def _since(self, total: Charge) -> Charge:
+        """The sums since the accountant was decided."""
+        parts = zip(total.amounts, self.before.amounts, strict=True)
+        since = (less(*pair) if pair[0].is_finite() else UNKNOWN for pair in parts)
+        return Charge.of(since, simulated=total.simulated)
+
+
+SUM_NAMES = {"epsilon": "epsilon", "delta": "delta", "rho": "rho", "mu2": "mu^2", "distance": "distance"}
+
+
+def _settle_promise(of: Terms | Cost) -> None:
+    """Make epsilon and delta exact, and refuse what has no unit."""
+    if not isinstance(of.unit, Unit):
+        raise InvalidParameter(
+            f"unit is a {type(of.unit).__name__}, expected a Unit: whose data the numbers are about"
+        )
+    for name in ("epsilon", "delta"):
+        object.__setattr__(of, name, exact(getattr(of, name), name=name))
+
+
+def _difference(account: Unit, charge: Unit) -> str:
+    if account.whose == charge.whose:
+        return f"the account's neighbours are {account.neighbours!r}, the charge's {charge.neighbours!r}"
+    return f"the account protects {account.whose!r}, the charge {charge.whose!r}"
+
+
+def _mu_of_pure(epsilon: Decimal) -> Decimal | None:
+    try:
+        return above(gaussian_mu_of_pure(float_above(epsilon))) if epsilon else NOTHING
+    except InvalidParameter:  # so large that it is no Gaussian's
+        return None

@@ -1,0 +1,261 @@
+r"""Costs: from guarantees and certificates to the numbers that an account adds up, rounded to the safe side.
+
+=====================  =============================  ============================
+certificate            rho                            mu
+=====================  =============================  ============================
+`PureDP`               epsilon^2/2                    `gaussian_mu_of_pure`
+`ZeroConcentratedDP`   rho                            unknown
+`GaussianDP`           mu^2/2                         mu
+`NearGaussianDP`       mu^2/2                         mu, and its distance
+`PureBeside`           epsilon^2/2 + the other's rho  both mus, in squares
+=====================  =============================  ============================
+
+Every cost also names the promise (epsilon, delta) that is kept, and the unit whose neighbours the numbers are
+about.
+
+*Statuses*: `enforced` and `simulated` may be charged. The account remembers simulated noise: its promise then
+holds only against those who cannot repeat the noise. What is `broken` or promises nothing has no certificate
+and no cost.
+
+An account of `JointDP` protects all that one user contributes to anything charged there, however many rounds
+each policy allows: each policy's certificate covers the user's part in it.
+
+Example:
+    >>> from dpbandits.budget import MemoryLedger
+    >>> from dpbandits.privacy.certificates import NearGaussianDP
+    >>> from dpbandits.privacy.definitions import JointDP
+    >>> ledger = MemoryLedger()
+    >>> ledger.open_account("people", privacy=JointDP(epsilon=5, delta=2e-5))
+    >>> release = cost_of(NearGaussianDP(0.2366, 1e-12), privacy=JointDP(epsilon=1, delta=1e-6))
+    >>> for number in range(20):  # as bare promises, twenty of them would come to (20, 2e-5)
+    ...     balance = ledger.charge("people", charge_id=f"release {number}", cost=release)
+    >>> balance.accountant
+    'gaussian'
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+from dpbandits.budget.accountants import gaussian_mu_of_pure
+from dpbandits.budget.accounts import Balance, Charge, Cost, Terms
+from dpbandits.budget.amounts import (
+    NOTHING,
+    UNKNOWN,
+    above,
+    exact,
+    half_square_up,
+    root_up,
+    square_up,
+    sum_up,
+    times,
+)
+from dpbandits.budget.units import Unit, unit_of
+from dpbandits.errors import BudgetExceeded, InvalidParameter
+from dpbandits.privacy.certificates import (
+    Certificate,
+    GaussianDP,
+    NearGaussianDP,
+    PureBeside,
+    PureDP,
+    ZeroConcentratedDP,
+)
+from dpbandits.privacy.definitions import Definition
+from dpbandits.privacy.guarantee import Guarantee, Status
+
+__all__ = ["cost_of", "cost_of_guarantee", "epsilon_for", "together"]
+
+_ACCURATE = 1e-12
+"""Relative error allowed for what floats computed, added to it."""
+
+_LARGEST_PLANNED = 1e6
+"""Largest epsilon that planning tries."""
+
+
+def cost_of(
+    certificate: Certificate, *, privacy: Definition, status: Status = "enforced", unit: Unit | None = None
+) -> Cost:
+    """What a use of noise costs, in every notion of privacy in which its certificate says so.
+
+    Args:
+        certificate: of all that is charged at once. `Cost.of(privacy)` is the cost where only a promise is
+        known. privacy: the promise that this use keeps. status: of the guarantee. unit: whose data the
+        certificate is about, where that is not the promise's unit.
+
+    Returns:
+        A cost, rounded up.
+
+    Raises:
+        InvalidParameter: nothing is proven: the status says so, or the certificate does not prove the
+        promise.
+
+    Example:
+        >>> from dpbandits.privacy.definitions import JointDP
+        >>> cost_of(PureDP(0.5), privacy=JointDP(0.5)).rho
+        Decimal('0.125')
+    """
+    if status not in ("enforced", "simulated"):
+        raise InvalidParameter(
+            f"status is {status!r}: only what is enforced or simulated has a cost; nothing else is proven"
+        )
+    own = unit_of(privacy) if unit is None else unit
+    rho, near = _rho(certificate), _near_gaussian(certificate)
+    if certificate.delta_at(privacy.epsilon) > privacy.delta:
+        raise InvalidParameter(
+            f"the certificate ({certificate.describe()}) does not prove epsilon {privacy.epsilon:g} and "
+            f"delta {privacy.delta:g}: pass the promise that this use of noise keeps"
+        )
+    mu, distance = (None, NOTHING) if near is None else near
+    return Cost(
+        unit=own,
+        epsilon=privacy.epsilon,
+        delta=0.0 if isinstance(certificate, PureDP) else privacy.delta,
+        rho=rho,
+        mu=mu,
+        distance=distance,
+        simulated=status == "simulated",
+    )
+
+
+def cost_of_guarantee(guarantee: Guarantee) -> Cost:
+    """What the whole of a guarantee costs, in the guarantee's own unit.
+
+    Raises:
+        InvalidParameter: nothing is proven.
+
+    Example:
+        >>> import dpbandits as dpb
+        >>> policy = dpb.central.GPBandit(
+        ...     kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.4), domain=dpb.Box(low=[0], high=[1]),
+        ...     reward_range=(0, 1), horizon=1000, privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        ...     tuning=dpb.central.GPTuning(release="features"))
+        >>> costs = [cost_of_guarantee(policy.guarantee)] * 20  # twenty such policies for the same people
+        >>> round(epsilon_for(costs, delta=2e-5), 2)  # their epsilons add up to 20
+        4.51
+    """
+    definition = guarantee.definition
+    unit = unit_of(definition)
+    if (guarantee.unit, guarantee.neighbours) != (definition.unit, definition.neighbours):
+        unit = Unit(guarantee.unit, guarantee.neighbours)  # it protects something else, and says what
+    if guarantee.certificate is None:
+        raise InvalidParameter(
+            f"the guarantee has no certificate (status {guarantee.status!r}): nothing is proven"
+        )
+    return cost_of(guarantee.certificate, privacy=definition, status=guarantee.status, unit=unit)
+
+
+def together(parts: Iterable[tuple[Cost, int]]) -> Cost:
+    """The cost of several uses of noise that are paid for at once.
+
+    Args:
+        parts: a cost, and how often it is paid; all of one unit.
+
+    Raises:
+        InvalidParameter: no part, or parts of several units.
+
+    Example:
+        >>> from dpbandits.privacy.definitions import JointDP
+        >>> together([(Cost.of(JointDP(0.1)), 3), (Cost.of(JointDP(0.2, 1e-6)), 1)]).epsilon
+        Decimal('0.5')
+    """
+    paid = [(cost, Decimal(count)) for cost, count in parts if count]
+    if not paid or any(cost.unit != paid[0][0].unit for cost, _ in paid):
+        raise InvalidParameter("together: expected at least one cost, and all of the same unit")
+    unit = paid[0][0].unit
+    anywhere = Terms(epsilon=Decimal(1), delta=Decimal("0.5"), unit=unit)
+    sums = Charge()
+    for cost, count in paid:
+        charge = cost.charged_to(anywhere, account="planned")
+        amounts = (times(amount, count) if amount.is_finite() else UNKNOWN for amount in charge.amounts)
+        sums = sums.plus(Charge.of(amounts, simulated=charge.simulated))
+    known = sums.mu2.is_finite()
+    return Cost(
+        unit=unit,
+        epsilon=sums.epsilon,
+        delta=sums.delta,
+        rho=sums.rho if sums.rho.is_finite() else None,
+        mu=root_up(sums.mu2) if known else None,
+        distance=sums.distance if known else NOTHING,
+        simulated=sums.simulated,
+    )
+
+
+def epsilon_for(costs: Iterable[Cost], *, delta: float) -> float:
+    """An epsilon, hardly above the smallest, at which an account pays for all these costs in turn.
+
+    Raises:
+        InvalidParameter: the costs have several units, or no epsilon is enough at this delta.
+
+    Example:
+        >>> from dpbandits.privacy.calibration import zcdp_rho
+        >>> from dpbandits.privacy.definitions import JointDP
+        >>> promise = JointDP(epsilon=1, delta=1e-6)
+        >>> costs = [cost_of(ZeroConcentratedDP(zcdp_rho(1.0, 1e-6)), privacy=promise)] * 20
+        >>> round(epsilon_for(costs, delta=2e-5), 3)
+        4.501
+    """
+    planned = list(costs)
+    if not planned:
+        return 0.0
+
+    def pays(epsilon: float) -> bool:
+        terms = Terms(epsilon=Decimal(repr(epsilon)), delta=exact(delta, name="delta"), unit=planned[0].unit)
+        balance = Balance(terms)
+        try:
+            for cost in planned:
+                balance = balance.charged(cost.charged_to(terms, account="planned"), account="planned")
+        except BudgetExceeded:
+            return False
+        return True
+
+    low, high = 0.0, 1.0
+    while not pays(high):
+        low, high = high, 2.0 * high
+        if high > _LARGEST_PLANNED:
+            raise InvalidParameter(
+                f"no epsilon up to {_LARGEST_PLANNED:g} pays for these costs at delta {delta:g}"
+            )
+    while high - low > 1e-9 * high:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high
+
+
+# -- certificates -----------------------------------------------------------------------------------
+
+
+def _rho(certificate: Certificate) -> Decimal:
+    """rho, rounded up. Squares are of decimals: a float's square may lie below."""
+    match certificate:
+        case PureDP(epsilon):
+            return half_square_up(exact(epsilon, name="epsilon"))
+        case ZeroConcentratedDP(rho):
+            return above(rho)
+        case GaussianDP(mu) | NearGaussianDP(mu, _):
+            return half_square_up(above(mu))
+        case PureBeside(epsilon, other):
+            return sum_up(half_square_up(exact(epsilon, name="epsilon")), _rho(other))
+        case Certificate():
+            return above(certificate.to_zcdp().rho * (1.0 + _ACCURATE))
+        case _:
+            raise InvalidParameter(
+                f"certificate is a {type(certificate).__name__}, expected one of those in dpbandits.privacy"
+            )
+
+
+def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
+    """(mu, distance), rounded up; None where the certificate is not near Gaussian DP."""
+    match certificate:
+        case PureDP(epsilon):
+            return above(gaussian_mu_of_pure(epsilon)), Decimal(0)
+        case GaussianDP(mu):
+            return above(mu), Decimal(0)
+        case NearGaussianDP(mu, distance):
+            return above(mu), above(distance)
+        case PureBeside(epsilon, other):
+            beside = _near_gaussian(other)
+            if beside is None:
+                return None
+            pure = above(gaussian_mu_of_pure(epsilon))
+            return root_up(sum_up(square_up(pure), square_up(beside[0]))), beside[1]
+        case _:
+            return None

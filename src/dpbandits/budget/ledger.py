@@ -1,0 +1,217 @@
+"""`Ledger`: how much budget is left, and how far each saved state has gone.
+
+A ledger keeps two records that must outlive any one process or copy of a state:
+
+- **Accounts.** A charge is written before anything is computed from it, under an id that makes it
+  idempotent: a retry after a crash is the same charge. Amounts are exact decimals.
+- **The witness.** Every committed state advances its lineage by one position, compare-and-set.
+  Of two copies of one state only the first to advance goes on; the other gets `ForkedState`.
+
+An account protects one `Unit`, fixed when it is opened (`dpbandits.budget.units`), and every cost names its
+own. A cost of another unit is converted where a proof says how, and refused otherwise. How an account adds up
+its charges, and why that keeps its promise, is in `dpbandits.budget.accountants`.
+
+Names of accounts appear in messages, so they must be public; ids of charges never do.
+"""
+
+import unicodedata
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from dpbandits._calls import worded
+from dpbandits.budget.accounts import Balance, Charge, Cost, Terms
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.definitions import Definition
+from dpbandits.state.witness import Payer, Witness, check_advance, check_name, new_witness
+
+__all__ = ["Ledger"]
+
+
+class Entries(Protocol):
+    """The rows of a ledger, as one event sees them and adds to them."""
+
+    def account(self, name: str) -> Balance | None: ...
+    def charge(self, account: str, charge_id: str) -> Charge | None: ...
+    def lineage(self, lineage: str) -> Witness | None: ...
+    def put_account(self, name: str, balance: Balance) -> None: ...
+    def put_charge(self, account: str, charge_id: str, charge: Charge) -> None: ...
+    def put_lineage(self, lineage: str, witness: Witness) -> None: ...
+
+
+class Contents(NamedTuple):
+    """All rows of a ledger, to be taken in by another one: balances, charges and witnesses by their names."""
+
+    accounts: dict[str, Balance]
+    charges: dict[tuple[str, str], Charge]
+    lineages: dict[str, Witness]
+
+
+class Ledger(Payer):
+    """What policies, clients and stores ask of a ledger. Every method is atomic.
+
+    A ledger of one's own says how an `_event` sees and changes the rows; the rules are here.
+    """
+
+    @abstractmethod
+    def _event(self) -> AbstractContextManager[Entries]:
+        """The rows, to change: all that is put happens, durably and alone, or nothing of it."""
+
+    def _reading(self) -> AbstractContextManager[Entries]:
+        """The rows, to look at."""
+        return self._event()
+
+    @worded
+    def open_account(self, name: str, *, privacy: Definition | Terms) -> None:
+        """Create an account that keeps a promise, whatever is charged to it; repeating the call does nothing.
+
+        Args:
+            name: public; without blanks around it and in Unicode's form NFC, so that it is written one way.
+            privacy: what all charges together keep: `JointDP`, `LocalDP` or `RowDP`, which also says whose
+            data
+                is protected; or `Terms`, for a unit that no promise describes.
+
+        Raises:
+            InvalidParameter: nothing is promised, or the account exists with other terms.
+
+        Example:
+            >>> from dpbandits.budget import MemoryLedger
+            >>> from dpbandits.privacy.definitions import JointDP
+            >>> ledger = MemoryLedger()
+            >>> ledger.open_account("customers", privacy=JointDP(2, 1e-5))
+            >>> ledger.balance("customers")
+            Balance(left: epsilon 2.0 of 2.0, delta 0.00001 of 0.00001; accountant: undecided)
+        """
+        check_name(name, what="an account's name")
+        if name != unicodedata.normalize("NFC", name.strip()):
+            raise InvalidParameter(
+                "an account's name has blanks around it or an accent apart from its letter (Unicode's form "
+                "NFC is expected): written so it would be a second account of the same people"
+            )
+        opened = Balance(Terms.of(privacy))
+        with self._event() as entries:
+            existing = entries.account(name)
+            if existing is not None:
+                _check_same_terms(name, existing.terms, opened.terms)
+                return
+            entries.put_account(name, opened)
+
+    @worded
+    def charge(self, account: str, *, charge_id: str, cost: Cost | Definition) -> Balance:
+        """Spend budget, durably, before anything is computed from it; returns the new balance.
+
+        Args:
+            account: name of an open account.
+            charge_id: unique within the account. Charging it again with equal amounts does
+                nothing, so that a retry after a crash is safe.
+            cost: what to spend; a promise stands for a mechanism of which nothing else is known.
+
+        Raises:
+            BudgetExceeded: the account cannot pay; nothing was written.
+            InvalidParameter: no such account, no cost, the id was charged other amounts, or the cost is about
+                another unit and no conversion to the account's is known.
+        """
+        check_name(charge_id, what="charge_id")
+        asked = Cost.of(cost)
+        with self._event() as entries:
+            balance = _found(entries.account(account), account)
+            charge = asked.charged_to(balance.terms, account=account)
+            earlier = entries.charge(account, charge_id)
+            if earlier is not None:
+                _check_same_charge(earlier, charge)
+                return balance
+            balance = balance.charged(charge, account=account)
+            entries.put_charge(account, charge_id, charge)
+            entries.put_account(account, balance)
+            return balance
+
+    def balance(self, account: str) -> Balance:
+        """Limits and spending of an account."""
+        with self._reading() as entries:
+            return _found(entries.account(account), account)
+
+    def after(self, account: str, *, cost: Cost | Definition) -> Balance:
+        """What the balance would be after a new charge; nothing is written.
+
+        Raises:
+            BudgetExceeded, InvalidParameter: as `charge`.
+        """
+        balance = self.balance(account)
+        return balance.charged(Cost.of(cost).charged_to(balance.terms, account=account), account=account)
+
+    def charged(self, account: str, charge_id: str) -> Charge | None:
+        """What an account paid under an id; None where it has not."""
+        check_name(charge_id, what="charge_id")
+        with self._reading() as entries:
+            _found(entries.account(account), account)
+            return entries.charge(account, charge_id)
+
+    def advance(self, lineage: str, *, position: int, digest: str) -> None:
+        """Witness that `lineage` is now at `position` with state `digest`, compare-and-set.
+
+        A lineage's first witness may stand at any position; the next must be one further.
+        Repeating the last witness does nothing.
+
+        Raises:
+            ForkedState: another copy of the state is at this position or beyond, or positions
+                between were skipped.
+        """
+        witness = new_witness(lineage, position, digest)
+        with self._event() as entries:
+            last = entries.lineage(lineage)
+            check_advance(last, witness)
+            if last != witness:
+                entries.put_lineage(lineage, witness)
+
+    def last(self, lineage: str) -> Witness | None:
+        """The last witness of a lineage, or None when the ledger has never seen it."""
+        with self._reading() as entries:
+            return entries.lineage(lineage)
+
+    def take_in(self, contents: Contents) -> None:
+        """Begin with another ledger's rows; that one is not to be charged, or to witness, any more.
+
+        Raises:
+            InvalidParameter: an account or a lineage is there already; nothing was taken.
+        """
+        with self._event() as entries:
+            known = any(entries.account(name) is not None for name in contents.accounts)
+            if known or any(entries.lineage(lineage) is not None for lineage in contents.lineages):
+                raise InvalidParameter("the ledger has accounts or lineages of these names already")
+            for name, balance in contents.accounts.items():
+                entries.put_account(name, balance)
+            for (account, charge_id), charge in contents.charges.items():
+                entries.put_charge(account, charge_id, charge)
+            for lineage, witness in contents.lineages.items():
+                entries.put_lineage(lineage, witness)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def _found(balance: Balance | None, account: str) -> Balance:
+    """The balance, or InvalidParameter where there is no account."""
+    if balance is None:
+        raise InvalidParameter(f"the ledger has no account {account!r}: call open_account first")
+    return balance
+
+
+def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
+    """Refuse to open an account anew with other terms."""
+    if existing != asked:
+        names = ("epsilon", "delta", "unit")
+        differing = [one for one in names if getattr(existing, one) != getattr(asked, one)]
+        raise InvalidParameter(
+            f"account {name!r} exists with epsilon {existing.epsilon} and delta {existing.delta} for "
+            f"{existing.unit.whose!r}, and differs from what was asked in {', '.join(differing)}: terms of "
+            "an open account cannot change, open another account"
+        )
+
+
+def _check_same_charge(earlier: Charge, charge: Charge) -> None:
+    """Refuse to reuse a charge's id for other amounts."""
+    if earlier != charge:
+        raise InvalidParameter(
+            f"this charge_id was charged {earlier.words()} before, now {charge.words()}: "
+            "use a new id for a new charge"
+        )
