@@ -79,7 +79,7 @@ def serve(kind: str, folder: Path, blocks: bool, ready: Any) -> None:  # noqa: F
             "settings": {},
         }
         if blocks:
-            asked["tuning"] |= {"blocks": list(range(200, 50_001, 200)), "regression": "prefix"}
+            asked["tuning"] |= {"blocks": list(range(200, 50_001, 200))}
         service.begin_policy(asked)
         app = application(service)
     listening = socket.socket(proto=socket.IPPROTO_TCP)  # else answers wait 40 ms for their first half

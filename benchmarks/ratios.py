@@ -22,9 +22,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 import dpbandits as dpb
-from dpbandits.central.regression import Regression, posterior_from_releases
-from dpbandits.privacy.gram_vector import GramVectorMechanism
-from dpbandits.privacy.prefix_sums import BlockRelease
 
 __all__ = ["RATIOS", "Ratio", "non_private_run", "whole_run", "world"]
 
@@ -256,46 +253,6 @@ def mabwiser_loop(horizon: int, n_features: int) -> Call:
         return bandit
 
     return go
-
-
-def late_posterior(n_features: int) -> Measured:
-    """The posterior after the twentieth release, over the same with all blocks apart."""
-    horizon = 10_000
-    blocks, factor = dpb.central.GPTuning().schedule(horizon)
-    sizes = np.diff((0.0, *blocks))
-    mechanism = GramVectorMechanism(n_features=n_features)
-    release = BlockRelease(
-        factor=factor,
-        mechanism=mechanism,
-        noise=dpb.SimulatedNoise(0),
-        epsilon=PRIVACY.epsilon,
-        delta=PRIVACY.delta,
-    )
-    rng, spectrum = np.random.default_rng(0), np.arange(1.0, n_features + 1.0) ** -2.0
-    spectrum /= spectrum.sum()
-    sums = np.stack(
-        [
-            mechanism.encode(rng.standard_normal((n, n_features)) * np.sqrt(spectrum), rng.random(n) - 0.5)
-            for n in sizes.astype(int).tolist()
-        ]
-    )
-    released = np.stack([release.release(k, sums[: k + 1]) for k in range(len(sizes))])
-    grams = sizes[:, None, None] * np.diag(spectrum)
-
-    def posterior(regression: Regression) -> object:
-        return posterior_from_releases(
-            release,
-            released,
-            grams,
-            block_sizes=sizes,
-            regression=regression,
-            spread="likely",
-            prior_variance=0.2,
-            supports=((0, n_features),),
-        )
-
-    posterior("sums")
-    return in_turn(partial(posterior, "sums"), partial(posterior, "blocks"))
 
 
 def secure_draws(size: int) -> Measured:
@@ -663,13 +620,6 @@ RATIOS = (
         None,
         None,
         tail_beside_a_release,
-    ),
-    Ratio(
-        "posterior after the twentieth release, m = 500, by sums over all blocks apart (the default)",
-        "times",
-        1 / 5.8,
-        1.0,
-        lambda: late_posterior(500),
     ),
     Ratio(
         "run of 10,000 rounds, m = 100: secure noise over simulated",

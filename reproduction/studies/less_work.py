@@ -1,7 +1,6 @@
 """What ways to do less work in the regression cost in reward: `python -m reproduction.studies.less_work`.
 
-*Sums*, `GPTuning(regression="sums")`: all blocks apart beside at most so many sums, on two worlds of
-Dubey2021. *Unresolved*: weights of features that the rounds cannot resolve keep their prior law; how much
+*Unresolved*: weights of features that the rounds cannot resolve keep their prior law; how much
 they may make up together, as a part of the variance of a mean of all rewards
 (`dpbandits.central.regression.UNRESOLVED`), on smooth functions of two columns.
 
@@ -27,12 +26,9 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits.central import regression
 from dpbandits.lab.evaluation import report_seeds
-from reproduction.dubey2021.gap_world import three_hills
 from reproduction.studies.releases import world_of
 
 HORIZON = 1_000
-APART = (20, 8, 6)
-"""Blocks held apart; the schedule has 20."""
 PARTS = (0.0, 0.01, 0.1, 0.25, 1.0)
 """Of the variance of a mean of all rewards, that what is left out may make up."""
 
@@ -43,17 +39,7 @@ class World(NamedTuple):
     """That policies learn with."""
 
 
-def matern(lengthscale: float) -> dpb.kernels.Kernel:
-    return dpb.kernels.Matern(nu=2.5, lengthscale=lengthscale)
-
-
 GROUPS: dict[str, dict[str, World]] = {
-    "sums": {
-        "figure1": World(lambda seed: three_hills(seed=seed, horizon=HORIZON), matern(0.8)),
-        "camelback": World(
-            lambda seed: dpb.lab.worlds.camelback(seed=seed, horizon=HORIZON, n_candidates=25), matern(0.4)
-        ),
-    },
     "unresolved": {
         "box-2": World(
             lambda seed: world_of("box-2", HORIZON, seed),
@@ -63,17 +49,13 @@ GROUPS: dict[str, dict[str, World]] = {
 }
 
 
-def ways(group: str) -> list[tuple[str, dict[str, Any]]]:
+def ways() -> list[tuple[str, dict[str, Any]]]:
     """Label and settings of `dpbandits.central.regression`; the first is the whole work."""
-    if group == "sums":
-        return [
-            (str(apart), {"LARGEST_SYSTEM": 1, "FEWEST_BLOCKS": apart, "UNRESOLVED": 0.0}) for apart in APART
-        ]
     return [(f"{part:g}", {"UNRESOLVED": part}) for part in PARTS]
 
 
 def compared(group: str, name: str, *, seeds: int, epsilon: float) -> list[dict[str, Any]]:
-    world, tried = GROUPS[group][name], ways(group)
+    world, tried = GROUPS[group][name], ways()
     features = dpb.features.MercerFeatures(kernel=world.kernel, domain=world.make(0).domain, n_features=60)
     regret, spent = np.zeros((len(tried) + 1, seeds)), np.zeros((len(tried) + 1, seeds))
     for i, seed in enumerate(report_seeds(0, seeds, tuning=True)):
@@ -89,9 +71,7 @@ def compared(group: str, name: str, *, seeds: int, epsilon: float) -> list[dict[
                     **asked,
                     features=features,
                     privacy=dpb.JointDP(epsilon=epsilon, delta=1e-5),
-                    tuning=dpb.central.GPTuning(
-                        regression="sums" if group == "sums" else "blocks", release="features"
-                    ),
+                    tuning=dpb.central.GPTuning(release="features"),
                     noise=dpb.SimulatedNoise(seed),
                 )
                 began = time.process_time()
@@ -119,7 +99,7 @@ def compared(group: str, name: str, *, seeds: int, epsilon: float) -> list[dict[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--group", choices=GROUPS, default="sums")
+    parser.add_argument("--group", choices=GROUPS, default="unresolved")
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--worlds", nargs="*", help="of the group; all of it where none is named")

@@ -51,7 +51,6 @@ from dpbandits.central import (
     cells,
     feature_release,
     gp_bandit,
-    regression,
     schedule,
     tuning,
 )
@@ -87,7 +86,6 @@ OF_FEATURES = (
     ("slopes-3", 1.0, 3_000),
     ("waves-4", 3.0, 3_000),
 )
-SUMMED = (("waves-2-rare", 3.0, 1_000), ("cones-2", 3.0, 1_000), ("slopes-3", 3.0, 1_000))
 FADING = (
     ("waves-2", 1.0, 8_000),
     ("cones-2", 3.0, 8_000),
@@ -131,10 +129,8 @@ ANSWERS, ANSWER_EPSILON = 80, 0.5
 HALF_LIFE = 800
 """Rounds, where the past fades."""
 
-SUMMED_FEATURES = 60
-"""Where blocks are summed; their largest system is set to nothing there, as with many more features."""
 
-BOXED = ("box", "features", "sums", "fading")
+BOXED = ("box", "features", "fading")
 """Ways that are over a box."""
 
 STAGES = {"screened": 20_000, "confirmed": 30_000}
@@ -217,13 +213,6 @@ GROUPS = {
             "prior variance": Constant((feature_release.FeatureRelease,), "prior_variance", (0.12, 0.35)),
             "Thompson scale": Constant((feature_release.FeatureRelease,), "thompson_scale", (0.15, 0.4)),
         },
-    ),
-    "sums": Group(
-        "sums",
-        "share",
-        SUMMED,
-        (20, 40),
-        {"fewest sums": Constant((regression,), "FEWEST_BLOCKS", (5, 12))},
     ),
     "fading": Group(
         "fading",
@@ -316,8 +305,6 @@ GROUPS = {
 LEFT: tuple[tuple[str, str], ...] = ()
 """For which another value was ahead twice, and which stay until all figures of their pages are run again."""
 
-_ALL_SUMMED = Constant((regression,), "LARGEST_SYSTEM", ())
-
 ELSEWHERE = {
     "chosen on a made-up table that no page shows, by reproduction/tuning/table_study.py": (
         "models.features.people.LENGTHSCALE",
@@ -388,7 +375,6 @@ ELSEWHERE = {
         "central.marginals.learning.FIRST_STEPS",
         "central.marginals.learning.STEPS",
         "central.marginals.release.UNITS",
-        "central.regression.LARGEST_SYSTEM",
         "central.schedule.MOST_FADING",
         "central.tuning.LONGEST_HORIZON",
         "models.marginals.designing.BIN_CHOICES",
@@ -492,21 +478,19 @@ class TuningCell(Cell):
     def _boxed(self, way: str, seed: int) -> float:
         drawn = changing_world if way == "fading" else tuning_world
         world: Any = drawn(self.world, self.horizon, seed)
-        count = {"box": cells.N_FEATURES, "sums": SUMMED_FEATURES}.get(way, feature_release.N_FEATURES)
+        count = cells.N_FEATURES if way == "box" else feature_release.N_FEATURES
         box, features = features_of(int(self.world.split("-")[1]), count)
         policy = GPBandit(
             domain=box,
             features=features,
             tuning=GPTuning(
                 release="cells" if way == "box" else "features",
-                regression="sums" if way == "sums" else "blocks",
                 forget=HALF_LIFE if way == "fading" else None,
             ),
             reward_range=world.reward_range,
             **self._public(seed, delta=0.0 if way == "box" else 1e-6),
         )
-        with changed(_ALL_SUMMED if way == "sums" else None, 0):
-            return lost(policy, world)
+        return lost(policy, world)
 
     def _online(self, way: str, seed: int) -> float:
         world = world_of(tuning_table(self.world, self.horizon, seed), self.world, seed)

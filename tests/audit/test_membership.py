@@ -24,7 +24,7 @@ def private(epsilon, seeds=lambda _: 0):
             privacy=dpb.JointDP(epsilon=epsilon, delta=1e-6),
             noise=dpb.SimulatedNoise(trial),
             seed=seeds(trial),
-            tuning=GPTuning(blocks=[10], regression="prefix"),
+            tuning=GPTuning(blocks=[10]),
         )
 
     return make

@@ -33,7 +33,7 @@ def build(ledger):
         noise=dpb.SecureNoise(),
         ledger=ledger,
         account="people",
-        tuning=GPTuning(n_features=3, blocks=BLOCKS, regression="prefix"),
+        tuning=GPTuning(n_features=3, blocks=BLOCKS),
     )
 
 

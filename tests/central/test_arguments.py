@@ -74,7 +74,7 @@ BEYOND = {
     "lengthscale": lambda x: SquaredExponential(lengthscale=x),
     "one lengthscale of two": lambda x: Matern(nu=1.5, lengthscale=(0.3, x)),
     "prior variance": lambda x: GPTuning(prior_variance=x),
-    "public ridge": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(publish_ridge=x)),
+    "public ridge": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(ridge=x)),
     "bound": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(bound=x)),
     "answer epsilon": lambda x: ExploreThenCommit(**ON_CELLS, publish_epsilon=0.5, answer_epsilon=x),
     "histogram epsilon": lambda x: ContextLaw.from_private_histogram([0.5], cells=CELLS, epsilon=x),
@@ -119,13 +119,11 @@ def test_a_kernel_may_have_the_variance_of_large_answers_and_no_other(variance):
 @pytest.mark.parametrize("prior_variance", [1e-6, 1.0, 1e6])
 @pytest.mark.parametrize("thompson_scale", [0.0, 1e6])
 @pytest.mark.parametrize("spread", [0.0, 1e6, "likely"])
-@pytest.mark.parametrize("regression", ["blocks", "prefix"])
-def test_a_run_at_the_limits_stays_finite(prior_variance, thompson_scale, spread, regression):
+def test_a_run_at_the_limits_stays_finite(prior_variance, thompson_scale, spread):
     tuning = GPTuning(
         prior_variance=prior_variance,
         thompson_scale=thompson_scale,
         public_law_spread=spread,
-        regression=regression,
         n_features=4,
         blocks=(8, 16),
     )
@@ -146,7 +144,7 @@ def test_the_published_form_answers_at_the_limits(ridge):
 
 @pytest.mark.parametrize("ridge", [1e-30, 1e30])
 def test_a_function_is_published_at_the_limits(ridge):
-    tuning = ExploreTuning(ridge=ridge, publish_ridge=ridge)
+    tuning = ExploreTuning(ridge=ridge)
     policy = ExploreThenCommit(**ON_CELLS, user_ids=False, tuning=tuning)
     policy.learn([0.3, 0.6], [0, 3], [0.0, 1.0])
     assert np.isfinite(policy.publish().mean).all()

@@ -319,7 +319,6 @@ def test_whoever_comes_and_whatever_they_tell_the_kind_of_every_release_is_the_s
         ({"epsilon": 3.0, "delta": 1e-6, "horizon": 3_001}, "features"),
         ({"n_features": 6}, "features"),
         ({"prior_variance": 0.3}, "features"),
-        ({"regression": "sums"}, "features"),
         ({"decision_sets": "public"}, "features"),
         ({"public_decision_sets": None}, "features"),
         ({"public_decision_sets": "whole"}, "cells"),

@@ -217,8 +217,6 @@ def test_the_double_without_privacy_forgets_as_the_policy_does():
     [
         ({"forget": 3}, "forget"),
         ({"forget": 2.5}, "forget"),
-        ({"forget": 400, "regression": "sums"}, "regression"),
-        ({"forget": 400, "regression": "prefix"}, "regression"),
     ],
 )
 def test_what_cannot_fade_is_refused(changes, said):

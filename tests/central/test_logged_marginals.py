@@ -232,7 +232,6 @@ def test_statement_and_plan_are_the_same_whatever_was_learned():
         ({"delta": 0.0}, "features"),  # one answer has the whole promise, as ever
         ({"delta": 0.0, "tuning": marginals()}, "marginals"),
         ({"publish_epsilon": 0.5, "answer_epsilon": 0.25}, "features"),
-        ({"tuning": ExploreTuning(publish_ridge=10.0)}, "features"),
         ({"tuning": ExploreTuning(release="features")}, "features"),
     ],
 )

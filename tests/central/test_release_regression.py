@@ -7,17 +7,13 @@ from dpbandits.central import GPBandit, default_blocks
 from dpbandits.central.regression import (
     SPREADS,
     likely_spread,
-    posterior_from_releases,
-    taken_together,
 )
 from dpbandits.central.schedule import open_ended_blocks
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidData
-from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.models.noisy_regression import posterior_from_block_statistics
+from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SimulatedNoise
-from dpbandits.privacy.gram_vector import GramVectorMechanism
-from dpbandits.privacy.prefix_sums import BlockRelease, identity, square_root_toeplitz
+from dpbandits.privacy.prefix_sums import identity
 from tuning import built
 
 SIZES = np.array([24.0, 40.0, 80.0, 160.0, 320.0])
@@ -37,75 +33,6 @@ def test_where_noise_covers_everything_the_public_law_is_trusted():
 def test_statistics_that_are_not_finite_are_named():
     with pytest.raises(InvalidData, match="NaN"):
         likely_spread(np.full((5, 3), np.nan), np.eye(5), SIZES)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "features", "apart"), [(20, 100, 20), (20, 140, 14), (20, 500, 8), (3, 500, 3)]
-)
-def test_blocks_are_summed_where_the_system_would_be_large(blocks, features, apart):
-    rounds = np.diff((0, *default_blocks(10_000)))[:blocks].astype(float)
-    together = taken_together(rounds, features)
-    if apart == blocks:
-        assert together is None
-    else:
-        assert sum(together) == blocks
-        assert len(together) <= apart
-        sums = np.add.reduceat(rounds, np.cumsum((0, *together[:-1])))
-        assert np.all(sums[np.array(together) > 1] < 2.0 * rounds.sum() / apart)
-
-
-def test_sums_are_regressed_on_where_they_are_asked_for():
-    m, rng, sizes = 260, np.random.default_rng(7), np.full(10, 30.0)
-    release = BlockRelease(
-        factor=square_root_toeplitz(10),
-        mechanism=GramVectorMechanism(n_features=m),
-        noise=SimulatedNoise(0),
-        epsilon=4.0,
-        delta=1e-6,
-    )
-    phi = rng.standard_normal((10, 30, m)) / m
-    sums = np.stack([release.mechanism.encode(part, rng.random(30) - 0.5) for part in phi])
-    released = np.stack([release.release(k, sums[: k + 1]) for k in range(10)])
-    grams = np.stack([30.0 * np.eye(m) / m**2] * 10)
-    found = {
-        regression: posterior_from_releases(
-            release,
-            released,
-            grams,
-            block_sizes=sizes,
-            regression=regression,
-            spread=0.1,
-            prior_variance=0.2,
-            supports=((0, m),),
-        ).mean
-        for regression in ("blocks", "sums")
-    }
-    noisy, vectors = release.mechanism.from_coordinates(release.block_estimates(released))
-    expected = posterior_from_block_statistics(
-        noisy,
-        vectors,
-        noise_covariance=release.factor.block_covariance(10),
-        gram_noise_sd=release.gram_noise_sd,
-        vector_noise_sd=release.vector_noise_sd,
-        prior_variance=0.2,
-        reward_variance=0.25,
-        prior_grams=grams,
-        prior_gram_sd=0.1 * sizes,
-        together=taken_together(sizes, m),
-    )
-    np.testing.assert_allclose(found["sums"], expected.mean, atol=1e-12)
-    assert np.abs(found["sums"] - found["blocks"]).max() > 1e-6 * np.abs(found["blocks"]).max()
-
-
-def test_all_blocks_are_held_apart_unless_sums_are_asked_for():
-    large = {
-        "kernel": Matern(nu=1.5, lengthscale=0.4),
-        "n_features": 12,
-        "blocks": tuple(range(1, 199)),
-    }
-    assert make(**large).tuning.regression == "blocks"
-    kept = make(**large, regression="sums")
-    assert GPBandit.from_config(kept.to_config()).tuning.regression == "sums"
 
 
 def make(**changes):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpbandits.central import GPBandit, regression
+from dpbandits.central import GPBandit
 from dpbandits.central.regression import (
     REWARD_VARIANCE,
     SPREADS,
@@ -67,7 +67,7 @@ class Made:
         self.left = np.setdiff1d(np.arange(40), self.among)
 
     def law(self, largest=None, **how):
-        told = {"regression": "blocks", "spread": "likely", **how}
+        told = {"spread": "likely", **how}
         return posterior_from_releases(
             self.release,
             self.released,
@@ -82,12 +82,10 @@ class Made:
 
 @pytest.mark.parametrize(("vector_only", "off", "apart"), [(False, 1.0, 0.25), (True, 0.06, 0.01)])
 @pytest.mark.parametrize("supports", [None, TWO])
-@pytest.mark.parametrize("way", ["blocks", "sums", "prefix"])
-def test_the_others_change_little(monkeypatch, vector_only, off, apart, supports, way):
+def test_the_others_change_little(vector_only, off, apart, supports):
     """By no more than so many of their deviations, at points where all features are as large as they get."""
-    monkeypatch.setattr(regression, "LARGEST_SYSTEM", 1)  # twelve blocks are eight sums
     made = Made(supports=supports, vector_only=vector_only, blocks=12)
-    whole, found = made.law(regression=way), made.law(PRIOR * made.squares, regression=way)
+    whole, found = made.law(), made.law(PRIOR * made.squares)
     among, left = made.among, made.left
     assert 5 < len(among) < 20
     assert 2 < np.count_nonzero(among < 20) < len(among) - 2
@@ -102,13 +100,6 @@ def test_the_others_change_little(monkeypatch, vector_only, off, apart, supports
     assert (np.abs(mean - less) / spread).max() < off
     assert np.abs(less_spread / spread - 1.0).max() < apart
     assert np.abs(found.mean[among]).max() > 0.3  # there was something to learn
-
-
-def test_sums_are_not_blocks(monkeypatch):
-    monkeypatch.setattr(regression, "LARGEST_SYSTEM", 1)
-    made = Made(blocks=12)
-    blocks, sums = (made.law(PRIOR * made.squares, regression=way).mean for way in ("blocks", "sums"))
-    assert np.abs(blocks - sums).max() > 1e-9
 
 
 def test_how_far_people_are_from_what_was_expected_is_found_in_what_was_released():
@@ -173,7 +164,6 @@ WAYS = {
     "answers meanwhile": {"lag": 10},
     "a strong ridge": {"prior_variance": 1e-4, "thompson_scale": 0.0},
     "steep functions": {"prior_variance": 1.0},
-    "a prefix": {"regression": "prefix"},
 }
 
 

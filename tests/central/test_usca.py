@@ -339,15 +339,15 @@ def test_the_certificate_is_of_answers_and_release_together():
 
 def test_each_use_has_caps_of_its_own():
     """What rewards are cut at for one use changes neither noise nor sums of the other."""
-    few, many = {"ridge": 100.0, "publish_ridge": 1.0}, {"ridge": 100.0, "publish_ridge": 1e5}
-    one, other = build(**few), build(**many)
+    much = {"publish_epsilon": 40.0, "privacy": JointDP(epsilon=42.0, delta=1e-6)}
+    one, other = build(ridge=100.0), build(ridge=100.0, **much)
     assert np.array_equal(one.calibration.caps[0], other.calibration.caps[0])
     assert not np.array_equal(one.calibration.caps[1], other.calibration.caps[1])
     nothing = np.zeros(42, dtype=np.int64)
     for context in range(6):
         spans = [u.calibration.scores(u.calibration.answers, context, nothing)[1] for u in (one, other)]
         assert spans[0] == spans[1]
-    sharp, flat = build(ridge=1.0, publish_ridge=100.0), build(ridge=1e5, publish_ridge=100.0)
+    sharp, flat = build(ridge=100.0), build(ridge=100.0, answer_epsilon=0.01)
     assert not np.array_equal(sharp.calibration.caps[0], flat.calibration.caps[0])
     for usca in (sharp, flat):
         usca.learn(*rows(500))

@@ -281,9 +281,9 @@ def test_a_release_is_the_same_after_a_restart_on_another_machine(tmp_path, monk
 def test_sensitivities_after_a_restart_are_those_of_the_caps_that_rows_were_cut_at(
     tmp_path, monkeypatch, share
 ):
-    usca = build(publish_ridge=100.0, ridge=100.0)
+    usca = build(ridge=100.0)
     monkeypatch.setattr("dpbandits.central.logged.calibration.SHARES", (share,))
-    wide = build(publish_ridge=100.0, ridge=100.0)
+    wide = build(ridge=100.0)
     assert (wide.calibration.caps != usca.calibration.caps).any()  # another share wins there
     answers, release = wide.calibration.caps
     assert share == 1.0 or not np.array_equal(answers, release)

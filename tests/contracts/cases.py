@@ -131,13 +131,6 @@ CASES = (
         counts_users=True,
     ),
     Case(
-        "block, prefix",
-        lambda **changes: _block(**({"regression": "prefix"} | changes)),
-        learns=True,
-        private=True,
-        counts_users=True,
-    ),
-    Case(
         "private ridge",
         partial(_crude, PrivateRidge),
         learns=True,

@@ -204,7 +204,7 @@ class PolicySubject:
     def build(self, ledger: SQLiteLedger) -> Any:
         return GPBandit(
             kernel=KERNEL, domain=BOX, reward_range=(0, 1), horizon=40,
-            tuning=GPTuning(n_features=3, blocks=(4, 8, 12, 16), regression="prefix"),
+            tuning=GPTuning(n_features=3, blocks=(4, 8, 12, 16)),
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
             ledger=ledger, account="people",
         )  # fmt: skip

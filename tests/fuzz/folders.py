@@ -281,7 +281,7 @@ def _explore_state() -> Target:
     once = ExploreThenCommit(
         **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=200, user_ids=False,
         publish_epsilon=2.0, answer_epsilon=0.5,
-        tuning=ExploreTuning(ridge=1.0, publish_ridge=1.0),  # the rule looks at many, each time it is loaded
+        tuning=ExploreTuning(ridge=1.0),  # the rule looks at many, each time it is loaded
     )  # fmt: skip
     rng = np.random.default_rng(1)
     once.learn(rng.random(200), once.explore(0, 200), rng.random(200))
@@ -322,7 +322,7 @@ def _row_sums() -> Target:
     policy = ExploreThenCommit(
         kernel=KERNEL, actions=CELLS, contexts=CELLS, reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0),
         privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=40, publish_epsilon=2.0,
-        tuning=ExploreTuning(ridge=1.0, publish_ridge=1.0),
+        tuning=ExploreTuning(ridge=1.0),
     )  # fmt: skip
     rng, users = np.random.default_rng(1), [f"u{number}" for number in range(4)]
     shard, other = policy.shard(), policy.shard()

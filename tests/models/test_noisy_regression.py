@@ -6,11 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.noisy_regression import (
-    WeightPosterior,
-    posterior_from_block_statistics,
-    posterior_from_noisy_statistics,
-)
+from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
 
 pytestmark = pytest.mark.numerics
 
@@ -105,9 +101,11 @@ def block(data: dict[str, np.ndarray], gram_sd: float, vector_sd: float, **more:
 def simple(
     gram: np.ndarray, vector: np.ndarray, gram_sd: float, vector_sd: float, **more: object
 ) -> WeightPosterior:
-    return posterior_from_noisy_statistics(
-        gram,
-        vector,
+    """The posterior of one noisy pair."""
+    return posterior_from_block_statistics(
+        gram[None],
+        vector[None],
+        noise_covariance=np.eye(1),
         gram_noise_sd=gram_sd,
         vector_noise_sd=vector_sd,
         prior_variance=PRIOR,
@@ -148,32 +146,6 @@ def test_many_features_are_regressed_on_by_the_same_formulas() -> None:
     np.testing.assert_allclose(ours.mean, mean, atol=1e-9)
 
 
-@pytest.mark.parametrize("shrink", [False, True])
-def test_blocks_taken_together_are_their_sums(shrink: bool) -> None:
-    """Shrunk one by one, then summed: by matrices written out."""
-    data, A = problem(), np.array([[1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
-    K, (gram_sd, vector_sd), prior = 4, (1.5, 0.7), {}
-    shrunk, Q = data["grams"], gram_sd**2 * data["N"]
-    if shrink:
-        prior = {"prior_grams": data["prior_grams"], "prior_gram_sd": data["prior_gram_sd"]}
-        V = np.diag(data["prior_gram_sd"] ** 2)
-        W = V @ np.linalg.inv(V + Q)
-        shrunk = data["prior_grams"] + np.einsum("kl,lij->kij", W, shrunk - data["prior_grams"])
-        Q = V - W @ V
-    ours = block(data, gram_sd, vector_sd, together=(2, 1, 1), **prior)
-    grams = np.stack([clip(G) for G in np.einsum("ak,kij->aij", A, shrunk)])
-    between = A @ (vector_sd**2 * data["N"] + (1 + 1 / 6) * Q / 2) @ A.T
-    Cov = np.kron(between, np.eye(6))
-    for a in range(3):
-        Cov[a * 6 : a * 6 + 6, a * 6 : a * 6 + 6] += REWARD * grams[a]
-    H, vectors = grams.reshape(18, 6), (A @ data["vectors"]).reshape(-1)
-    covariance = np.linalg.inv(H.T @ np.linalg.solve(Cov, H) + np.eye(6) / PRIOR)
-    np.testing.assert_allclose(ours.covariance, covariance, atol=1e-10)
-    np.testing.assert_allclose(ours.mean, covariance @ H.T @ np.linalg.solve(Cov, vectors), atol=1e-10)
-    apart = block(data, gram_sd, vector_sd, together=(1,) * K, **prior)
-    np.testing.assert_array_equal(apart.mean, block(data, gram_sd, vector_sd, **prior).mean)
-
-
 def test_with_exact_grams_it_is_gaussian_conditioning() -> None:
     """Conditioning the joint law of (weights, vectors), which never mentions a precision."""
     data = problem(gram_sd=0.0, vector_sd=0.7)
@@ -202,13 +174,6 @@ def test_without_noise_it_is_bayesian_linear_regression(noise: float, n: int) ->
     ):
         np.testing.assert_allclose(ours.mean, mean, atol=1e-5 if noise else 1e-10)
         np.testing.assert_allclose(ours.covariance, np.linalg.inv(precision), atol=1e-5 if noise else 1e-10)
-
-
-def test_one_block_without_a_prior_is_the_simple_form() -> None:
-    data = problem(K=1, gram_sd=3.0, vector_sd=1.0)
-    ours, plain = block(data, 3.0, 1.0), simple(data["grams"][0], data["vectors"][0], 3.0, 1.0)
-    np.testing.assert_allclose(ours.mean, plain.mean, atol=1e-12)
-    np.testing.assert_allclose(ours.covariance, plain.covariance, atol=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 2, 7])
@@ -381,10 +346,6 @@ def test_standard_deviations_can_be_trusted() -> None:
         {"supports": ((0, 3), (3, 3), (3, 6))},
         {"supports": ((0, 3),)},
         {"supports": ()},
-        {"together": (2, 1)},
-        {"together": (2, 2, 0)},
-        {"together": (2.0, 2.0)},
-        {"together": ((2, 2),)},
     ],
 )
 def test_impossible_parameters_are_refused(change: dict[str, object]) -> None:

@@ -33,7 +33,7 @@ POLICY = {
     "reward_range": [0, 1],
     "horizon": 6000,
     "privacy": {"epsilon": EPSILON, "delta": 1e-6},
-    "tuning": {"blocks": list(range(40, 6001, 40)), "n_features": 3, "lag": 3, "regression": "prefix"},
+    "tuning": {"blocks": list(range(40, 6001, 40)), "n_features": 3, "lag": 3},
 }
 ON_THEIR_WAY = 6
 

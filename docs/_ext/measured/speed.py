@@ -42,10 +42,6 @@ def speed_table() -> Markdown:
     return table(["what", "unit", "before", "after", "range", "aim at most", "load"], lines)
 
 
-def speed_blocks() -> Markdown:
-    return _less_work("blocks-together", "blocks held apart", "20")
-
-
 def speed_unresolved() -> Markdown:
     return _less_work("unresolved", "part left out", "0")
 

@@ -127,7 +127,7 @@ def kind_for(setup: Setup) -> KindName:
     of_features = (setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
     asked = any(given is not None for given in of_features)
     asked = asked or (people and tuning.public_decision_sets is not None)
-    if asked or tuning.regression != "blocks" or setup.decision_sets == "public":
+    if asked or setup.decision_sets == "public":
         return "features"
     if people:
         wide = columns - 1 >= MARGINAL_COLUMNS

@@ -15,24 +15,16 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
 from dpbandits.models.features import Supports
-from dpbandits.models.noisy_regression import (
-    WeightPosterior,
-    posterior_from_block_statistics,
-    posterior_from_noisy_statistics,
-)
+from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
 from dpbandits.privacy.prefix_sums import BlockRelease
 
 __all__ = [
     "REWARD_VARIANCE",
     "SPREADS",
-    "Regression",
     "likely_spread",
     "posterior_from_releases",
     "resolved",
-    "taken_together",
 ]
-
-Regression = Literal["blocks", "sums", "prefix"]
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range: bounds every law."""
@@ -42,12 +34,6 @@ SPREADS = (0.01, 0.03, 0.1, 0.3)
 
 FORGOTTEN = 1e-3
 """What counts for less is left out: after ten half-lives."""
-
-LARGEST_SYSTEM = 2_000
-"""Blocks times features up to which sums hold all blocks apart."""
-
-FEWEST_BLOCKS = 8
-"""So many sums are held apart however many features there are; chosen on tuning seeds."""
 
 INDISTINCT = 2.0
 """A difference of log-likelihoods that is no evidence: odds of seven to one."""
@@ -64,7 +50,6 @@ def posterior_from_releases(
     grams: FloatArray,
     *,
     block_sizes: FloatArray,
-    regression: Regression,
     spread: float | Literal["likely"],
     prior_variance: float,
     supports: Supports,
@@ -81,7 +66,6 @@ def posterior_from_releases(
         released: (k, D) releases of the first k blocks.
         grams: (k, m, m) exact Gram of each block where decision sets are public, else the expected one.
         block_sizes: (k,) rounds in each block.
-        regression: least squares over blocks, over sums of some of them, or the last prefix sum alone.
         spread: relative deviation of true from expected Grams.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
@@ -110,25 +94,14 @@ def posterior_from_releases(
         "reward_variance": REWARD_VARIANCE,
         "supports": own_supports,
     }
-    together = None
-    if regression == "sums":
-        together = taken_together(block_sizes, _largest_support(own_supports))
     if mechanism.vector_only:
         found = posterior_from_block_statistics(
             _part(grams, among),
             mechanism.vector_from_coordinates(estimates)[:, among],
             noise_covariance=covariance,
             gram_noise_sd=0.0,
-            together=together,
             kept=kept,
             **common,
-        )
-    elif regression == "prefix":
-        gram, vector = mechanism.from_coordinates(estimates.sum(axis=0), among=among)
-        growth = float(np.sqrt(release.factor.prefix_variance()[k - 1]))
-        common["vector_noise_sd"] *= growth
-        found = posterior_from_noisy_statistics(
-            gram, vector, gram_noise_sd=growth * release.gram_noise_sd, **common
         )
     else:
         if spread == "likely":
@@ -142,7 +115,6 @@ def posterior_from_releases(
             gram_noise_sd=release.gram_noise_sd,
             prior_grams=_part(grams, among),
             prior_gram_sd=spread * block_sizes,
-            together=together,
             kept=kept,
             **common,
         )
@@ -179,32 +151,6 @@ def _restricted(supports: Supports, among: IntArray) -> Supports:
     """The ranges of what is left of each support, one after another; without those of which nothing is."""
     ends = [0, *np.searchsorted(among, [high for _, high in supports]).tolist()]
     return tuple((low, high) for low, high in pairwise(ends) if low < high)
-
-
-def _largest_support(supports: Supports) -> int:
-    """Features of the largest system that the regression solves by itself."""
-    return max(high - low for low, high in supports)
-
-
-def taken_together(block_sizes: FloatArray, n_features: int) -> tuple[int, ...] | None:
-    """How many consecutive blocks the regression sums, so that the sums are as even in rounds as can be.
-
-    None where all blocks are held apart: up to `LARGEST_SYSTEM` blocks times features, or `FEWEST_BLOCKS`.
-
-    Args:
-        block_sizes: (k,) rounds in each block.
-        n_features: of the largest support.
-
-    Example:
-        >>> taken_together(np.full(20, 50.0), 100), taken_together(np.full(20, 50.0), 500)
-        (None, (2, 3, 2, 3, 2, 3, 2, 3))
-    """
-    apart = max(FEWEST_BLOCKS, LARGEST_SYSTEM // n_features)
-    if len(block_sizes) <= apart:
-        return None
-    middles = np.cumsum(block_sizes) - block_sizes / 2.0
-    _, counts = np.unique((middles / block_sizes.sum() * apart).astype(np.int64), return_counts=True)
-    return tuple(counts.tolist())
 
 
 def likely_spread(

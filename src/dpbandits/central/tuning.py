@@ -12,7 +12,6 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
-from dpbandits.central.regression import Regression
 from dpbandits.central.schedule import (
     check_boundaries,
     check_half_life,
@@ -61,10 +60,6 @@ class GPTuning(Configured):
         lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
             the posterior fitted beside the answers. A release takes effect where it ends, however long the
             work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
-        regression: "blocks" (least squares over blocks, shrunk Gram), "sums" (over sums of some of them:
-            several times cheaper with hundreds of features, and with 60 of them 2 to 3% more regret,
-            `reproduction/studies/less_work.py`) or "prefix" (last prefix sum: worse with few features; one
-            eigendecomposition a release).
         factor: how the blocks are mixed; default the one that `factor_for` takes.
         public_decision_sets: the law of the candidates that people are expected to bring, known without their
             data: (S, n, d) example sets; or "whole" where nobody brings candidates, so that each is offered
@@ -110,7 +105,6 @@ class GPTuning(Configured):
     blocks: Sequence[int] | None = None
     reporting_delay: int | timedelta = 0
     lag: int = 0
-    regression: Regression = "blocks"
     factor: Factor | None = None
     public_decision_sets: FloatArray | Literal["whole"] | None = None
     public_law_spread: float | Literal["likely"] = "likely"
@@ -122,7 +116,6 @@ class GPTuning(Configured):
         limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
         if self.release is not None:
             _checks.one_of(self.release, get_args(KindName), name="release")
-        _checks.one_of(self.regression, ("blocks", "sums", "prefix"), name="regression")
         if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
             limited(self.public_law_spread, name="public_law_spread")
         if isinstance(self.public_decision_sets, str):
@@ -134,10 +127,6 @@ class GPTuning(Configured):
         if self.n_features is not None:
             _checks.integer(self.n_features, name="n_features")
         check_half_life(self.forget)
-        if self.forget is not None and self.regression != "blocks":
-            raise InvalidParameter(
-                "forget: only blocks that are held apart fade: regression must be 'blocks'"
-            )
         check_delay(self.reporting_delay)
         if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):
             raise InvalidParameter("lag: is counted in rounds, and needs a reporting_delay in rounds")

@@ -19,19 +19,18 @@ q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ wit
 | `prior_variance`, `reward_variance` | p, rho^2 | of a weight; of a reward given its mean (at most 1/4) |
 | `effective_dim` | m | dimension in the factor (1 + 1/m) / 2, the support's own by default |
 
-- `posterior_from_noisy_statistics`: one noisy pair, for instance the latest prefix sum.
-- `posterior_from_block_statistics`: one noisy pair a block; Gram matrices shrunk to a public prior,
-  generalised least squares over the blocks.
+`posterior_from_block_statistics` regresses on one noisy pair a block: Gram matrices are shrunk to a public
+prior, and the blocks are fitted by generalised least squares.
 
 With more than `PANEL` features the work is done by calls that let other threads run.
 
-Both take `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
+It takes `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
 each is then a problem of its own. Inputs are plain numbers; if they are a release, so is everything
 computed here (post-processing).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -44,7 +43,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features import Features, Supports, left_out
 from dpbandits.models.triangular import PANEL, factor_lower, solve_lower
 
-__all__ = ["WeightPosterior", "posterior_from_block_statistics", "posterior_from_noisy_statistics"]
+__all__ = ["WeightPosterior", "posterior_from_block_statistics"]
 
 SYMMETRY_TOLERANCE = 1e-9
 """Asymmetry, relative to the largest entry, that still passes for rounding."""
@@ -162,54 +161,6 @@ class WeightPosterior:
         return weights
 
 
-def posterior_from_noisy_statistics(
-    gram: FloatArray,
-    vector: FloatArray,
-    *,
-    gram_noise_sd: float,
-    vector_noise_sd: float,
-    prior_variance: float,
-    reward_variance: float,
-    effective_dim: float | None = None,
-    supports: Supports | None = None,
-) -> WeightPosterior:
-    """The posterior from one noisy (Gram, vector) pair.
-
-    In the eigenbasis of the noisy Gram matrix, V g V^T, with g+ = max(g, 0):
-    tau = s_u^2 + s_A^2 (1 + 1/m) / 2, d = rho^2 g+ + tau, precision 1/p + g+^2 / d,
-    mean V diag((g+ / d) / precision) V^T u. With no noise this is Bayesian linear regression.
-
-    Args:
-        gram: (m, m) symmetric, noisy, so not necessarily positive semi-definite.
-        vector: (m,) noisy.
-        gram_noise_sd: standard deviation on the diagonal (off it, smaller by sqrt(2)).
-        vector_noise_sd: standard deviation of each entry.
-        prior_variance: variance of each weight before any data.
-        reward_variance: bound on the variance of a reward given its mean.
-        effective_dim: replaces m in (1 + 1/m) / 2.
-        supports: ranges to be treated separately.
-
-    Raises:
-        InvalidData: shapes that do not fit, or entries that are not finite.
-        InvalidParameter: a negative deviation, or a variance that is not positive.
-    """
-    grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
-    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
-
-    def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-        tau = vector_noise_sd**2 + gram_noise_sd**2 * _spill(high - low, effective_dim)
-        values, vectors_ = np.linalg.eigh(grams[0, low:high, low:high])
-        values = np.maximum(values, 0.0)
-        deviation = reward_variance * values + tau
-        # Without noise an empty direction has deviation 0 and says nothing.
-        gain = np.divide(values, deviation, out=np.zeros_like(values), where=deviation > 0.0)
-        precision = 1.0 / prior_variance + gain * values
-        mean = vectors_ @ ((gain / precision) * (vectors_.T @ vectors[0, low:high]))
-        return mean, vectors_ / np.sqrt(precision)
-
-    return _per_support(grams.shape[1], supports, solve)
-
-
 def posterior_from_block_statistics(
     grams: FloatArray,
     vectors: FloatArray,
@@ -221,7 +172,6 @@ def posterior_from_block_statistics(
     reward_variance: float,
     prior_grams: FloatArray | None = None,
     prior_gram_sd: FloatArray | None = None,
-    together: Sequence[int] | None = None,
     kept: FloatArray | None = None,
     effective_dim: float | None = None,
     supports: Supports | None = None,
@@ -234,14 +184,12 @@ def posterior_from_block_statistics(
        Where the past fades every block then counts as the share `kept` of itself: G^, u, N and Q are those of
        so many fewer people, G^_k and u_k times c_k and variances times c_k, so that its information
        G (s^2 I + rho^2 G)^-1 G is multiplied by c_k.
-    2. Sum what is taken `together`: G^, u, N and Q of sums of blocks follow from those of the blocks; K is
-       their number from here on. Each G^_k is clipped to positive semi-definite.
+    2. Clip each G^_k to positive semi-definite.
     3. Regress: H = stack(G^_k), Cov = (s_u^2 N + (1 + 1/m) Q / 2) (x) I + rho^2 blockdiag(G^_k);
        precision H^T Cov^-1 H + I / p, mean precision^-1 H^T Cov^-1 u.
 
     Costs K eigendecompositions of size m and one Cholesky factor of size (sum of the ranks of the
-    G^_k) <= K m: meant for a few uneven blocks. For many blocks take some together, or use the latest prefix
-    sum with `posterior_from_noisy_statistics`.
+    G^_k) <= K m: meant for a few uneven blocks.
 
     Args:
         grams: (K, m, m) symmetric noisy Gram matrix of every block.
@@ -251,15 +199,16 @@ def posterior_from_block_statistics(
         vector_noise_sd: deviation of each entry of a vector for one unit.
         prior_grams: (K, m, m) what the Gram matrices are expected to be; public.
         prior_gram_sd: (K,) deviation of the true from the expected Gram matrices, on the diagonal.
-        together: how many consecutive blocks each sum takes in; by default every block stands alone.
         kept: (K,) in (0, 1], c; all of every block where None.
-        prior_variance, reward_variance, effective_dim, supports: see `posterior_from_noisy_statistics`.
+        prior_variance: variance of each weight before any data.
+        reward_variance: bound on the variance of a reward given its mean.
+        effective_dim: replaces m in (1 + 1/m) / 2.
+        supports: ranges to be treated separately.
 
     Raises:
         InvalidData: shapes that do not fit, or entries that are not finite.
         InvalidParameter: a negative deviation, a variance that is not positive, a covariance that is
-            not positive definite, only one of `prior_grams` and `prior_gram_sd`, or `together` that does not
-            take in every block once.
+            not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
     """
     grams, vectors = _as_statistics(grams, vectors)
     _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
@@ -270,13 +219,6 @@ def posterior_from_block_statistics(
         grams, vectors = shares[:, None, None] * grams, shares[:, None] * vectors
         between = np.sqrt(shares[:, None] * shares)
         covariance, uncertainty = between * covariance, between * uncertainty
-    if together is not None:
-        starts = _starts(together, len(grams))
-        grams, vectors = np.add.reduceat(grams, starts), np.add.reduceat(vectors, starts)
-        covariance, uncertainty = (
-            np.add.reduceat(np.add.reduceat(between, starts), starts, axis=1)
-            for between in (covariance, uncertainty)
-        )
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
         between = vector_noise_sd**2 * covariance + _spill(high - low, effective_dim) * uncertainty
@@ -353,14 +295,6 @@ def _inverse(matrix: FloatArray) -> FloatArray:
     """Of a positive definite matrix (k, k)."""
     half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
     return np.asarray(half.T @ half)
-
-
-def _starts(together: Sequence[int], n_blocks: int) -> IntArray:
-    """First block of every sum."""
-    counts = np.asarray(together)
-    if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 1).any() or counts.sum() != n_blocks:
-        raise InvalidParameter(f"together: expected positive integers that sum to {n_blocks}, the blocks")
-    return np.asarray(np.cumsum(counts) - counts)
 
 
 def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -112,7 +112,6 @@ class TuningRequest(_Strict):
     reporting_delay: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
     lag: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
     n_features: Annotated[int, Field(ge=1, le=500)] | None = None
-    regression: Literal["blocks", "sums", "prefix"] | None = None
     thompson_scale: Number | None = None
 
 

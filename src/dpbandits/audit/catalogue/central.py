@@ -120,7 +120,7 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
         "contexts": CellMeasure.uniform(low=0.0, high=1.0, cells=3),
         "horizon": 2,
         "privacy": JointDP(epsilon=epsilon),
-        "tuning": ExploreTuning(ridge=10.0, publish_ridge=10.0),
+        "tuning": ExploreTuning(ridge=10.0),
         "seed": seed,
     }
     with warnings.catch_warnings():

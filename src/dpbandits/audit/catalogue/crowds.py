@@ -77,8 +77,6 @@ def axes_policy(
     tuning = GPTuning(
         blocks=blocks,
         public_decision_sets=np.array([[[0.0, -1.0], [0.0, 1.0]]]),
-        public_law_spread=0.03,
-        regression="prefix",
         factor=square_root_toeplitz(len(blocks)) if changes.get("horizon", True) else None,
     )
     arguments: dict[str, Any] = {
@@ -464,7 +462,7 @@ def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreTh
         "horizon": PEOPLE,
         "privacy": JointDP(epsilon=epsilon, delta=DELTA),
         "publish_epsilon": epsilon,
-        "tuning": ExploreTuning(ridge=10.0, publish_ridge=10.0),
+        "tuning": ExploreTuning(ridge=10.0),
         "seed": seed,
     }
     with warnings.catch_warnings():

@@ -262,7 +262,6 @@ def calibrate(
     publish_epsilon: float | None,
     answer_epsilon: float | None,
     ridge: float | None,
-    publish_ridge: float | None,
 ) -> Calibration:
     """Check a promise, divide it, and fix ridges, caps and noise of all uses by the rule.
 
@@ -273,7 +272,7 @@ def calibrate(
         noise: where noise comes from.
         contexts: their law, which may have spent epsilon.
         bound: of centred rewards, in reward units.
-        publish_epsilon, answer_epsilon, ridge, publish_ridge: see `ExploreThenCommit`, `ExploreTuning`.
+        publish_epsilon, answer_epsilon, ridge: see `ExploreThenCommit`, `ExploreTuning`.
 
     Raises:
         InvalidParameter: parts that do not fit the promise; a histogram of fewer rows a user; a kernel that
@@ -310,7 +309,7 @@ def calibrate(
         caps.append(integer_caps(answers.caps))
     if budget.publish_epsilon > 0.0:
         release = calibrated_release(
-            features, privacy, horizon, noise, epsilon=budget.publish_epsilon, ridge=publish_ridge
+            features, privacy, horizon, noise, epsilon=budget.publish_epsilon, ridge=ridge
         )
         caps.append(integer_caps(release.plan.caps))
     found = Calibration(budget, privacy.rounds_per_user, bound, answers, release, np.stack(caps))

@@ -115,7 +115,7 @@ class ExploreTuning(Configured):
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
         bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
             distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
-        ridge, publish_ridge: tau of answers and of `publish()`, instead of the rule's choice.
+        ridge: tau of answers and of `publish()`, instead of the rule's choice for each.
         tolerance: see `EigenFeatures`.
     """
 
@@ -124,7 +124,6 @@ class ExploreTuning(Configured):
     reference: float | None = None
     bound: float | None = None
     ridge: float | None = None
-    publish_ridge: float | None = None
     tolerance: float = DEFAULT_TOLERANCE
 
     def __post_init__(self) -> None:
@@ -147,7 +146,7 @@ def release_for(
         of_cells: whether a kernel, or shares of epsilon for answers and publishing, were passed.
         publishes: whether nothing but `publish()` will be asked for, also where delta is 0.
     """
-    own = of_cells or tuning.ridge is not None or tuning.publish_ridge is not None
+    own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
         return "features"
     if privacy.delta == 0.0:
@@ -294,7 +293,6 @@ class ExploreThenCommit(KeptPolicy):
                 publish_epsilon=publish_epsilon,
                 answer_epsilon=answer_epsilon,
                 ridge=tuning.ridge,
-                publish_ridge=tuning.publish_ridge,
             )
             self.unsafe_rules = CellRules(
                 contexts=law.measure, actions=cells, caps=self.calibration.caps, **shared, **counted
@@ -314,11 +312,10 @@ class ExploreThenCommit(KeptPolicy):
         """The menu; InvalidParameter where marginal tables do not fit what was passed."""
         if self.menu is None:
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
-        own = self.tuning.ridge is not None or self.tuning.publish_ridge is not None
-        if of_cells or own:
+        if of_cells or self.tuning.ridge is not None:
             raise InvalidParameter(
                 "release='marginals' publishes with the whole promise: leave kernel, publish_epsilon, "
-                "answer_epsilon and ridges out, or pass tuning=ExploreTuning(release='features')"
+                "answer_epsilon and ridge out, or pass tuning=ExploreTuning(release='features')"
             )
         return self.menu
 
