@@ -33,7 +33,7 @@ import numpy as np
 from dpbandits._reading import config_type, reading
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["Configured", "Registry", "Valued", "parse_fields", "plain"]
+__all__ = ["Configured", "Registry", "Valued", "arguments_of", "parse_fields", "plain", "written"]
 
 Parser = Callable[[Any], Any]
 
@@ -72,6 +72,20 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {}
 """What `inspect` found out about a class: asked once."""
 
 
+def written(thing: Any) -> dict[str, Any]:
+    """The configuration of an object whose class has the attributes of `Configured`."""
+    label = {thing.config_label: thing.config_type} if thing.config_type else {}
+    return label | {name: plain(getattr(thing, name)) for name in _parameters(type(thing))}
+
+
+def arguments_of(cls: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The parsed arguments of the constructor of a class that has the attributes of `Configured`."""
+    fields = dict(config)
+    if cls.config_type and fields.pop(cls.config_label, None) != cls.config_type:
+        raise InvalidParameter(f"expected {cls.config_label} {cls.config_type!r}")
+    return parse_fields(fields, cls.config_parsers)
+
+
 class Configured:
     """Something that is described by its constructor's parameters; see the module.
 
@@ -89,8 +103,7 @@ class Configured:
 
     def to_config(self) -> dict[str, Any]:
         """A JSON-ready description that `from_config` turns back into an equal object."""
-        label = {self.config_label: self.config_type} if self.config_type else {}
-        return label | {name: plain(getattr(self, name)) for name in _parameters(type(self))}
+        return written(self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -105,10 +118,7 @@ class Configured:
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
         """The constructor's arguments that a configuration holds, parsed."""
-        fields = dict(config)
-        if cls.config_type and fields.pop(cls.config_label, None) != cls.config_type:
-            raise InvalidParameter(f"expected {cls.config_label} {cls.config_type!r}")
-        return parse_fields(fields, cls.config_parsers)
+        return arguments_of(cls, config)
 
 
 class Valued(Configured):
@@ -179,7 +189,7 @@ class Registry(Generic[T]):
         return tuple(self.read(config) for config in configs)
 
 
-def _parameters(cls: type[Configured]) -> tuple[str, ...]:
+def _parameters(cls: type[Any]) -> tuple[str, ...]:
     if cls not in _PARAMETERS:
         names: list[str] = []
         for name, parameter in inspect.signature(cls.__init__).parameters.items():

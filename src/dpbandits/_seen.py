@@ -5,11 +5,11 @@ what people brought, and nothing from which noise was not drawn.
 """
 
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dpbandits._checks import kind_of
 
-__all__ = ["Seen", "no_such", "said"]
+__all__ = ["Seen", "as_html", "no_such", "public_names", "said"]
 
 
 def said(thing: object, **numbers: object) -> str:
@@ -32,22 +32,32 @@ def no_such(thing: object, name: str, instead: Mapping[str, str]) -> AttributeEr
     return AttributeError(f"{kind_of(thing)} has no {name!r}{hint}", name=name)
 
 
+def public_names(names: Iterable[str]) -> list[str]:
+    """The names that `dir` lists: no private ones."""
+    return [name for name in names if not name.startswith("_") or name.startswith("__")]
+
+
+def as_html(thing: object) -> str:
+    """The `repr` of an object and its whole guarantee, for a notebook."""
+    promise = getattr(thing, "guarantee", thing)
+    explain = getattr(promise, "explain", None)
+    line = f"<code>{html.escape(repr(thing))}</code>"
+    if explain is None:
+        return line
+    return (
+        f"{line}<details><summary>What is promised</summary>"
+        f'<pre style="white-space: pre-wrap">{html.escape(explain())}</pre></details>'
+    )
+
+
 class Seen:
     """Base of what people meet in a notebook: its `repr` is public, as is its guarantee if it has one."""
 
     __slots__ = ()
 
     def __dir__(self) -> list[str]:
-        return [name for name in super().__dir__() if not name.startswith("_") or name.startswith("__")]
+        return public_names(super().__dir__())
 
     def _repr_html_(self) -> str:
         """The same as `repr`, and the whole promise, for a notebook."""
-        promise = getattr(self, "guarantee", self)
-        explain = getattr(promise, "explain", None)
-        line = f"<code>{html.escape(repr(self))}</code>"
-        if explain is None:
-            return line
-        return (
-            f"{line}<details><summary>What is promised</summary>"
-            f'<pre style="white-space: pre-wrap">{html.escape(explain())}</pre></details>'
-        )
+        return as_html(self)

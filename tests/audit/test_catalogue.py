@@ -80,7 +80,7 @@ POLICIES = {
     ),
     "central.published.Dubey2021": ("dubey2021-actions", "dubey2021-predictions"),
 }
-"""Every private policy that answers to `BasePolicy`, by kind."""
+"""Every private policy that answers to `RoundPolicy`, by kind."""
 
 
 def test_every_private_policy_and_every_local_mechanism_has_an_audit():

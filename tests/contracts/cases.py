@@ -24,7 +24,7 @@ from dpbandits.lab.baselines import (
     Uniform,
 )
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
 
@@ -50,7 +50,7 @@ class Case:
     """
 
     name: str
-    make: Callable[..., BasePolicy]
+    make: Callable[..., RoundPolicy]
     learns: bool
     private: bool
     counts_users: bool
@@ -90,8 +90,8 @@ def _tree(**changes: Any) -> Dubey2021:
     return Dubey2021(**(arguments | changes))
 
 
-def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BasePolicy]:
-    def make(**changes: Any) -> BasePolicy:
+def _baseline(policy_class: type[RoundPolicy], **own: Any) -> Callable[..., RoundPolicy]:
+    def make(**changes: Any) -> RoundPolicy:
         arguments = {
             "domain": DOMAIN,
             "reward_range": REWARDS,
@@ -104,7 +104,7 @@ def _baseline(policy_class: type[BasePolicy], **own: Any) -> Callable[..., BaseP
     return make
 
 
-def _crude(policy_class: type[BasePolicy], **changes: Any) -> BasePolicy:
+def _crude(policy_class: type[RoundPolicy], **changes: Any) -> RoundPolicy:
     arguments = {
         "domain": DOMAIN,
         "reward_range": REWARDS,

@@ -3,19 +3,19 @@
 import numpy as np
 
 from contracts.cases import decision_set, reward_of
-from dpbandits.policy import BasePolicy, Decision
+from dpbandits.policy import Decision, RoundPolicy
 
 
-def ask(policy: BasePolicy, round_index: int, candidates: np.ndarray | None = None) -> Decision:
+def ask(policy: RoundPolicy, round_index: int, candidates: np.ndarray | None = None) -> Decision:
     rows = decision_set(round_index) if candidates is None else candidates
     return policy.ask(rows, user=f"user-{round_index}" if policy.user_ids else None)
 
 
-def step(policy: BasePolicy, round_index: int) -> Decision:
+def step(policy: RoundPolicy, round_index: int) -> Decision:
     decision = ask(policy, round_index)
     policy.tell(decision.id, reward_of(decision.action, round_index))
     return decision
 
 
-def drive(policy: BasePolicy, start: int, stop: int) -> list[int]:
+def drive(policy: RoundPolicy, start: int, stop: int) -> list[int]:
     return [step(policy, round_index).index for round_index in range(start, stop)]

@@ -1,6 +1,6 @@
 """The contracts for `ExploreThenCommit`, which is given contexts and chooses among public actions.
 
-It is no `BasePolicy`: nobody brings candidates, so `ask(candidates)`, `predict(points)` and `warm_start`
+It is no `RoundPolicy`: nobody brings candidates, so `ask(candidates)`, `predict(points)` and `warm_start`
 have no meaning for it, and it learns from logs. What the suite asks of every policy is asked here.
 """
 

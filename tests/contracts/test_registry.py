@@ -3,7 +3,7 @@ import pkgutil
 
 import dpbandits
 from contracts.cases import CASES, every_policy
-from dpbandits.policy import BasePolicy, Policy
+from dpbandits.policy import KeptPolicy, Policy, RoundPolicy
 
 ROOMS = ("central", "local", "outsourced", "baselines")
 
@@ -25,10 +25,31 @@ def import_rooms():
 def test_every_policy_of_every_room_is_under_contract():
     import_rooms()
     shipped = {
-        kind for kind, policy in BasePolicy.registry.items() if policy.__module__.startswith("dpbandits.")
+        kind for kind, policy in RoundPolicy.registry.items() if policy.__module__.startswith("dpbandits.")
     }
     covered = {case.make().kind for case in CASES}
     assert covered == shipped - ELSEWHERE
+
+
+MOST_CLASSES = 4
+"""Classes in the method resolution order of a policy, itself counted and `object` not."""
+
+
+def subclasses(cls):
+    for one in cls.__subclasses__():
+        yield one
+        yield from subclasses(one)
+
+
+def test_the_method_resolution_order_of_a_policy_is_short():
+    import_rooms()
+    import dpbandits.adapters.foreign
+    import dpbandits.lab.baselines
+
+    shipped = {cls for cls in subclasses(KeptPolicy) if cls.__module__.startswith("dpbandits.")}
+    assert {cls.__name__ for cls in shipped} >= {"GPBandit", "ExploreThenCommit", "Uniform", "ForeignPolicy"}
+    counted = {cls.__name__: len(cls.__mro__) - 1 for cls in (*shipped, dpbandits.central.published.USCA)}
+    assert {name: count for name, count in counted.items() if count > MOST_CLASSES} == {}
 
 
 WITHOUT_CANDIDATES = {"ExploreThenCommit"}
@@ -43,7 +64,7 @@ def test_whatever_central_exports_with_a_guarantee_is_under_a_contract():
     promising = {
         name for name, thing in exported.items() if isinstance(getattr(thing, "guarantee", None), property)
     }
-    policies = {name for name in promising if issubclass(exported[name], BasePolicy)}
+    policies = {name for name in promising if issubclass(exported[name], RoundPolicy)}
     assert promising - policies == WITHOUT_CANDIDATES
 
 

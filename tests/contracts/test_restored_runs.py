@@ -1,6 +1,6 @@
 """Under simulated noise a run that was saved and taken up again is the uninterrupted one, bit for bit.
 
-Every `BasePolicy` is held to this in `test_saving.py`; here is everything else that keeps a state. Under
+Every `RoundPolicy` is held to this in `test_saving.py`; here is everything else that keeps a state. Under
 secure noise what was released before is what is there after any crash: tests/faults.
 """
 

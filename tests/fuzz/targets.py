@@ -41,7 +41,7 @@ from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
 from dpbandits.models.features.people import arm_features
 from dpbandits.outsourced import Modeler, PublishedRows
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
@@ -113,7 +113,7 @@ def _state_array() -> Target:
     return Target(parse=parse, seeds=tuple(seeds), form="bytes")
 
 
-def _saved_policies() -> tuple[BasePolicy, ...]:
+def _saved_policies() -> tuple[RoundPolicy, ...]:
     common: dict[str, Any] = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 8, "user_ids": False}
     private = {**common, "privacy": dpb.JointDP(epsilon=1, delta=1e-6), "noise": noise.SimulatedNoise(0)}
     small = QuadratureFourierFeatures(kernel=dpb.kernels.SquaredExponential(lengthscale=1.0), dim=2, nodes=2)

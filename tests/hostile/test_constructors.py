@@ -83,14 +83,13 @@ ELSEWHERE = {
     "privacy.reports": {"FloatingLaplace", "Moments", "ReportMechanism"},
     "privacy.rows": {"NoiseLaw", "RowMechanism"},
     "policy": {
-        "BasePolicy",
+        "RoundPolicy",
         "Decision",
         "DecisionBatch",
         "KeptPolicy",
         "Policy",
         "PolicyOptions",
         "Receipt",
-        "RoundPolicy",
     },  # tests/policy, tests/contracts
     "central": {
         "Answer",

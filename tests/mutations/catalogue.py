@@ -470,7 +470,7 @@ MUTATIONS = (
         "rows of the caller's",
         "what is written into a caller's array after it was looked at enters the book: rounds of others fail",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             '(candidates, name="candidates").copy(), self',
             '(candidates, name="candidates"), self',
         ),
@@ -515,7 +515,7 @@ MUTATIONS = (
         "a bad set takes no round",
         "what one user brings decides whether all who follow move up",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        digests = self._admit(len(rows), users, at, batch=True)\n"
             "        refused = self._outside(rows) if unreadable is None else unreadable\n",
             "        refused = self._outside(rows) if unreadable is None else unreadable\n"
@@ -524,7 +524,7 @@ MUTATIONS = (
             "        digests = self._admit(len(rows), users, at, batch=True)\n",
         ),
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        digests = self._admit(1, users, at)\n"
             "        refused = not self.domain.encloses(rows) if unreadable is None else unreadable\n",
             "        refused = not self.domain.encloses(rows) if unreadable is None else unreadable\n"
@@ -538,7 +538,7 @@ MUTATIONS = (
         "an unreadable context takes no round",
         "what one person's context says decides whether all who follow move up",
         (
-            "policy/base.py",
+            "policy/rounds.py",
             "        point = menu.point(brought)\n",
             "        point = menu.encode([brought])[0]\n",
         ),
@@ -953,7 +953,7 @@ MUTATIONS = (
     _bug(
         "releases in other features",
         "a state goes on with features that another processor turned, and every prediction is wrong",
-        ("policy/base.py", "            self.features = self.features.in_basis(basis)\n", ""),
+        ("policy/rounds.py", "            self.features = self.features.in_basis(basis)\n", ""),
         tests="tests/central/test_another_processor.py",
     ),
     _bug(

@@ -15,7 +15,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.policy import BasePolicy, RoundPolicy, uniform_choice
+from dpbandits.policy import RoundPolicy, uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 from dpbandits.tables import Schema
@@ -72,7 +72,7 @@ class ForeignOptions(TypedDict, total=False):
     seed: Seed
 
 
-class ForeignPolicy(BasePolicy):
+class ForeignPolicy(RoundPolicy):
     """Another library's policy behind our protocol, for comparisons.
 
     Until it has learned something every arm is equally likely. It chooses among all arms, and cannot be

@@ -38,7 +38,7 @@ from dpbandits.adapters.foreign import menu_of
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local import Client
 from dpbandits.outsourced import Modeler
-from dpbandits.policy import BasePolicy, RoundPolicy
+from dpbandits.policy import RoundPolicy
 
 __all__ = ["DeviceSampler", "PolicySampler", "RowSampler"]
 
@@ -128,7 +128,7 @@ class PolicySampler(_Sampler):
 
     def __init__(self, policy: RoundPolicy) -> None:
         super().__init__()
-        if not isinstance(policy, BasePolicy):
+        if not isinstance(policy, RoundPolicy):
             menu_of(policy)
         self.policy: Any = policy
         self._points: dict[_Key, FloatArray] = {}

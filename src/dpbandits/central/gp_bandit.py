@@ -47,7 +47,7 @@ from dpbandits.errors import (
 from dpbandits.models.features import Features
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
-from dpbandits.policy import BasePolicy, PolicyOptions
+from dpbandits.policy import PolicyOptions, RoundPolicy
 from dpbandits.policy.beside import Beside
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.deadlines import Deadlines
@@ -165,7 +165,7 @@ class _UnderWay:
     noise_position: int = 0
 
 
-class GPBandit(BasePolicy):
+class GPBandit(RoundPolicy):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
@@ -235,9 +235,9 @@ class GPBandit(BasePolicy):
     noise: NoiseSource
     privacy: JointDP
     features: Features
-    config_omits = BasePolicy.config_omits | {"kernel"}  # the features say it
+    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
-        **BasePolicy.config_parsers,
+        **RoundPolicy.config_parsers,
         "tuning": GPTuning.from_config,
     }
 

@@ -16,12 +16,12 @@ from dpbandits import _checks
 from dpbandits.central import ExploreThenCommit, GPBandit, NothingToLearn
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.base import Yardstick
-from dpbandits.lab.baselines.gp_ucb import FeatureGPUCB
+from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
+from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
 from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.local import GPSpec, Spec
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.noise import SimulatedNoise
@@ -66,12 +66,12 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
     _checks.one_of(room, ("lab", "central", "local"), name="room")
     if room == "lab" and isinstance(policy, ExploreThenCommit):
         return _without_noise(policy, changes)
-    if room == "lab" and isinstance(policy, Yardstick) and not isinstance(policy, LocalCrowd):
+    if room == "lab" and isinstance(policy, ConstantArm | Uniform | ExactGPUCB | FeatureGPUCB):
         return type(policy)(**(policy.arguments(policy.to_config()) | changes))
-    if not isinstance(policy, BasePolicy | ExploreThenCommit | Spec | GPSpec):
+    if not isinstance(policy, RoundPolicy | ExploreThenCommit | Spec | GPSpec):
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
     if room == "lab":
-        learns_on = getattr(policy, "features", None) if isinstance(policy, BasePolicy) else None
+        learns_on = getattr(policy, "features", None) if isinstance(policy, RoundPolicy) else None
         forget = policy.tuning.forget if isinstance(policy, GPBandit) else None
         return FeatureGPUCB(**(_asked(policy) | {"features": learns_on, "forget": forget} | changes))
     if room == "central" and isinstance(policy, GPBandit):
@@ -94,7 +94,7 @@ def _asked(policy: Any) -> dict[str, Any]:
         unsaid = {"horizon": None, "user_ids": False, "clip": True}  # as a device clips
         return _people(policy.contexts, policy.menu.arms.labels) | said | unsaid
     menu = policy.menu
-    if menu is None and not isinstance(policy, BasePolicy):
+    if menu is None and not isinstance(policy, RoundPolicy):
         raise InvalidParameter("only explore-then-commit with contexts=Schema(...) and arms= has such a twin")
     people = {"domain": policy.domain} if menu is None else _people(menu.contexts, menu.arms.labels)
     shared = ("reward_range", "user_ids", "clip", "seed")

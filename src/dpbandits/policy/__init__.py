@@ -2,14 +2,13 @@
 
 - `Policy`: the protocol that all policies answer to.
 - `KeptPolicy`: what is configured, saved and taken up again; `RoundPolicy`: and is asked and told (book,
-  ledger charge, durable releases, a folder to live in); `BasePolicy`: and chooses among candidate rows.
+  ledger charge, durable releases, a folder to live in).
 - `Decision`, `DecisionBatch`, `Receipt`: what asks and tells return.
 - `PublicCoins`: public randomness keyed by (seed, purpose, round).
 - `best_choice`, `best_row`, `uniform_choice`: scores and coins to chosen rows.
 """
 
 from dpbandits._lazy import lazy
-from dpbandits.policy.base import BasePolicy
 from dpbandits.policy.choices import best_choice, best_row, uniform_choice
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
@@ -18,7 +17,6 @@ from dpbandits.policy.protocol import Policy
 from dpbandits.policy.rounds import RoundPolicy
 
 __all__ = [
-    "BasePolicy",
     "Decision",
     "DecisionBatch",
     "KeptPolicy",

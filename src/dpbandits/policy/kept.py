@@ -3,7 +3,7 @@
 A subclass says what to save; its guarantee and status follow from the log of what it released.
 """
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypedDict
@@ -12,9 +12,9 @@ import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
-from dpbandits._config import Configured
+from dpbandits._config import arguments_of, written
 from dpbandits._reading import reading
-from dpbandits._seen import no_such, said
+from dpbandits._seen import as_html, no_such, public_names, said
 from dpbandits._typing import Seed
 from dpbandits.budget import Ledger
 from dpbandits.domains import RewardRange
@@ -27,7 +27,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
-from dpbandits.state.holder import Held, Holder, in_turn, saved_state
+from dpbandits.state.holder import Holder, in_turn, no_copy, saved_state
 
 __all__ = ["KeptPolicy", "PolicyOptions"]
 
@@ -70,7 +70,7 @@ _INSTEAD = {
 """What other libraries, and other rooms, call it."""
 
 
-class KeptPolicy(Configured, Held, ABC):
+class KeptPolicy(metaclass=ABCMeta):
     """What promises, is configured, saved and taken up again.
 
     Calls from several threads take turns: two of them must not release one block, or count one user,
@@ -85,8 +85,9 @@ class KeptPolicy(Configured, Held, ABC):
 
     kind: ClassVar[str]
     """Name in configurations and state files: room and class."""
-    config_label = "policy"
-    config_omits = frozenset({"ledger", "account"})
+    config_type: ClassVar[str] = ""
+    config_label: ClassVar[str] = "policy"
+    config_omits: ClassVar[frozenset[str]] = frozenset({"ledger", "account"})
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "domain": domains.from_config,
         "features": features.from_config,
@@ -126,6 +127,16 @@ class KeptPolicy(Configured, Held, ABC):
         self.privacy = privacy
         self.noise = SecureNoise() if noise is None and privacy is not None else noise
         self._holder = Holder(self._state, ledger=ledger, account=account)
+
+    def __dir__(self) -> list[str]:
+        return public_names(super().__dir__())
+
+    def _repr_html_(self) -> str:
+        """The same as `repr`, and the whole promise, for a notebook."""
+        return as_html(self)
+
+    def __reduce__(self) -> NoReturn:
+        raise no_copy(self)
 
     @property
     @abstractmethod
@@ -176,6 +187,15 @@ class KeptPolicy(Configured, Held, ABC):
     def _noise_position(self) -> int:
         """Where a simulated source stood after everything that is in the state was drawn."""
         return self.noise.position if isinstance(self.noise, SimulatedNoise) else 0
+
+    def to_config(self) -> dict[str, Any]:
+        """A JSON-ready description that `from_config` turns back into an equal policy."""
+        return written(self)
+
+    @classmethod
+    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The constructor's arguments that a configuration holds, parsed."""
+        return arguments_of(cls, config)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:

@@ -16,8 +16,9 @@ class Policy(Protocol):
     """Chooses among candidates or arms, learns from rewards, and states what it promises.
 
     What is brought to an ask is a decision set (n, d), or one person's context; to a batch decision sets
-    (B, n, d), or contexts of B people: see `BasePolicy`. Where nothing is brought the whole of a domain is on
-    offer. Rewards are in the units of the policy's `reward_range`. A round is the index of its ask, from 0.
+    (B, n, d), or contexts of B people: see `RoundPolicy`. Where nothing is brought the whole of a domain is
+    on offer. Rewards are in the units of the policy's `reward_range`. A round is the index of its ask, from
+    zero.
     """
 
     @property

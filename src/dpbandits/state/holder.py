@@ -29,7 +29,7 @@ from functools import wraps
 from os import PathLike
 from pathlib import Path
 from threading import get_ident
-from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, TypeVar
+from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
 from dpbandits import _checks
 from dpbandits._calls import misfit
@@ -51,7 +51,7 @@ from dpbandits.state.sealing import StateKey
 from dpbandits.state.store import StateStore
 from dpbandits.state.witness import Payer
 
-__all__ = ["Held", "Holder", "Saved", "in_turn", "saved_state"]
+__all__ = ["Held", "Holder", "Saved", "in_turn", "no_copy", "saved_state"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -446,22 +446,33 @@ def _witnessed(state: State) -> bool:
     return isinstance(promise, dict) and promise.get("witnessed") is True
 
 
+HARM = "two copies would release twice, and its memory holds raw data"
+MOVING = "Use save and load to move it, to_config and from_config to build another"
+
+
+def no_copy(thing: object, harm: str = HARM, moving: str = MOVING) -> ProtocolError:
+    """The error of an attempt to copy or pickle an object that has a `Holder`."""
+    return ProtocolError(f"a {type(thing).__name__} cannot be copied or pickled: {harm}. {moving}")
+
+
 class Held(Seen):
     """Base of what has a `Holder`: it cannot be copied or pickled."""
 
     _holder: Holder
-    _harm: ClassVar[str] = "two copies would release twice, and its memory holds raw data"
+    _harm: ClassVar[str] = HARM
     """Why nothing is copied."""
-    _moving: ClassVar[str] = "Use save and load to move it, to_config and from_config to build another"
+    _moving: ClassVar[str] = MOVING
     """What to do instead of copying."""
 
     def __reduce__(self) -> NoReturn:
-        raise ProtocolError(
-            f"a {type(self).__name__} cannot be copied or pickled: {self._harm}. {self._moving}"
-        )
+        raise no_copy(self, self._harm, self._moving)
 
 
-_H = TypeVar("_H", bound=Held)
+class _HasHolder(Protocol):
+    _holder: Holder
+
+
+_H = TypeVar("_H", bound=_HasHolder)
 
 
 def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_H, _P], _R]:

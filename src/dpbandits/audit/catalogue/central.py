@@ -24,7 +24,7 @@ from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.domains import Box
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
-from dpbandits.policy import BasePolicy
+from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.definitions import JointDP
 
 __all__ = ["ENTRIES", "dubey", "predictions_after"]
@@ -43,7 +43,7 @@ _DOMAIN = Box(low=[-1.0], high=[1.0])
 _AGAINST = np.array([[-1.0], [1.0]])
 
 
-def _first_user(policy: BasePolicy, world: int) -> None:
+def _first_user(policy: RoundPolicy, world: int) -> None:
     """The user who is replaced."""
     decision = policy.ask(np.array([[1.0 - 2.0 * world]]))
     policy.tell(decision.id, 1.0)

@@ -38,7 +38,7 @@ from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import Features, left_out
-from dpbandits.policy import BasePolicy, PolicyOptions, best_choice
+from dpbandits.policy import PolicyOptions, RoundPolicy, best_choice
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee
@@ -55,7 +55,7 @@ MOST_EPOCHS = 16
 """64 (2^16 - 1) rounds: what int64 sums hold."""
 
 
-class Dubey2021(BasePolicy):
+class Dubey2021(RoundPolicy):
     """The published policy; see the module.
 
     Args:

@@ -6,10 +6,9 @@ from typing import Any, Required, TypedDict, Unpack
 from dpbandits._typing import Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.policy import BasePolicy
 from dpbandits.tables import Schema
 
-__all__ = ["Shared", "Yardstick"]
+__all__ = ["Shared", "without_promise"]
 
 
 class Shared(TypedDict, total=False):
@@ -35,9 +34,6 @@ class Shared(TypedDict, total=False):
     seed: Seed
 
 
-class Yardstick(BasePolicy):
-    """A policy that private ones are compared with. Args: see `Shared`."""
-
-    def __init__(self, **shared: Unpack[Shared]) -> None:
-        given: dict[str, Any] = {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared}
-        super().__init__(**given, privacy=None)
+def without_promise(**shared: Unpack[Shared]) -> dict[str, Any]:
+    """Arguments of `RoundPolicy` for a policy that promises nothing: `shared`, with its defaults."""
+    return {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared, "privacy": None}

@@ -17,7 +17,7 @@ from dpbandits.central.arguments import check_kinds
 from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.policy import BasePolicy, best_choice, uniform_choice
+from dpbandits.policy import RoundPolicy, best_choice, uniform_choice
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
@@ -29,7 +29,7 @@ FIRST_SHARE = 1 / 32
 """Of the horizon, answered at random; then blocks double."""
 
 
-class CrudePolicy(BasePolicy):
+class CrudePolicy(RoundPolicy):
     """A policy that releases sums of every block with fresh noise and is greedy on all of them.
 
     Args:

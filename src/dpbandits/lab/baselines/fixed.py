@@ -8,20 +8,23 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.baselines.base import Shared, Yardstick
+from dpbandits.lab.baselines.base import Shared, without_promise
 from dpbandits.models.features.maximise import WholeDomain
-from dpbandits.policy import uniform_choice
+from dpbandits.policy import RoundPolicy, uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 
 __all__ = ["ConstantArm", "Uniform"]
 
 
-class _LearnsNothing(Yardstick):
+class _LearnsNothing(RoundPolicy):
     """What both share: no boundaries, no promise, and predictions from the reward range alone."""
 
     _reason: ClassVar[str]
     """Why no data enters a choice."""
+
+    def __init__(self, **shared: Unpack[Shared]) -> None:
+        super().__init__(**without_promise(**shared))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -17,14 +17,14 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
-from dpbandits.lab.baselines.base import Shared, Yardstick
+from dpbandits.lab.baselines.base import Shared, without_promise
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.models.features.people import arm_kernel, features_for, kernel_over
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
-from dpbandits.policy import BasePolicy, best_choice, best_row
+from dpbandits.policy import RoundPolicy, best_choice, best_row
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 
@@ -50,13 +50,13 @@ to 32 MiB.
 """
 
 
-class _Optimist(Yardstick):
+class _Optimist(RoundPolicy):
     """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
 
     _model: FeatureGP | ExactGP
 
     def __init__(self, *, ucb_weight: float, **shared: Unpack[Shared]) -> None:
-        super().__init__(**shared)
+        super().__init__(**without_promise(**shared))
         self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
         self._ties: tuple[int, FloatArray] = 0, np.zeros(0)
 
@@ -168,7 +168,7 @@ class FeatureGPUCB(_Optimist):
     kind = "baselines.FeatureGPUCB"
     features: Features
     _model: FeatureGP
-    config_omits = BasePolicy.config_omits | {"kernel", "n_features"}  # the features say it
+    config_omits = RoundPolicy.config_omits | {"kernel", "n_features"}  # the features say it
 
     def __init__(
         self,

@@ -14,12 +14,12 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.lab.baselines.base import Yardstick
+from dpbandits.lab.baselines.base import without_promise
 from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
 from dpbandits.local import PublishedArms, Spec
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.table import learner_for
-from dpbandits.policy import best_choice
+from dpbandits.policy import RoundPolicy, best_choice
 from dpbandits.privacy.guarantee import Guarantee
 
 __all__ = ["LocalCrowd"]
@@ -30,7 +30,7 @@ _NO_DEVICE = (
 )
 
 
-class LocalCrowd(Yardstick):
+class LocalCrowd(RoundPolicy):
     """A `Spec` with `contexts` and `arms`, asked and told as every policy is.
 
     A version ends at the first ask after `reports_per_version` of its people; they are answered together.
@@ -58,7 +58,7 @@ class LocalCrowd(Yardstick):
     """
 
     kind = "baselines.LocalCrowd"
-    config_parsers: ClassVar[Mapping[str, Any]] = {**Yardstick.config_parsers, "spec": Spec.from_config}
+    config_parsers: ClassVar[Mapping[str, Any]] = {**RoundPolicy.config_parsers, "spec": Spec.from_config}
 
     def __init__(
         self,
@@ -75,13 +75,15 @@ class LocalCrowd(Yardstick):
                 "spec: expected contexts and labelled arms that the server assigns, and one epsilon"
             )
         super().__init__(
-            contexts=spec.contexts,
-            arms=spec.menu.arms.labels,
-            reward_range=spec.reward_range,
-            horizon=horizon,
-            user_ids=user_ids,
-            clip=clip,
-            seed=seed,
+            **without_promise(
+                contexts=spec.contexts,
+                arms=spec.menu.arms.labels,
+                reward_range=spec.reward_range,
+                horizon=horizon,
+                user_ids=user_ids,
+                clip=clip,
+                seed=seed,
+            )
         )
         self._begin(learner_for(spec), 0, 0)
 
