@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, PROMISE, SHARED, block, contexts, paid, phases, young_and_old
+from adapters.people import ARMS, PEOPLE, PROMISE, SHARED, block, contexts, paid, young_and_old
 from dpbandits.adapters import obp
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 
@@ -46,10 +46,9 @@ def replay(log, policy):
     return np.array(selected)
 
 
-@pytest.mark.parametrize("make", [block, phases], ids=["block", "phases"])
-def test_a_replay_takes_a_round_a_row_and_learns_from_matches_only(make):
+def test_a_replay_takes_a_round_a_row_and_learns_from_matches_only():
     """The rounds' blocks follow the asks: how many rewards came moves nobody."""
-    inner, log = make(), feedback(100)
+    inner, log = block(), feedback(100)
     policy = obp.OnlinePolicy(inner)
     selected = replay(log, policy)
     assert selected.shape == (100, 1)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, block, contexts, paid, phases
+from adapters.people import ARMS, PEOPLE, block, contexts, paid
 from dpbandits.adapters.optuna import DeviceSampler, PolicySampler, RowSampler
 from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, ProtocolError
 
@@ -25,9 +25,8 @@ def study_of(sampler, direction="maximize", **options):
     return optuna.create_study(sampler=sampler, direction=direction, **options)
 
 
-@pytest.mark.parametrize("make", [block, phases], ids=["block", "phases"])
-def test_a_study_asks_the_policy_and_tells_it(make):
-    policy = make(user_ids=True)
+def test_a_study_asks_the_policy_and_tells_it():
+    policy = block(user_ids=True)
     sampler = PolicySampler(policy)
     study, people = study_of(sampler), contexts(70)
 

@@ -8,7 +8,7 @@ from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.tables import Schema
 
-__all__ = ["Shared", "without_promise"]
+__all__ = ["Shared", "defaults"]
 
 
 class Shared(TypedDict, total=False):
@@ -34,6 +34,6 @@ class Shared(TypedDict, total=False):
     seed: Seed
 
 
-def without_promise(**shared: Unpack[Shared]) -> dict[str, Any]:
-    """Arguments of `RoundPolicy` for a policy that promises nothing: `shared`, with its defaults."""
-    return {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared, "privacy": None}
+def defaults(**shared: Unpack[Shared]) -> dict[str, Any]:
+    """`shared` with its defaults: arguments of `RoundPolicy` beside `privacy=None`."""
+    return {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared}

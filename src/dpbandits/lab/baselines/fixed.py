@@ -8,7 +8,7 @@ from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.lab.baselines.base import Shared, without_promise
+from dpbandits.lab.baselines.base import Shared, defaults
 from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.policy import RoundPolicy, uniform_choice
 from dpbandits.privacy.guarantee import Guarantee
@@ -24,7 +24,7 @@ class _LearnsNothing(RoundPolicy):
     """Why no data enters a choice."""
 
     def __init__(self, **shared: Unpack[Shared]) -> None:
-        super().__init__(**without_promise(**shared))
+        super().__init__(**defaults(**shared), privacy=None)
 
     @property
     def guarantee(self) -> Guarantee:

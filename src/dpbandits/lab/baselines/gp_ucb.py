@@ -17,7 +17,7 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
-from dpbandits.lab.baselines.base import Shared, without_promise
+from dpbandits.lab.baselines.base import Shared, defaults
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.models.features.people import arm_kernel, features_for, kernel_over
@@ -56,7 +56,7 @@ class _Optimist(RoundPolicy):
     _model: FeatureGP | ExactGP
 
     def __init__(self, *, ucb_weight: float, **shared: Unpack[Shared]) -> None:
-        super().__init__(**without_promise(**shared))
+        super().__init__(**defaults(**shared), privacy=None)
         self.ucb_weight = _checks.number(ucb_weight, name="ucb_weight", exclusive=False)
         self._ties: tuple[int, FloatArray] = 0, np.zeros(0)
 

@@ -14,7 +14,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.lab.baselines.base import without_promise
+from dpbandits.lab.baselines.base import defaults
 from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
 from dpbandits.local import PublishedArms, Spec
 from dpbandits.local.learners.base import Learner
@@ -75,7 +75,7 @@ class LocalCrowd(RoundPolicy):
                 "spec: expected contexts and labelled arms that the server assigns, and one epsilon"
             )
         super().__init__(
-            **without_promise(
+            **defaults(
                 contexts=spec.contexts,
                 arms=spec.menu.arms.labels,
                 reward_range=spec.reward_range,
@@ -83,7 +83,8 @@ class LocalCrowd(RoundPolicy):
                 user_ids=user_ids,
                 clip=clip,
                 seed=seed,
-            )
+            ),
+            privacy=None,
         )
         self._begin(learner_for(spec), 0, 0)
 
