@@ -33,7 +33,7 @@ import numpy as np
 from dpbandits._reading import config_type, reading
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["Configured", "Registry", "Valued", "arguments_of", "parse_fields", "plain", "written"]
+__all__ = ["Configured", "Registry", "Valued", "arguments_of", "config_of", "parse_fields", "plain"]
 
 Parser = Callable[[Any], Any]
 
@@ -72,7 +72,7 @@ _PARAMETERS: dict[type, tuple[str, ...]] = {}
 """What `inspect` found out about a class: asked once."""
 
 
-def written(thing: Any) -> dict[str, Any]:
+def config_of(thing: Any) -> dict[str, Any]:
     """The configuration of an object whose class has the attributes of `Configured`."""
     label = {thing.config_label: thing.config_type} if thing.config_type else {}
     return label | {name: plain(getattr(thing, name)) for name in _parameters(type(thing))}
@@ -103,7 +103,7 @@ class Configured:
 
     def to_config(self) -> dict[str, Any]:
         """A JSON-ready description that `from_config` turns back into an equal object."""
-        return written(self)
+        return config_of(self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -194,7 +194,7 @@ mixing_blocks = pytest.mark.parametrize(
 counting_users = pytest.mark.parametrize("case", [case for case in CASES if case.counts_users], ids=repr)
 
 
-def account_of(policy: BasePolicy, epsilon: float, delta: float) -> Terms:
+def account_of(policy: RoundPolicy, epsilon: float, delta: float) -> Terms:
     """Terms of an account for the unit that this policy protects."""
     return Terms(epsilon=epsilon, delta=delta, unit=cost_of_guarantee(policy.guarantee).unit)
 

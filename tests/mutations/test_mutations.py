@@ -42,7 +42,7 @@ def test_the_named_tests_exist(mutation):
 
 def test_a_text_that_is_not_there_exactly_once_is_refused():
     for before in ("no such text in this file", "import"):
-        bug = Mutation("bug", "", (Edit("errors.py", before, ""), Edit("policy/base.py", before, "")), ())
+        bug = Mutation("bug", "", (Edit("errors.py", before, ""), Edit("policy/rounds.py", before, "")), ())
         with pytest.raises(ValueError, match="times"):
             runner.mutated(bug, PACKAGE)
 

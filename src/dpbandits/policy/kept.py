@@ -12,7 +12,7 @@ import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
-from dpbandits._config import arguments_of, written
+from dpbandits._config import arguments_of, config_of
 from dpbandits._reading import reading
 from dpbandits._seen import as_html, no_such, public_names, said
 from dpbandits._typing import Seed
@@ -190,7 +190,7 @@ class KeptPolicy(metaclass=ABCMeta):
 
     def to_config(self) -> dict[str, Any]:
         """A JSON-ready description that `from_config` turns back into an equal policy."""
-        return written(self)
+        return config_of(self)
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
