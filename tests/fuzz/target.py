@@ -119,6 +119,7 @@ def whole_file(data: bytes) -> tuple[dict[str, Any], bytes] | None:
         AttributeError,
         OverflowError,
         RecursionError,
+        DeprecationWarning,  # an alias of a data type, where warnings are errors
         SyntaxError,  # NumPy's own reader of data types
         MemoryError,  # which takes "(64,1649,360592)u1" for one
     ):
