@@ -79,8 +79,15 @@ _LARGEST_DECIMAL = Decimal(10) ** 400
 
 def is_missing(cell: object) -> bool:
     """Whether a cell is None, NaN, NaT, pandas.NA, or a text that is empty or one of `MISSING`."""
+    try:
+        return _is_missing(cell)
+    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+        return False
+
+
+def _is_missing(cell: object) -> bool:
     if isinstance(cell, str):
-        return cell.strip().casefold() in MISSING
+        return str.__str__(cell).strip().casefold() in MISSING
     if cell is None or type(cell).__name__ in _ABSENT:
         return True
     if isinstance(cell, Decimal):
@@ -237,20 +244,23 @@ def codes_of(values: Any, codes: Mapping[Any, int], *, default: int = -1) -> Int
 
     def code(cell: object) -> int:
         value = cell_value(cell)
-        if value in SOFT and value not in codes:
-            value = None
-        return codes.get(value, -1 if value is None else default)
+        try:
+            if value in SOFT and value not in codes:
+                value = None
+            return codes.get(value, -1 if value is None else default)
+        except Exception:  # noqa: BLE001 - a time whose zone fails to hash, say
+            return codes.get(UNREADABLE, default)
 
     cells = array_of(values, flat=True)
     if cells.dtype.kind in "iufb":
         different, places = np.unique(cells, return_inverse=True)
         return np.array([code(cell) for cell in different.tolist()], dtype=np.int64)[places.reshape(-1)]
-    known: dict[Any, int] = {}
+    known: dict[tuple[type, Any], int] = {}  # by type: a float beyond 2^53 equals an integer
     found = np.empty(len(cells), dtype=np.int64)
     for place, cell in enumerate(_objects(cells).tolist()):
         if type(cell) is str or type(cell) in _PLAIN:  # comparing another type could run a caller's code
-            if (one := known.get(cell)) is None:
-                one = known[cell] = code(cell)
+            if (one := known.get((type(cell), cell))) is None:
+                one = known[type(cell), cell] = code(cell)
             found[place] = one
         else:
             found[place] = code(cell)
@@ -265,7 +275,8 @@ def codes_by_value(labels: Sequence[object]) -> dict[Any, int]:
         ValueError: two labels have one value, or one has none that can be compared.
     """
     codes = {cell_value(label): code for code, label in enumerate(labels)}
-    if len(codes) != len(labels) or UNREADABLE in codes:
+    large = any(isinstance(value, int) and abs(value) > EXACT for value in codes)
+    if len(codes) != len(labels) or UNREADABLE in codes or large:
         raise ValueError
     words = [word for word in SOFT if word in codes]
     if len(words) == 1:
@@ -314,7 +325,7 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
         return as_objects(values)
     try:
         return np.asarray(values, dtype=np.object_)
-    except ValueError:  # arrays of different shapes
+    except Exception:  # noqa: BLE001 - arrays of different shapes, or an entry that fails to be one
         return as_objects(values)
 
 

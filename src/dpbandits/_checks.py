@@ -16,7 +16,7 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpbandits._cells import EXACT, UNREADABLE, cell_value, is_missing, number_of, numbers_of
+from dpbandits._cells import EXACT, MISSING, cell_value, is_missing, numbers_of
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
@@ -55,6 +55,11 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Marks and fillers that are not displayed and are not of Unicode's category Cf."""
+
+_LONGEST_ID = 4096
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?|0x[0-9a-fA-F]+")
+"""Ids that are compared as numbers. With an exponent they stay texts: hexadecimal ids look so."""
+_NOBODY = MISSING | {"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 
 T = TypeVar("T")
 
@@ -242,10 +247,10 @@ def person(user: object, *, name: str = "user") -> str:
     """One text for one person, however the id is written.
 
     51624, 51624.0, "51624", "051624" and b"51624" are one person, since readers of files turn one into
-    another. Numbers are compared as float64, so that beyond 2^53 two ids that round to one float are one
-    person. Blanks around a text, invisible characters (zero-width spaces, byte order marks, NUL) and
-    compatibility forms (full-width digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and
-    lower case differ.
+    another. A float beyond 2^53 names nobody, as several ids round to it. Blanks around a text, invisible
+    characters (zero-width spaces, byte order marks, NUL) and compatibility forms (full-width digits,
+    ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ, but in words that
+    readers know, as "true". Words that spell a missing value, as "NA" and "none", name nobody.
 
     Raises:
         InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text,
@@ -266,37 +271,50 @@ def person(user: object, *, name: str = "user") -> str:
 
 def person_in(cell: object) -> str | None:
     """`person` of a cell of a table, None if it names nobody; a boolean is the number that readers write."""
-    if type(cell) is int and abs(cell) <= EXACT:
-        return str(cell)
-    text = None
-    if isinstance(cell, str | bytes):
-        cell = text = _visible(_decoded(cell))
-        if not text or (text.isascii() and text[0].isalpha() and text[0] not in "tTfF"):
-            return text or None  # neither a number nor a moment
-    value = cell_value(cell)
-    if value is UNREADABLE or isinstance(value, int | float):
-        number = number_of(cell)
-        return _digits(number) if math.isfinite(number) else text
-    return value.isoformat() if isinstance(value, date | time) else text
+    if type(cell) is int:
+        return str(cell) if abs(cell) <= EXACT else _number_of_person(cell)
+    try:
+        text = _visible(_decoded(cell)) if isinstance(cell, str | bytes) else None
+        if text is None:
+            value = cell_value(cell)
+            return value.isoformat() if isinstance(value, date | time) else _number_of_person(value)
+        if text.isascii() and text[:1].isalpha() and text[0] not in "tTfFnNiI":
+            return text  # neither a number nor a word that readers know
+        if text.casefold() in _NOBODY or not text:
+            return None
+        if _NUMBER.fullmatch(text) or text.casefold() in ("true", "false"):
+            return _number_of_person(cell_value(text))
+        value = cell_value(text)
+        return value.isoformat() if isinstance(value, date | time) else text
+    except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
+        return None
+
+
+def _number_of_person(value: object) -> str | None:
+    """The text of a numeric id, None for no number; a float beyond 2^53 may be several ids."""
+    try:
+        return repr(value) if isinstance(value, int | float) else None
+    except ValueError:  # an integer of thousands of digits, which Python does not spell out
+        return None
 
 
 def _decoded(cell: str | bytes) -> str:
-    return cell.decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else str.__str__(cell)
-
-
-def _digits(number: float) -> str:
-    return str(int(number)) if abs(number) <= EXACT and number.is_integer() else repr(number)
+    return bytes(cell).decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else str.__str__(cell)
 
 
 def _visible(text: str) -> str:
-    """A text in form NFKC, without characters that cannot be seen and without blanks around it."""
+    """A text in form NFKC, without characters that cannot be seen and without blanks around it.
+
+    A text of more than `_LONGEST_ID` characters is no id: composing them takes the square of their number.
+    """
     if text.isalnum() and text.isascii():
         return text
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-        text = unicodedata.normalize("NFC", _INVISIBLE.sub("", text))
-    if not text.isprintable():
+    if len(text) > _LONGEST_ID:
+        return ""
+    if not text.isprintable() or not text.isascii():
+        text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
         text = "".join(mark for mark in text if unicodedata.category(mark) not in ("Cc", "Cf"))
+        text = unicodedata.normalize("NFKC", text)
     return text.strip()
 
 

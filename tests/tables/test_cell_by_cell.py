@@ -5,6 +5,7 @@ into floats. Each test reads a table twice, the second time with one cell replac
 rows.
 """
 
+import datetime as dt
 import io
 import json
 
@@ -33,6 +34,7 @@ from dpbandits.state import read_state
 from dpbandits.tables.described import DescribedTable
 from dpbandits.tables.menu import Menu
 from dpbandits.tables.owners import Owners
+from internals.logged import sums
 
 PEOPLE = Schema(
     age=Range(18, 90, missing=40),
@@ -221,12 +223,95 @@ def test_the_attack_by_one_unknown_age_moves_one_row():
 def test_rows_of_nobody_and_surplus_rows_cost_themselves_alone():
     policy = learner(user_ids=True)
     policy.learn({"age": [30, 40, 50, 60]}, ["a", "b", "a", "b"], [1, 1, 1, 1], users=[1, None, 3, 1.0])
-    assert policy.unsafe_left_out == {"unreadable": 1, "surplus": 1}
+    assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 2}
     frame = pd.DataFrame({"id": [1, None, 3]})  # a blank makes floats of the ids
     policy = learner(user_ids=True)
     policy.learn({"age": [30, 40, 50]}, ["a", "b", "a"], [1, 1, 1], users=frame["id"])
     policy.learn({"age": [30]}, ["a"], [1], users=["003"])
-    assert policy.unsafe_left_out == {"unreadable": 1, "surplus": 1}
+    assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 2}
+
+
+def test_rows_of_nobody_take_no_place_of_the_horizon():
+    """Else one person could push all others over its end by leaving the id out."""
+    many = 4000
+    policy = learner(user_ids=True)
+    rows = {"age": [30] * many + [50] * 100}
+    policy.learn(rows, ["a"] * (many + 100), [1] * (many + 100), users=[None] * many + list(range(100)))
+    alone = learner(user_ids=True)
+    alone.learn({"age": [50] * 100}, ["a"] * 100, [1] * 100, users=list(range(100)))
+    assert policy.unsafe_left_out == {"unreadable": 0, "surplus": many}
+    assert np.array_equal(sums(policy), sums(alone))
+
+
+def test_predictions_answer_everybody_else():
+    frame = by_pandas(WHOLE)
+    published = bandit(user_ids=False).publish(prior=True)
+    expected, labels = published.predict(frame)[0], published.recommend_batch(frame)
+    for junk in ("unknown", None, "9.5"):
+        odd = by_pandas({**WHOLE, "visits": [*WHOLE["visits"][:4], junk, *WHOLE["visits"][5:]]})
+        for mean in (published.predict(odd)[0], bandit(user_ids=False).predict(odd)[0]):
+            assert np.isnan(mean[4]).all()
+            np.testing.assert_array_equal(np.delete(mean, 4, 0), np.delete(expected, 4, 0))
+        chosen = published.recommend_batch(odd)
+        assert (chosen[4], chosen[:4] + chosen[5:]) == (None, labels[:4] + labels[5:])
+        with pytest.raises(InvalidData, match="visits"):
+            published.predict(odd.iloc[4:5])  # one person's own cell
+
+
+def test_a_hostile_cell_costs_its_own_row():
+    class Time(dt.time):
+        def __hash__(self):
+            raise RuntimeError("secret")
+
+        isoformat = __hash__
+
+    class Text(str):
+        strip = casefold = decode = property(lambda self: 1 / 0)
+
+    class Number(float):
+        __ne__ = __float__ = __eq__ = property(lambda self: 1 / 0)
+        __hash__ = float.__hash__
+
+    class Sequence:
+        def __array__(self, *_, **__):
+            raise RuntimeError("secret")
+
+        __len__ = __getitem__ = __array__
+
+    for odd in (Time(10, 30), Text("x"), Number(1), Sequence(), "a" + "\u0301\u0323" * 100_000):
+        assert Owners.of([7, odd, 8], count=3).numbers.tolist()[::2] == [0, 1 if odd_is_nobody(odd) else 2]
+        assert Arms([5, 8]).codes([5, odd, 8]).tolist()[::2] == [0, 1]
+        points = Menu(contexts=Schema(age=Range(0, 9)), arms=["a"]).points({"age": [5, odd, 8]})
+        assert np.isfinite(points[::2]).all()
+        receipts = (policy := bandit(user_ids=False)).tell_batch(
+            policy.ask_batch(by_pandas(WHOLE).iloc[:3]).ids, [1, odd, 0]
+        )
+        assert receipts[::2] == (Receipt.COUNTED, Receipt.COUNTED)
+
+
+def odd_is_nobody(odd):
+    return Owners.of([odd], count=1).numbers[0] < 0
+
+
+@pytest.mark.parametrize("one", ["e\u200b\u0301", "\u00e9", "e\u0301\ufeff"])
+def test_invisible_characters_do_not_split_a_person(one):
+    assert Owners.of([one, "\u00e9"], count=2).texts == ["\u00e9"]
+
+
+def test_long_numbers_are_different_people_as_texts_and_nobody_as_floats():
+    ids = [str(10**18 + row) for row in range(100)]
+    assert len(Owners.of(ids, count=100).texts) == 100
+    assert Owners.of([float(one) for one in ids], count=100).texts == []
+    assert len(Owners.of(["0e1", "0e2", "12e345"], count=3).texts) == 3
+
+
+def test_dates_beyond_what_python_knows_cost_their_own_rows():
+    far = pl.DataFrame({"since": ["2024-05-31", None]}).with_columns(pl.col("since").str.to_date())
+    far = far.with_columns(
+        pl.when(pl.col("since").is_null()).then(pl.lit(10_000_000).cast(pl.Date)).otherwise("since")
+    )
+    points = Schema(since=PEOPLE.columns["since"]).points(far.select(since=far.columns[-1]))
+    assert np.isfinite(points).ravel().tolist()[0]
 
 
 def bandit(**options):

@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._checks import person_in
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
 from dpbandits.domains.arms import Label
@@ -142,7 +143,7 @@ class MAB:
             if users is not None and len(self._waiting) > _KEPT:
                 pending = set(self._policy.pending)
                 self._waiting = {id_: row for id_, row in self._waiting.items() if id_ in pending}
-            names = [None] * len(decisions) if users is None else users
+            names = [None] * len(decisions) if users is None else list(map(person_in, users))
             for id_, user, point, code in zip(decisions.ids, names, points, decisions.indices, strict=True):
                 self._waiting[id_] = (user, point.tobytes(), int(code))
         return decisions.arms[0] if len(decisions) == 1 else list(decisions.arms)
@@ -208,7 +209,8 @@ class MAB:
         ids: dict[tuple[object, ...], list[str]] = {}
         for id_, key in self._waiting.items():
             ids.setdefault(key, []).append(id_)
-        queues = [ids.get((user, *row)) for user, row in zip(users, rows, strict=True)]
+        named = map(person_in, users)  # compared as the policy compares them
+        queues = [ids.get((user, *row)) for user, row in zip(named, rows, strict=True)]
         return [queue.pop(0) if queue else None for queue in queues]
 
     def predict_expectations(self, contexts: Any) -> Any:
@@ -239,7 +241,7 @@ def _table(contexts: Any) -> Any:
     A list stays one: in an array of all people one person's text would turn everybody's numbers into text.
     """
     if isinstance(contexts, list | tuple) and contexts:
-        one = not isinstance(contexts[0], list | tuple | np.ndarray) and not hasattr(contexts[0], "keys")
+        one = not any(isinstance(own, list | tuple | np.ndarray) or hasattr(own, "keys") for own in contexts)
         return [contexts] if one else list(contexts)
     if isinstance(contexts, np.ndarray) and contexts.ndim == 1:
         return contexts[None]

@@ -79,7 +79,7 @@ def learn(
 def action_dist(published: PublishedFunction, context: Any) -> FloatArray:
     """(n, K, 1) chances of the arms by what was published: 1 for the best and 0 for the others."""
     best = published.choose(context)
-    return np.eye(len(published.arms))[best][:, :, None]
+    return np.eye(len(published.arms) + 1, len(published.arms))[best][:, :, None]
 
 
 def feedback_of(world: Any, *, rounds: int | None = None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpbandits._cells import as_objects
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy
 from dpbandits.budget import Ledger
@@ -270,13 +271,18 @@ class LoggedPolicy(BaseEstimator):
         return self.published_
 
     def predict(self, X: Any) -> Any:
-        """(n,) labels of everybody's best arms, from the release."""
+        """(n,) labels of everybody's best arms, from the release; None for a row that cannot be read."""
         best = self._released().choose(X)
+        if (best < 0).any():
+            return as_objects([*self.classes_.tolist(), None])[best]
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """(n, K) the chance with which each arm is given: 1 for the best, as the policy draws nothing."""
-        return np.eye(len(self._released().arms))[self.published_.choose(X)]
+        """(n, K) the chance of each arm: 1 for the best, as the policy draws nothing, and 0 in the row of a
+        person who cannot be read.
+        """
+        arms = len(self._released().arms)
+        return np.eye(arms + 1, arms)[self.published_.choose(X)]
 
     def decision_function(self, X: Any) -> FloatArray:
         """(n, K) expected rewards, from the release."""

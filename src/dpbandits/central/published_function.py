@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import domains
-from dpbandits._checks import public_array, scale
+from dpbandits._checks import contents, public_array, scale
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
@@ -78,28 +78,32 @@ class PublishedFunction(Seen, ABC):
         best = self.recommend_batch(context, available=None if available is None else [available])
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
-        return best[0]
+        label: Label = best[0]  # of one person who cannot be read the batch is refused
+        return label
 
-    def recommend_batch(self, contexts: Any, *, available: Any = None) -> tuple[Label, ...]:
-        """Labels of everybody's best arms.
+    def recommend_batch(self, contexts: Any, *, available: Any = None) -> tuple[Any, ...]:
+        """Labels of everybody's best arms, None for a person whose context cannot be read.
 
         Args:
             contexts: of n people.
             available: n lists of labels, or booleans (n, A); default all.
 
         Raises:
-            InvalidData: contexts that cannot be read, no arms, or none available to somebody.
+            InvalidData: no context can be read, there are no arms, or none is available to somebody.
         """
         if self.menu is None:
             raise InvalidData("there are no arms with labels: choose gives the index of the best")
         if available is None:
-            return tuple(self.arms[code] for code in self.choose(contexts))
+            return self._labels(self.choose(contexts))
         mean, _ = self.predict(contexts)
         offered = self.menu.all_offered(available, len(mean))
         if not offered.any(axis=1).all():
             raise InvalidData("available: expected a list of labels, at least one, for everybody")
         best = np.argmax(np.where(offered, mean, -np.inf), axis=1)
-        return tuple(self.arms[code] for code in best.tolist())
+        return self._labels(np.where(np.isnan(mean[:, 0]), -1, best))
+
+    def _labels(self, codes: IntArray) -> tuple[Any, ...]:
+        return tuple(None if code < 0 else self.arms[code] for code in codes.tolist())
 
     @abstractmethod
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -250,20 +254,23 @@ class PublishedCells(PublishedFunction):
         return self._sd.T.copy()
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, A) of every action's expected reward.
+        """Mean and standard deviation (n, A) of every action's expected reward, NaN in the row of a context
+        that cannot be read.
 
         Args:
             contexts: (n, d); where there is a menu, of n people in any form that `Menu.encode` takes.
 
         Raises:
-            InvalidData: contexts off the public range.
+            InvalidData: no context is in the public range.
         """
         cells = self._cells(contexts)
-        return self._mean[cells], self._sd[cells]
+        mean, sd = (np.where(cells[:, None] < 0, np.nan, part[cells]) for part in (self._mean, self._sd))
+        return mean, sd
 
     def choose(self, contexts: Any) -> IntArray:
-        """Index (n,) of the best action at contexts."""
-        return np.asarray(self._best[self._cells(contexts)])
+        """Index (n,) of the best action at contexts, -1 if a context cannot be read."""
+        cells = self._cells(contexts)
+        return np.where(cells < 0, -1, self._best[cells])
 
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n,) at encoded contexts (n, d) and, in the last column, arms."""
@@ -271,8 +278,12 @@ class PublishedCells(PublishedFunction):
         return self._mean[cells, arms], self._sd[cells, arms]
 
     def _cells(self, contexts: Any) -> IntArray:
-        points = contexts if self.menu is None else self.menu.encode(contexts)
-        return self.contexts.locate(points, name="contexts")
+        if self.menu is not None:
+            points, known = self.menu.readable(contexts)
+            return np.where(known, self.contexts.locate(points, name="contexts"), -1)
+        rows = self.contexts.rows(contents(contexts, name="contexts"), name="contexts")
+        cells = self.contexts.find(rows)
+        return cells if (cells >= 0).any() else self.contexts.locate(rows, name="contexts")
 
     def to_decisions(self) -> str:
         """JSON that decides without this library: see `dpbandits.export.decide_by`.
@@ -390,16 +401,19 @@ class PublishedPosterior(PublishedFunction):
                 menu, points (n, d).
 
         Returns:
-            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,).
+            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,). The row of
+            a person whose context cannot be read is NaN.
 
         Raises:
-            InvalidData: contexts that cannot be read, or points outside the domain.
+            InvalidData: no context can be read, or points lie outside the domain.
         """
         if self.menu is None:
             return self._moments(self.domain.validate(contexts, name="points"))
-        sets = self.menu.sets(self.menu.encode(contexts))
-        mean, sd = self._moments(sets.reshape(-1, sets.shape[-1]))
-        return mean.reshape(sets.shape[:2]), sd.reshape(sets.shape[:2])
+        people, known = self.menu.readable(contexts)
+        sets = self.menu.sets(people)
+        found = (part.reshape(sets.shape[:2]) for part in self._moments(sets.reshape(-1, sets.shape[-1])))
+        mean, sd = (np.where(known[:, None], part, np.nan) for part in found)
+        return mean, sd
 
     @property
     def _domain(self) -> Domain | None:
@@ -422,8 +436,9 @@ class PublishedPosterior(PublishedFunction):
         return super().recommend(context, available=available)
 
     def choose(self, contexts: Any) -> IntArray:
-        """Index (n,) of everybody's best arm; of points (n, d), of the best one, (1,)."""
-        return np.asarray(np.argmax(np.atleast_2d(self.predict(contexts)[0]), axis=1))
+        """Index (n,) of everybody's best arm, -1 if a context cannot be read; of points (n, d), (1,)."""
+        mean = np.atleast_2d(self.predict(contexts)[0])
+        return np.where(np.isnan(mean[:, 0]), -1, np.argmax(mean, axis=1))
 
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""

@@ -76,9 +76,11 @@ class Setting(NamedTuple):
 EVERY_ASK = (
     "Every ask takes one round and one of its user's, whatever the user brings, and belongs to the {block} "
     "of its round. What cannot be answered, and a reward that is missing, off the range where rewards are "
-    "not clipped, abandoned, late or told before, contributes nothing and moves nobody else. What takes no "
-    "round (no rounds left, no user, arrays of another shape or type, an unknown decision) is refused "
-    "whatever anybody's decision set, context or reward says."
+    "not clipped, abandoned, late or told before, contributes nothing and moves nobody else. In a batch a "
+    "visitor without an id, or one who has had all rounds, takes a round of the horizon and contributes "
+    "nothing. "
+    "What takes no round (no rounds left, a single ask without a user or beyond the user's rounds, arrays of "
+    "another shape, an unknown decision) is refused whatever anybody's decision set, context or reward says."
 )
 DRAWN_ONCE = (
     "Noise is drawn once for a release. From the first save on a release is stored before anything that is "
@@ -90,17 +92,19 @@ PUBLIC_COINS = (
     "from one user can shift anybody else's coins."
 )
 CELLS_AS_THEY_ARE = (
-    "Cells of a table reach the library as the data has them. A reader of files that rounds numbers of more "
-    "than 15 "
-    "digits because of another row's cell is not noticed: such columns are read as text."
+    "Cells of a table reach the library as the data spells them. A reader of files may round numbers of more "
+    "than 15 digits, or read dates that are not ISO 8601, decimal commas and words of its own, only if no "
+    "other "
+    "row stands in the way, which nobody notices: such columns are read as text, and written as numbers and "
+    "ISO "
+    "dates are."
 )
 OWN_DECISION = "Each decision reaches its own user only."
 EVERY_ROW = (
     "Every row takes one of its user's places and one of the horizon's, whatever stands in it, as long as "
-    "both have some left: further rows are dropped, and take none. A row that cannot be read, or has no id "
-    "where "
-    "ids are counted, takes its place and counts zero. No noise "
-    "scale depends on how many rows there were, but through noisy counts of contexts, where there are some."
+    "both have some left. Further rows, and rows without an id where ids are counted, are dropped, and take "
+    "none. A row that cannot be read takes its place and counts zero. No noise scale depends on how many "
+    "rows there were, but through noisy counts of contexts, where there are some."
 )
 WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
 
@@ -144,7 +148,7 @@ def room_assumptions(
     bound = kept_if(
         setting.user_ids,
         "",
-        how=f"No user id takes part in more than {most}: one more ask is refused, and counts nothing."
+        how=f"No user id takes part in more than {most}: one more ask is refused, and contributes nothing."
         if asks
         else f"No user id has more than {most}: of more, the first ones count.",
         otherwise=f"No user takes part in more than {most} (asks carry no user id)."

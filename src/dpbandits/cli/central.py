@@ -272,14 +272,14 @@ def predict(
     from dpbandits.tables.files import read_table_file
 
     held = PublishedTable.load(policy)
-    table = read_table_file(contexts, held.kinds, gaps=held.gaps, words=held.words)
+    table = read_table_file(contexts, held.kinds, gaps=held.kinds, words=held.words)
     rows = [np.asarray(table[name]) for name in held.contexts]
     mean, sd = held.function.predict(held.context_rows(table, clip=clip))
-    best, shown = mean.argmax(axis=1), held.action_names
+    best, shown = np.where(np.isnan(mean[:, 0]), -1, mean.argmax(axis=1)), held.action_names
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
-    names = np.array([_as_csv(name) for name in shown], dtype=np.object_)
+    names = np.array([*map(_as_csv, shown), ""], dtype=np.object_)  # the last one of rows that cannot be read
     shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
     line = f"{shapes}%s{',%.6g' * (2 + len(extra))}\n"
     for start in range(0, len(mean), _LINES):

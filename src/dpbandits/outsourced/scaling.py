@@ -153,7 +153,7 @@ class TableRows:
 
         Every row takes its slot, whatever it holds. A row with a cell that cannot be read is released as the
         centre would be. Its evaluation fails if its answer is no finite number, or its id is missing or is
-        that of an earlier row. Rows whose person has no id are left out.
+        that of another row. Rows whose person has no id are left out.
 
         Raises:
             InvalidData: the table lacks a column, or has fewer than two rows.
@@ -168,7 +168,7 @@ class TableRows:
         if user is None:
             return cls(points=points, answers=found, ids=own, unreadable=int(unknown.sum()))
         owners = Owners.of(_column(frame, user, "of the persons", len(points)), count=len(points))
-        kept = first_rows(owners.numbers, rows_per_user) & owners.named
+        kept = first_rows(owners.numbers, rows_per_user)
         return cls(
             points=points[kept],
             answers=None if found is None else found[kept],
@@ -208,10 +208,10 @@ def _answers(frame: Table, name: str, n: int) -> FloatArray:
 
 def _ids(frame: Table, name: str, n: int) -> list[str | None]:
     owners = Owners.of(_column(frame, name, "of ids", n), count=n)
-    first = first_rows(owners.numbers, 1) & owners.named
+    shared = np.append(np.bincount(owners.numbers[owners.named], minlength=len(owners.texts)) > 1, True)
     return [
-        owners.texts[number] if known else None
-        for number, known in zip(owners.numbers.tolist(), first.tolist(), strict=True)
+        None if unusable else owners.texts[number]
+        for number, unusable in zip(owners.numbers.tolist(), shared[owners.numbers].tolist(), strict=True)
     ]
 
 

@@ -213,7 +213,11 @@ def rows_guarantee(
 
 
 def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
-    yield "Rows are scaled by the declared public bounds only, and rows outside are refused or clipped."
+    yield (
+        "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as the centre "
+        "would be, and so are rows that cannot be read. Rows whose person has no id are left out, where persons "
+        "are counted."
+    )
     if durable:
         yield (
             "Noise is drawn once, is durable before the release leaves, and publishing again gives the same "

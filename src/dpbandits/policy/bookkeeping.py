@@ -291,7 +291,7 @@ class RoundBook:
         """The digest of each round's user, `NOBODY` for those who are nobody or have had all their rounds."""
         digests, kept = self._users.digests_of(owners.texts), owners.named
         if self.rounds_per_user is not None:
-            kept = kept & first_rows(owners.numbers, self.rounds_per_user, self._users.had(digests))
+            kept = first_rows(owners.numbers, self.rounds_per_user, self._users.had(digests))
         return [
             digests[number] if admitted else NOBODY
             for number, admitted in zip(owners.numbers.tolist(), kept.tolist(), strict=True)

@@ -578,16 +578,19 @@ class RoundPolicy(KeptPolicy):
                 `ask_batch` or `ask` takes.
 
         Returns:
-            Two arrays (n,); with `contexts` and `arms` (n, K), one row a person and one column an arm.
+            Two arrays (n,); with `contexts` and `arms` (n, K), one row a person and one column an arm. The
+            row of a person whose context cannot be read is NaN.
 
         Raises:
-            InvalidData: points outside the domain, or contexts that cannot be read.
+            InvalidData: points outside the domain, or no context that can be read.
         """
         if self.menu is None:
             return self._predict(self.domain.validate(points, name="points"))
-        sets = self.menu.sets(self.menu.encode(points))
-        mean, spread = self._predict(sets.reshape(-1, sets.shape[-1]))
-        return mean.reshape(sets.shape[:2]), spread.reshape(sets.shape[:2])
+        people, known = self.menu.readable(points)
+        sets = self.menu.sets(people)
+        found = (part.reshape(sets.shape[:2]) for part in self._predict(sets.reshape(-1, sets.shape[-1])))
+        mean, spread = (np.where(known[:, None], part, np.nan) for part in found)
+        return mean, spread
 
     @worded
     def recommend(self, brought: Any = None) -> Any:

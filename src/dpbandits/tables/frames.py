@@ -82,8 +82,11 @@ def _read_frame(frame: object) -> Table:
             cells = np.asarray(series.to_numpy())
             if cells.dtype.kind in "iufbM":
                 return cells
-        return as_objects(
-            series.to_list()
-        )  # integers beside a null stay exact, and every cell is read by itself
+        try:
+            return as_objects(series.to_list())  # integers beside a null stay exact
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001 - a date beyond the year 9999, at which polars panics
+            return as_objects(series.cast(nw.String).to_list())
 
     return Table(names, column)

@@ -140,6 +140,19 @@ class Menu:
         )  # also where a caller wrote into the table meanwhile
         return points
 
+    def readable(self, contexts: object) -> tuple[FloatArray, BoolArray]:
+        """(B, d) encoded contexts, a public point for whoever cannot be read, and (B,) who can be read.
+
+        Raises:
+            InvalidData: as `points`; or nobody can be read, and the first reason is said as by `encode`.
+        """
+        people = [contexts] if self._is_one(contexts) else contexts
+        points = self.points(people)
+        known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
+        if not known.any():
+            self.encode(people)
+        return np.where(known[:, None], points, 0.0), known
+
     def encode(self, contexts: object) -> FloatArray:
         """(n, d) encoded contexts, where all of them must be readable; takes what `points` takes.
 

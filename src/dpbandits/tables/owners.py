@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpbandits import _checks
-from dpbandits._cells import is_missing
 from dpbandits._typing import BoolArray, IntArray
 from dpbandits.tables.coded import Coded
 
@@ -45,14 +44,12 @@ class Owners:
             ids, places = users.values.tolist(), users.codes
         else:
             ids, places = _checks.people(users, count=count, what="row"), None
-            if set(map(type, ids)) in (
-                {str},
-                {int},
-            ):  # comparing ids of other types could run a caller's code
+            # comparing ids of other types could run a caller's code
+            if set(map(type, ids)) in ({str}, {int}):
                 known = {one: place for place, one in enumerate(dict.fromkeys(ids))}
                 places = np.fromiter(map(known.__getitem__, ids), np.int64, len(ids))
                 ids = list(known)
-        found = [None if is_missing(one) else _checks.person_in(one) for one in ids]
+        found = [_checks.person_in(one) for one in ids]
         numbers: dict[str | None, int] = {None: -1}
         for text in found:
             numbers.setdefault(text, len(numbers) - 1)
@@ -61,7 +58,9 @@ class Owners:
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
-    """(n,) True for the first rows of every person, up to `most` in all, and for the rows of nobody.
+    """(n,) True for the first rows of every person, up to `most` in all. No row of nobody is kept.
+
+    A person who leaves the id out could otherwise bring any number of rows.
 
     Args:
         numbers: (n,) of the rows' persons, -1 for nobody.
@@ -70,8 +69,8 @@ def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArr
     """
     named = numbers >= 0
     together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some persons may have no row
-    kept = np.append(together <= most, True)[numbers]
-    rows = np.flatnonzero(~kept)  # of persons who have too many
+    kept = np.append(together <= most, False)[numbers]
+    rows = np.flatnonzero(~kept & named)  # of persons who have too many
     of = numbers[rows]
     order = np.argsort(of, kind="stable")
     earlier = np.empty(len(of), dtype=np.int64)  # rows of the same person that stand before

@@ -471,10 +471,9 @@ class LoggedTable:
         if self.menu is not None:
             public["people"] = [self.menu.contexts.to_config(), self.menu.arms.to_config()]
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
-        for name, values in sorted(self.rows.items()):
-            for part in (values.codes, values.values) if isinstance(values, Coded) else (values,):
-                numbers = isinstance(part, np.ndarray) and part.dtype.kind in "biuf"
-                data = part.tobytes() if numbers else json.dumps(part, default=list).encode()
+        for name, values in sorted(self._rows.items()):
+            for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
+                data = part.tobytes() if isinstance(part, np.ndarray) else json.dumps(part).encode()
                 digest.update(f"\n{name} {len(data)}\n".encode() + data)
         return digest.hexdigest()
 

@@ -220,23 +220,20 @@ class Shard:
             rewards: inside the reward range, or clipped to it.
             propensities: (n,) chance each row's action had, by a public function of public strata; leave it
                 out where actions were drawn from the law of actions.
-            users: (n,) ids of the persons the rows belong to. A row whose id is missing counts zero.
+            users: (n,) ids of the persons the rows belong to. A row without an id is surplus.
 
         Raises:
             InvalidData: arrays of other shapes, or not one user a row; nothing was learned.
         """
         cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
         owners = self._owners(users, len(cells))
-        if self.rules.user_ids and not owners.named.all():  # a row of nobody takes its place and counts zero
-            values, readable = np.where(owners.named, values.T, 0.0).T, readable & owners.named
         digests = self._users.digests_of(owners.texts)
         kept = self._kept(owners, len(cells), had=self._users.had(digests))
         grown = self.cells.with_rows(cells[kept], values[kept])
         left_out = self._left_out + _left_out(kept, readable)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
         if self.rules.user_ids:
-            counted = owners.numbers[kept & owners.named]
-            self._users.add_rows(digests, np.bincount(counted, minlength=len(digests)))
+            self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
 
     def unsafe_rehearse(
@@ -250,9 +247,8 @@ class Shard:
     ) -> dict[str, int]:
         """What `learn` would leave out if it learned these rows first, and its errors: nothing is learned."""
         cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
-        owners = self._owners(users, len(cells))
-        kept = self._kept(owners, len(cells), had=0)
-        return _named(_left_out(kept, readable & owners.named if self.rules.user_ids else readable))
+        kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
+        return _named(_left_out(kept, readable))
 
     def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
         """(n,) which rows count, whose persons had so many before."""

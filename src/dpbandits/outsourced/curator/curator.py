@@ -529,13 +529,18 @@ class Curator(Held):
         """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])
-        if objective is None and np.isfinite(arrays["column"][place]):
-            return float(arrays["column"][place])
+        if objective is None:
+            value = float(arrays["column"][place])
+            if np.isfinite(value):
+                return value
+            if self._answer_noise is not None:  # nothing is written down, which would take its time
+                self._failures.append(f"row {row} was answered as the middle of the bounds: it has no answer")
+                return self._answer_noise.middle
         self._log.append(row)  # counts from now on, whatever comes
         try:
             own = place if ids is None else ids[place]
             if objective is None or own is None:
-                raise ProtocolError("the row has no finite answer, or no id of its own")
+                raise ProtocolError("the row has no finite answer, or shares its id or has none")
             return evaluated(objective, own, pace=self._public["answer_after"])
         except ProtocolError as failure:
             if self._answer_noise is None:
