@@ -259,7 +259,7 @@ def test_a_row_beyond_its_users_bound_takes_no_place_of_the_horizon_as_the_state
         horizon=2,
         privacy=JointDP(epsilon=4.0, delta=1e-6),
     )
-    (rule,) = [a for a in policy.guarantee.assumptions if "further rows are dropped, and take none" in a.text]
+    (rule,) = [a for a in policy.guarantee.assumptions if "are dropped, and take none" in a.text]
     assert rule.enforced
     policy.learn([[0.1], [0.2], [0.3]], [0.1, 0.5, 0.9], [1.0, 1.0, 1.0], users=["a", "a", "b"])
     assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 1}

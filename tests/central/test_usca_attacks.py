@@ -138,7 +138,7 @@ def test_a_row_of_nobody_counts_zero(unit):
     usca = build(user_ids=True)
     usca.learn([0.1], [0.5], [1.0], users=[unit])
     assert not sums(usca).any()
-    assert usca.unsafe_left_out == {"unreadable": 1, "surplus": 0}
+    assert usca.unsafe_left_out == {"unreadable": 0, "surplus": 1}
 
 
 # -- shards ------------------------------------------------------------------------------------------------

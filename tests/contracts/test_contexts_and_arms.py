@@ -435,8 +435,11 @@ def test_one_who_cannot_be_read_is_refused_and_the_others_are_answered_as_withou
     assert [batch.arms[t] for t in kept] == [whole.arms[t] for t in kept]
     receipts = policy.tell_batch(batch.ids, [True] * len(good))
     assert [receipt is Receipt.REFUSED for receipt in receipts] == batch.refused.tolist()
+    mean, spread = make().predict(spoilt)
+    assert np.flatnonzero(np.isnan(mean).all(axis=1) & np.isnan(spread).all(axis=1)).tolist() == list(places)
+    np.testing.assert_array_equal(mean[kept], make().predict(good)[0][kept])
     with pytest.raises(InvalidData) as refused:
-        make().predict(spoilt)
+        make().predict([spoilt[place] for place in places])
     assert "48.7" not in str(refused.value)
 
 

@@ -1015,7 +1015,7 @@ MUTATIONS = (
         "learn: the same options on a changed table pass for the same run",
         (
             "central/logged/logged_table.py",
-            "for name, values in sorted(self.rows.items()):",
+            "for name, values in sorted(self._rows.items()):",
             "for name, values in sorted(self.rows.items())[:0]:",
         ),
         tests="tests/cli/test_usca_commands.py",
@@ -2497,8 +2497,8 @@ MUTATIONS = (
         "curate: rows without an id are released, as many as a person brings",
         (
             "outsourced/scaling.py",
-            "kept = first_rows(owners.numbers, rows_per_user) & owners.named",
             "kept = first_rows(owners.numbers, rows_per_user)",
+            "kept = first_rows(owners.numbers, rows_per_user) | ~owners.named",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_curator_releases_every_other_row_as_before",
     ),
@@ -2507,8 +2507,8 @@ MUTATIONS = (
         "curate: rows that share an id are evaluated for one person, once for each row",
         (
             "outsourced/scaling.py",
-            "first = first_rows(owners.numbers, 1)",
-            "first = first_rows(owners.numbers, 9)",
+            "minlength=len(owners.texts)) > 1, True)",
+            "minlength=len(owners.texts)) > 99, True)",
         ),
         tests="tests/outsourced/test_curator.py",
     ),
@@ -2535,8 +2535,8 @@ MUTATIONS = (
         "a reader of files decides which of two arms a row was given",
         (
             "_cells.py",
-            "    if len(codes) != len(labels) or UNREADABLE in codes:",
-            "    if UNREADABLE in codes:",
+            "    if len(codes) != len(labels) or UNREADABLE in codes or large:",
+            "    if UNREADABLE in codes or large:",
         ),
         tests="tests/tables/test_cell_by_cell.py",
     ),
@@ -2549,13 +2549,13 @@ MUTATIONS = (
     _bug(
         "rows of nobody count",
         "learn: whoever leaves the id out brings any number of rows",
-        ("central/logged/rows.py", "not owners.named.all():", "not owners.named.any():"),
+        ("tables/owners.py", "np.append(together <= most, False)", "np.append(together <= most, True)"),
         tests="tests/tables/test_cell_by_cell.py tests/central/test_usca_attacks.py",
     ),
     _bug(
         "an id that looks like another",
         "a zero-width character makes a new user, who takes part again",
-        ("_checks.py", "    if not text.isprintable():\n", "    if not text:\n"),
+        ("_checks.py", "    if not text.isprintable() or not text.isascii():\n", "    if not text:\n"),
         tests="tests/policy/test_bookkeeping.py",
     ),
     _bug(
@@ -3064,7 +3064,7 @@ MUTATIONS = (
         "curate: rows of a person beyond those that the noise covers are released",
         (
             "outsourced/scaling.py",
-            "kept = first_rows(owners.numbers, rows_per_user) & owners.named",
+            "kept = first_rows(owners.numbers, rows_per_user)",
             "kept = owners.named",
         ),
         tests="tests/outsourced/test_rows_of_a_person.py",

@@ -306,12 +306,9 @@ def test_long_numbers_are_different_people_as_texts_and_nobody_as_floats():
 
 
 def test_dates_beyond_what_python_knows_cost_their_own_rows():
-    far = pl.DataFrame({"since": ["2024-05-31", None]}).with_columns(pl.col("since").str.to_date())
-    far = far.with_columns(
-        pl.when(pl.col("since").is_null()).then(pl.lit(10_000_000).cast(pl.Date)).otherwise("since")
-    )
-    points = Schema(since=PEOPLE.columns["since"]).points(far.select(since=far.columns[-1]))
-    assert np.isfinite(points).ravel().tolist()[0]
+    days = pl.Series("since", [19_874, 10_000_000], dtype=pl.Int32).cast(pl.Date)
+    points = Schema(since=PEOPLE.columns["since"]).points(pl.DataFrame([days]))
+    assert np.isfinite(points).ravel().tolist() == [True, False]
 
 
 def bandit(**options):
@@ -401,7 +398,7 @@ def test_a_curator_releases_every_other_row_as_before(reader):
     assert np.isfinite(points).all()
     assert ids == [str(row) for row in range(N)]
     for name in ("age", "weight", "paid", "person_row"):
-        for junk in ("unknown", "", None, "1e999", "2024-05-31", "2"):
+        for junk in ("unknown", "", None, "1e999", "2024-05-31", "77"):
             changed = {**table, name: [*table[name][:4], junk, *table[name][5:]]}
             found, named = of(changed)
             np.testing.assert_array_equal(np.delete(found, 4, 0), np.delete(points, 4, 0))

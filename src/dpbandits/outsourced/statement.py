@@ -214,9 +214,9 @@ def rows_guarantee(
 
 def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
     yield (
-        "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as the centre "
-        "would be, and so are rows that cannot be read. Rows whose person has no id are left out, where persons "
-        "are counted."
+        "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as the "
+        "centre would be, and so are rows that cannot be read. Rows whose person has no id are left out, "
+        "where persons are counted. Rows that share an id of their own have no answer."
     )
     if durable:
         yield (
