@@ -539,15 +539,7 @@ def _published_weights() -> Target:
 
 
 def _gp_configuration() -> Target:
-    menu = Menu(contexts=PEOPLE, arms=["mail", 2])
-    people = GPSpec(
-        contexts=PEOPLE,
-        arms=menu.arms.labels,
-        features=arm_features(menu.domain, n_features=2, n_landmarks=3),
-        reward_range=(0, 1),
-        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
-    )
-    seeds = tuple(as_json(spec.to_config()) for spec in (_gp_spec(), people))
+    seeds = (as_json(_gp_spec().to_config()),)
     return Target(parse=any_json(_gp_from), seeds=seeds, form="json")
 
 

@@ -285,15 +285,6 @@ CASES: dict[str, Case] = {
             "constants": {},
         },
     ),
-    "GPSpec, people": Case(
-        GPSpec,
-        {
-            "contexts": PEOPLE,
-            "arms": ["mail", "call"],
-            "reward_range": (0.0, 1.0),
-            "privacy": JointDP(epsilon=1.0, delta=1e-6),
-        },
-    ),
     "PublishedWeights": Case(
         PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
     ),

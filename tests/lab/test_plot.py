@@ -160,19 +160,6 @@ def test_devices_are_drawn_with_their_spec():
     assert [line.get_label() for line in ax.lines] == ["mail", "call"]
 
 
-@pytest.mark.parametrize("noise", [dpb.SimulatedNoise(1), dpb.SecureNoise()])
-def test_devices_with_simulated_noise_are_drawn_as_such(noise):
-    spec = dpb.local.GPSpec(
-        contexts=dpb.Schema(age=dpb.Range(18, 90)),
-        arms=["mail", "call"],
-        privacy=dpb.JointDP(epsilon=4, delta=1e-6),
-        reward_range=(0, 1),
-        noise=noise,
-    )
-    said = foot(plot.released(dpb.local.Server(spec).estimate(), "age", spec=spec))
-    assert ("protects nobody" in said) == (noise.status == "simulated")
-
-
 @pytest.mark.parametrize(
     ("along", "at", "said"),
     [

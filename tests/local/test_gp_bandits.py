@@ -449,3 +449,9 @@ def test_a_spec_holds_its_features_in_numbers_that_no_processor_computes_anew(mo
 def test_features_of_another_domain_are_refused():
     with pytest.raises(InvalidParameter, match="features"):
         spec(domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]))
+
+
+def test_of_candidates_rows_are_left_out_instead_of_a_list_of_arms():
+    contract = spec()
+    with pytest.raises(InvalidParameter, match="leave rows out"):
+        Client(contract).choose(Server(contract).publish(), [[0.2], [0.7]], available=[0])

@@ -9,10 +9,10 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
-from dpbandits.local import Client, GPSpec, PublishedArms, PublishedWeights, Server, SourceSpec, Spec
+from dpbandits.local import Client, PublishedArms, Server, SourceSpec, Spec
 from dpbandits.local.device.client import SourceClient
 from dpbandits.local.learners.table import CoarseBins
-from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
+from dpbandits.privacy import LocalDP
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),
@@ -305,143 +305,6 @@ def test_a_law_without_bounds_is_refused():
         Client(spec_of()).decide(published, person(0))
 
 
-# -- Gaussian processes -------------------------------------------------------------------------------
-
-
-class Silent(SimulatedNoise):
-    def integer_gaussian(self, sigma, size):
-        return np.zeros(size, dtype=np.int64)
-
-
-def gp_of(**changes):
-    own = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "noise": Silent(0)}
-    return GPSpec(**(own | {"privacy": JointDP(epsilon=8.0, delta=1e-6)} | changes))
-
-
-@pytest.fixture(scope="module")
-def weights():
-    spec = gp_of()
-    m = spec.features.n_features
-    mean = np.random.default_rng(0).standard_normal(m)
-    return spec, PublishedWeights(version=1, mean=mean, factor=np.zeros((m, m)))  # decides for certain
-
-
-def test_gaussian_devices_of_people_do_as_those_of_the_same_rows(weights):
-    spec, published = weights
-    rows_spec = gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features, report_gram=True)
-    alike, given = replace(published), set()
-    for t in range(30):
-        one = person(t)
-        encoded = PEOPLE.encode({name: [value] for name, value in one.items()})[0]
-        rows = np.array([[*encoded, code] for code in range(3)])
-        mine = spec.choose(published, one, spec.privacy)
-        theirs = rows_spec.choose(alike, rows, rows_spec.privacy)
-        assert mine.arm == theirs.arm
-        np.testing.assert_array_equal(spec.exact(mine, 0.7), rows_spec.exact(theirs, 0.7))
-        assert spec.exact(mine, 0.7).any()
-        assert Client(spec).decide(published, one) == ARMS[mine.arm]
-        assert published.recommend(spec, one) == ARMS[mine.arm]
-        mean, sd = published.predict(spec, one)
-        flat = alike.predict(rows_spec, rows)
-        np.testing.assert_array_equal([mean[0], sd[0]], flat)
-        assert alike.recommend(rows_spec, rows) == mine.arm
-        given.add(mine.arm)
-    assert len(given) > 1
-
-
-@pytest.mark.parametrize("context", UNREADABLE, ids=range(len(UNREADABLE)))
-def test_gaussian_devices_refuse_nobody(weights, context):
-    spec, published = weights
-    client = Client(spec)
-    assert client.choose(published, context) in ARMS
-    assert client.unsafe_counts["missing contexts"] == 1
-    assert not any(client.report(1.0)[17:])
-    with pytest.raises(InvalidData):
-        spec.check(context)
-    spec.check(person(0))
-
-
-def test_gaussian_devices_clip_and_read_every_form(weights):
-    pandas = pytest.importorskip("pandas")
-    spec, published = weights
-    one = person(1)
-    for given in (Row(**one), tuple(one.values()), pandas.Series(one), pandas.DataFrame([one])):
-        assert Client(spec).decide(published, given) == Client(spec).decide(published, one)
-    far, near = (spec.choose(published, one | {"age": age}, spec.privacy) for age in (1000, 90))
-    np.testing.assert_array_equal(far.about, near.about)
-    assert (far.clipped, near.clipped) == (True, False)
-
-
-def test_gaussian_devices_take_the_best_of_what_is_available(weights):
-    spec, published = weights
-    for t in range(30):
-        order = published.predict(spec, person(t))[0][0].argsort()[::-1]
-        left = [ARMS[code] for code in order[1:]]
-        choice = spec.choose(published, person(t), spec.privacy, left)
-        assert choice.arm == order[1]
-        assert not choice.unavailable
-        assert spec.exact(choice, 1.0).any()
-    start = PublishedWeights(version=0, mean=published.mean, factor=published.factor)
-    seen = {Client(spec).decide(start, person(0), available=["mail", 2]) for _ in range(60)}
-    assert seen == {"mail", 2}  # 2^-60 that one of them never came
-
-
-@pytest.mark.parametrize("available", NO_LIST, ids=range(len(NO_LIST)))
-def test_gaussian_devices_report_zeros_where_the_list_cannot_be_read(weights, available):
-    spec, published = weights
-    client = Client(spec)
-    assert client.choose(published, person(0), available=available) == Client(spec).decide(
-        published, person(0)
-    )
-    assert not any(client.report(1.0)[17:])
-    assert client.unsafe_counts["unavailable arms"] == 1
-
-
-def test_of_candidates_rows_are_left_out_instead(weights):
-    spec, published = weights
-    rows_spec = gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features)
-    with pytest.raises(InvalidParameter, match="leave rows out"):
-        Client(rows_spec).choose(replace(published), np.zeros((2, 4)), available=[0])
-
-
-def test_a_gaussian_spec_of_people_is_written_whole():
-    spec = gp_of(seed=3)
-    again = GPSpec.from_json(spec.to_json())
-    assert (again.digest, again.fingerprint) == (spec.digest, spec.fingerprint)
-    assert (again.contexts, again.arms, again.domain) == (PEOPLE, tuple(ARMS), spec.domain)
-    assert gp_of(arms=ARMS[::-1]).digest != gp_of().digest
-    rows = json.loads(gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features).to_json())
-    assert not {"contexts", "arms"} & set(rows)
-    server = Server(again)
-    client = Client(again)
-    client.choose(server.publish(), person(0))
-    assert server.absorb([client.report(1.0)]).accepted == 1
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"contexts": None},
-        {"arms": None},
-        {"contexts": None, "arms": None},
-        {"domain": dpb.Box(low=[0.0], high=[1.0])},
-        {"arms": "mail"},
-        {"arms": ["mail", "mail"]},
-        {"contexts": {"age": (18, 90)}},
-        {"arms": ["mail"], "features": 3},
-    ],
-    ids=str,
-)
-def test_gaussian_specs_that_do_not_fit_are_refused(changes):
-    with pytest.raises(InvalidParameter):
-        gp_of(**changes)
-
-
-def test_features_of_other_arms_are_refused(weights):
-    with pytest.raises(InvalidParameter, match="3 arms"):
-        gp_of(arms=["mail", 2], features=weights[0].features)
-
-
 def test_users_may_choose_among_labels_and_sources_of_people_report():
     spec = spec_of(arms="user", labels=ARMS)
     client, server = Client(spec), Server(spec)
@@ -496,29 +359,3 @@ def test_columns_that_bins_cannot_tell_apart_are_warned_about():
         Server(spec_of(contexts=columns_of(4)))
     with pytest.warns(CoarseBins, match="16"):
         Server(spec_of(contexts=columns_of(2), max_leaves=16))
-
-
-def test_devices_of_people_report_grams_unless_they_are_told_not_to(weights):
-    spec, _ = weights
-    assert spec.report_gram
-    assert GPSpec.from_json(spec.to_json()).report_gram
-    assert not gp_of(report_gram=False).report_gram
-    assert not gp_of(contexts=None, arms=None, domain=spec.domain, features=spec.features).report_gram
-
-
-@pytest.mark.parametrize("gram", [True, False])
-def test_gaussian_devices_of_people_are_learned_from(gram):
-    spec = gp_of(report_gram=gram, privacy=JointDP(epsilon=50.0, delta=1e-4), noise=SimulatedNoise(0))
-    server = Server(spec)
-    for start in range(0, 600, 100):
-        published, reports = server.publish(), []
-        for t in range(start, start + 100):
-            client = Client(spec)
-            arm = client.choose(published, person(t))
-            reports.append(client.report(arm == ("mail" if person(t)["region"] == "west" else 2)))
-        assert server.absorb(reports).accepted == 100
-    published = server.publish()
-    told = published.recommend_batch(spec, [person(t) for t in range(5000, 5200)])
-    right = [arm == ("mail" if person(t)["region"] == "west" else 2) for t, arm in enumerate(told, 5000)]
-    # Three seeds gave 197 to 200, and chance gives 67 (sd 7): a false alarm is 9 sd away, below 1e-6.
-    assert sum(right) > 130

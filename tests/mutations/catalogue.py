@@ -2075,16 +2075,6 @@ MUTATIONS = (
         tests="tests/local/test_people.py::test_what_was_not_available_is_reported_as_nobody_is",
     ),
     _bug(
-        "a list that nobody can read is reported",
-        "a Gaussian-process device says of an unread list what it says of a read one",
-        (
-            "local/contract/gp_spec.py",
-            "if choice.missing or choice.unavailable or reward is None:",
-            "if choice.missing or reward is None:",
-        ),
-        tests="tests/local/test_people.py::test_gaussian_devices_report_zeros_where_the_list_cannot_be_read",
-    ),
-    _bug(
         "features that every device computes for itself",
         "another processor's eigenvectors put a report into coordinates that its server does not have",
         (

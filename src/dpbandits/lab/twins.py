@@ -20,7 +20,7 @@ from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
 from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
-from dpbandits.local import GPSpec, Spec
+from dpbandits.local import Spec
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.calibration import LARGEST_EPSILON
 from dpbandits.privacy.definitions import JointDP, LocalDP
@@ -41,7 +41,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 
     Args:
         policy: a `GPBandit` or another policy that is asked and told, an `ExploreThenCommit`, or a
-            `local.Spec` or `GPSpec`.
+            `local.Spec`.
         room: "lab" for one that protects nobody: `FeatureGPUCB` on the same features; of explore-then-commit
             the same class, with as good as no noise; of a baseline the same baseline. "central" for a
             `GPBandit`, "local" for a `LocalCrowd`; both at the same epsilon, of a round in the one and of a
@@ -68,7 +68,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
         return _without_noise(policy, changes)
     if room == "lab" and isinstance(policy, ConstantArm | Uniform | ExactGPUCB | FeatureGPUCB):
         return type(policy)(**(policy.arguments(policy.to_config()) | changes))
-    if not isinstance(policy, RoundPolicy | ExploreThenCommit | Spec | GPSpec):
+    if not isinstance(policy, RoundPolicy | ExploreThenCommit | Spec):
         raise InvalidParameter(f"a {type(policy).__name__} has no twin: expected a policy or a local Spec")
     if room == "lab":
         learns_on = getattr(policy, "features", None) if isinstance(policy, RoundPolicy) else None
@@ -87,7 +87,7 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 
 def _asked(policy: Any) -> dict[str, Any]:
     """How it is asked: contexts and arms, or a domain; and what every policy takes."""
-    if isinstance(policy, Spec | GPSpec):
+    if isinstance(policy, Spec):
         if policy.contexts is None or policy.menu is None:
             raise InvalidParameter("only specs with contexts= and arms= have a twin")
         said = {"reward_range": policy.reward_range, "seed": policy.seed}

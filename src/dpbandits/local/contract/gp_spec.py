@@ -10,7 +10,7 @@ server too; choices of others are computed from reports alone.
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
@@ -23,9 +23,7 @@ from dpbandits._checks import an, assign
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
-from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
-from dpbandits.local.contract.people import DeviceMenu, offered
 from dpbandits.local.contract.reports import (
     DEADLINE,
     Chosen,
@@ -39,12 +37,10 @@ from dpbandits.local.contract.reports import (
 from dpbandits.local.contract.spec import check_constants
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
-from dpbandits.models.features.people import arm_features, check_arms
+from dpbandits.models.features.people import check_arms
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.reports.clamp import Clamp, gaussian_clamp
-from dpbandits.tables import Schema
-from dpbandits.tables.menu import Menu
 
 if TYPE_CHECKING:
     from dpbandits.privacy.guarantee import Guarantee
@@ -86,16 +82,12 @@ class GPSpec(Contract["PublishedWeights"]):
     or with another linear algebra library. Keep its JSON, and give this to server and devices.
 
     Args:
-        contexts: public columns of a person's context: devices read whatever `Menu.point` takes, and clip
-            ranges; with `arms`, instead of `domain`.
-        arms: labels of the arms, which people with contexts are given.
-        domain: instead of both, a public set that every candidate lies in.
-        features: map of norm at most 1, of candidates, or of an encoded context and then the arm's code; with
-            contexts by default `dpbandits.models.features.people.arm_features`, separate ones for every arm.
+        domain: a public set that every candidate lies in. For people with contexts and arms build a `Spec`.
+        features: map of candidates, of norm at most 1.
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
-        report_gram: whether devices report phi phi^T too, or the server simulates it from public decision
-            sets; by default they do where there are contexts, whose law nobody has to know.
+        report_gram: whether devices report phi phi^T too, as Algorithm 3 needs; else the server simulates it
+            from public decision sets.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range; see `weight_variance`.
         thompson_scale: multiplies posterior deviations in the devices' draws.
@@ -108,23 +100,23 @@ class GPSpec(Contract["PublishedWeights"]):
         deadline: seconds after a choice by which a device reports it, with a reward or without.
 
     Raises:
-        InvalidParameter: numbers outside their ranges; contexts, arms, domain and features that do not fit.
+        InvalidParameter: numbers outside their ranges; domain and features that do not fit.
 
     Example:
-        >>> from dpbandits.tables import Categories, Range
-        >>> people = Schema(age=Range(18, 90), region=Categories(["north", "south"]))
+        >>> from dpbandits.models.features import MercerFeatures
+        >>> from dpbandits.models.kernels import SquaredExponential
+        >>> line = domains.Box(low=[0], high=[1])
+        >>> features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.3), domain=line, n_features=8)
         >>> privacy = JointDP(epsilon=4, delta=1e-6)
-        >>> spec = GPSpec(contexts=people, arms=["mail", "call"], reward_range=(0, 1), privacy=privacy)
-        >>> spec.features.n_features, spec.label(1)
-        (16, 'call')
+        >>> spec = GPSpec(domain=line, features=features, reward_range=(0, 1), privacy=privacy)
+        >>> spec.features.n_features
+        8
     """
 
     config_label, config_type, config_omits = "kind", "GPSpec", frozenset({"noise"})
     written_format = 1
     config_parsers = {  # noqa: RUF012
         "domain": domains.from_config,
-        "contexts": Schema.from_config,
-        "arms": tuple,
         "features": feature_models.from_config,
         "reward_range": RewardRange.from_config,
         "privacy": definitions.from_config,
@@ -132,13 +124,15 @@ class GPSpec(Contract["PublishedWeights"]):
     report_format = 0xD2
     epsilons = ()
     window = None
+    contexts = None
+    menu = None
     reports_per_version = 0
 
-    domain: Domain = None  # type: ignore[assignment]  # with contexts, of these and the arms
-    features: Features = None  # type: ignore[assignment]  # with contexts there is a default
+    domain: Domain
+    features: Features
     reward_range: RewardRange
     privacy: JointDP
-    report_gram: bool = None  # type: ignore[assignment]  # by default, whether there are contexts
+    report_gram: bool = False
     prior_variance: float = 0.2
     thompson_scale: float = 0.25
     n_candidates: int = 25
@@ -148,18 +142,11 @@ class GPSpec(Contract["PublishedWeights"]):
     learner: GPLearnerName = "weights"
     constants: Mapping[str, float] = field(default_factory=dict)
     deadline: float = DEADLINE
-    contexts: Schema | None = None
-    arms: Sequence[Label] | None = None
 
     def __post_init__(self) -> None:
-        menu = Menu.of(self.domain, self.contexts, self.arms)
-        if menu is not None:
-            assign(self, domain=menu.domain, arms=menu.arms.labels)
         an(self.domain, Domain, name="domain", pass_="domain=Box(low=[0], high=[1])")
-        if self.features is None and menu is not None:
-            assign(self, features=arm_features(menu.domain))
         an(self.features, Features, name="features", pass_="features=MercerFeatures(...)")
-        check_arms(self.features, self.domain, per_arm=menu is not None)
+        check_arms(self.features, self.domain, per_arm=False)
         with reading("features of this domain"):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
         assign(self, features=self.features.written_out())
@@ -186,8 +173,6 @@ class GPSpec(Contract["PublishedWeights"]):
                 f"the spec's certificate is {self.certificate!r} and its noise has another: pass "
                 f"noise=SecureNoise(certificate={self.certificate!r})"
             )
-        if self.report_gram is None:
-            assign(self, report_gram=menu is not None)
         if not isinstance(self.report_gram, bool):
             raise InvalidParameter("report_gram: expected True or False")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
@@ -195,16 +180,9 @@ class GPSpec(Contract["PublishedWeights"]):
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
         check_constants(self.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
 
-    @cached_property
-    def menu(self) -> DeviceMenu | None:
-        """Contexts and arms; None where people bring candidates."""
-        if self.contexts is None or self.arms is None:
-            return None
-        return DeviceMenu(contexts=self.contexts, arms=self.arms)
-
     def label(self, arm: int) -> Any:
         """See `Contract.label`."""
-        return arm if self.menu is None else self.menu.arms.labels[arm]
+        return arm
 
     @property
     def weight_variance(self) -> float:
@@ -270,10 +248,8 @@ class GPSpec(Contract["PublishedWeights"]):
     def choose(
         self, published: "PublishedWeights", context: Any, _privacy: JointDP, available: Any = None
     ) -> Chosen:
-        """See `Contract.choose`: the arm, or the row of the candidates (n, d), 0 where none is read."""
+        """See `Contract.choose`: the row of the candidates (n, d), 0 where none is read."""
         published.lineage(self)
-        if self.menu is not None:
-            return self._among_arms(published, self.menu, context, available)
         if available is not None:
             raise InvalidParameter("available is for arms: of candidates leave rows out instead")
         points = read_points(context, dim=self.domain.dim, ndim=2)
@@ -291,24 +267,6 @@ class GPSpec(Contract["PublishedWeights"]):
             clipped=not np.array_equal(inside, points[rows]),
         )
 
-    def _among_arms(
-        self, published: "PublishedWeights", menu: DeviceMenu, context: Any, available: Any
-    ) -> Chosen:
-        """See `choose`; a missing context is decided as the middle of the columns is."""
-        point, clipped = menu.read(context)
-        mask = offered(available, menu.arms)
-        arms = np.arange(menu.n_arms) if mask is None else np.flatnonzero(mask)
-        rows = menu.sets((menu.middle if point is None else point)[None])[0, arms]
-        best = self._best(published, rows)
-        return Chosen(
-            version=published.version,
-            arm=int(arms[best]),
-            about=rows[best].copy(),
-            missing=point is None,
-            clipped=clipped,
-            unavailable=mask is None,
-        )
-
     def _best(self, published: "PublishedWeights", rows: FloatArray) -> int:
         """The row that is taken of these points of the domain (n, d)."""
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
@@ -320,9 +278,6 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
-        if self.menu is not None:
-            self.menu.refuse_unread(context)
-            return
         if isinstance(self.domain, domains.Box):
             check_points(self.domain, context, ndim=2)
             return
@@ -339,7 +294,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
         """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
-        if choice.missing or choice.unavailable or reward is None:
+        if choice.missing or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
         z = self.reward_range.to_centred(self.reward_range.validate([reward], clip=True))
         return self.release.mechanism.encode(self.features(choice.about[None]), z)[None]
@@ -370,12 +325,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
         The certificate is part of it, because it fixes the scale of the noise.
         """
-        config = super().to_config()
-        if self.contexts is None:
-            del config["contexts"], config["arms"]
-        else:
-            del config["domain"]
-        return config
+        return super().to_config()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
@@ -461,28 +411,21 @@ class PublishedWeights(Published):
 
         Args:
             spec: that it belongs to.
-            contexts: of n people, in any form that `Menu.encode` takes; where the spec has none, points
-                (n, d).
+            contexts: points (n, d).
 
         Returns:
-            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,).
+            Two arrays (n,).
 
         Raises:
             IncompatibleState: the weights belong to another spec.
-            InvalidData: contexts that cannot be read, or points outside the domain.
+            InvalidData: points outside the domain.
         """
         from dpbandits.models.noisy_regression import WeightPosterior
 
         self.lineage(spec)
-        if spec.menu is None:
-            rows = spec.domain.validate(contexts, name="points")
-            shape = rows.shape[:-1]
-        else:
-            sets = spec.menu.sets(spec.menu.encode(contexts))
-            rows, shape = sets.reshape(-1, sets.shape[-1]), sets.shape[:2]
+        rows = spec.domain.validate(contexts, name="points")
         law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
         mean, spread = law.predict_function(spec.features, rows, weight_variance=spec.weight_variance)
-        mean, spread = mean.reshape(shape), spread.reshape(shape)
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
 
     @worded

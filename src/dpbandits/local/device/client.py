@@ -203,8 +203,7 @@ class Client(Held, Generic[PublishedT]):
                 as it hides the context. A list that cannot be read, or names none, is taken for all arms, and
                 the report then says nothing. Of a `Spec`, so it does wherever the published arm was not
                 available, which its server takes for missing rewards: an arm that seldom is looks like an
-                average one. A `GPSpec` that does not report Grams takes all arms for available. Of candidates
-                leave rows out instead.
+                average one. Of candidates leave rows out instead.
 
         Returns:
             The arm's label where the spec has labels, else its number, or that of the row.
