@@ -31,6 +31,8 @@ from dpbandits.local import (
     Spec,
 )
 from dpbandits.local.device import client as device
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP
 from dpbandits.tables import Range, Schema
 from internals.client import remembered
@@ -556,10 +558,11 @@ def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
 
 
 def gp_spec_of(**changes):
+    box = Box(low=[0], high=[1])
     return GPSpec(
         **changes,
-        contexts=Schema(age=Range(18, 90)),
-        arms=["mail", "call"],
+        domain=box,
+        features=MercerFeatures(kernel=SquaredExponential(lengthscale=0.3), domain=box, n_features=4),
         reward_range=(0, 1),
         privacy=JointDP(epsilon=4, delta=1e-6),
     )
