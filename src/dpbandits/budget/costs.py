@@ -78,15 +78,17 @@ def cost_of(
 
     Args:
         certificate: of all that is charged at once. `Cost.of(privacy)` is the cost where only a promise is
-        known. privacy: the promise that this use keeps. status: of the guarantee. unit: whose data the
-        certificate is about, where that is not the promise's unit.
+            known.
+        privacy: the promise that this use keeps.
+        status: of the guarantee.
+        unit: whose data the certificate is about, where that is not the promise's unit.
 
     Returns:
         A cost, rounded up.
 
     Raises:
         InvalidParameter: nothing is proven: the status says so, or the certificate does not prove the
-        promise.
+            promise.
 
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
