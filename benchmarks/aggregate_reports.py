@@ -24,7 +24,7 @@ import numpy as np
 
 from dpbandits.domains import Box
 from dpbandits.errors import StateError
-from dpbandits.local import PublishedArms, ReportCounts, Spec, aggregate
+from dpbandits.local import PublishedArms, ReportCounts, Spec, SpecTuning, aggregate
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.aggregation import read_records, sums_digest
 from dpbandits.local.server.counting import Absorbed
@@ -38,14 +38,14 @@ WORKERS, BATCH = 4, 10_000
 def contract(n_bins):
     """A spec, and one published version with this many bins."""
     spec = Spec(
-        domain=Box(low=[0, 0], high=[1, 1]),
-        n_arms=3,
+        contexts=Box(low=[0, 0], high=[1, 1]),
+        arms=range(3),
         privacy=LocalDP(epsilon=1.0),
-        mechanism="signed",
         learner="tree",
         seed=1_000_000,
+        tuning=SpecTuning(mechanism="signed"),
     )
-    partition = spec.partition()
+    partition = spec.protocol.bins.partition()
     while len(partition.leaves) < n_bins:
         partition.split(partition.leaves[:1])
     arms = np.random.default_rng(0).integers(3, size=n_bins)
@@ -54,7 +54,7 @@ def contract(n_bins):
 
 def reports(n, spec, n_bins, rng):
     """(n, length) reports of n devices spread evenly over bins, rewards fair coins."""
-    mechanism = spec.mechanism_for(n_bins)
+    mechanism = spec.protocol.mechanism_for(n_bins)
     a, b, theta = (float(rate) for rate in mechanism.rates)
     luck = rng.random((n, n_bins), dtype=np.float32)
     nonzero, negative = luck < 2 * theta, luck < theta

@@ -43,9 +43,9 @@ print(json.dumps(said))
 
 def spec_of(n_versions):
     """Bins fixed at 32, every version open."""
-    return replace(
-        contract(32)[0], learner="explore", constants={"depth": 5.0}, window=n_versions, reports_per_version=1
-    )
+    spec = contract(32)[0]
+    tuning = replace(spec.tuning, constants={"depth": 5.0}, window=n_versions, reports_per_version=1)
+    return replace(spec, learner="explore", tuning=tuning)
 
 
 def write(folder, n_reports, n_versions):

@@ -499,7 +499,7 @@ USERS, A_VERSION = 160_000, 100
 
 
 def local_crowd() -> Call:
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0, 0], high=[1, 1]), n_arms=3, privacy=dpb.LocalDP(epsilon=1.0))
+    spec = dpb.local.Spec(contexts=dpb.Box([0, 0], [1, 1]), arms=range(3), privacy=dpb.LocalDP(epsilon=1.0))
     people = dpb.lab.worlds.contextual.ma2025()
     return lambda: dpb.lab.evaluation.crowds.simulate(spec, people, n_users=USERS, seed=1_000_000)
 
@@ -544,7 +544,7 @@ def crowd_seconds() -> Measured:
 
 def durable_reports(count: int = 320, threads: int = 16) -> Measured:
     """Reports that come one a call from several threads, over as many bare appends, each durable."""
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1.0))
+    spec = dpb.local.Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1.0))
 
     def ratio() -> float:
         with tempfile.TemporaryDirectory() as folder:

@@ -66,7 +66,7 @@ def serve_devices(folder: Path, ready: Any) -> None:
     from dpbandits.service.settings import Settings
     from dpbandits.service.surveys import begin_survey
 
-    spec = dpb.local.Spec(domain=dpb.Box([0, 0], [1, 1]), n_arms=4, privacy=dpb.LocalDP(epsilon=1))
+    spec = dpb.local.Spec(contexts=dpb.Box([0, 0], [1, 1]), arms=range(4), privacy=dpb.LocalDP(epsilon=1))
     service = Service(folder / "data", settings=Settings(requests_per_second=1e6))
     promise = {"kind": "LocalDP", "epsilon": 2}
     service.ledger.open_account("people", privacy=promise_of(promise))

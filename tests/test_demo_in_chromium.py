@@ -95,20 +95,20 @@ def published(visit: Page) -> tuple[Spec, Any]:
     with urlopen(Request(asked.url, headers={"Authorization": asked.headers["authorization"]})) as reply:  # noqa: S310
         spec, version = re.fullmatch(r'\{"spec":(.*?),"published":(.*)\}', reply.read().decode()).groups()
     contract = Spec.from_json(spec)
-    return contract, contract.publishes.from_json(version, contract)
+    return contract, contract.protocol.publishes.from_json(version, contract)
 
 
 def places(spec: Spec, version: Any, contexts: Any) -> Any:
     """Cells of the version's grid that contexts lie in."""
-    return spec.located(version, spec.points(contexts))
+    return spec.protocol.layout.locate(version, spec.protocol.points(contexts))
 
 
 def test_a_report_is_shown_byte_for_byte_with_the_exact_chance_of_a_lie(visit: Page) -> None:
     """By keys alone; what leaves the page is what it shows, and no more. The budget is kept."""
     page = visit.page
     spec, version = published(visit)
-    keep = mechanism("krr", n_cells=spec.n_parts, epsilon=EPSILON).rates[0] * WORD
-    assert spec.n_parts == 4
+    keep = mechanism("krr", n_cells=spec.protocol.grids.n_parts, epsilon=EPSILON).rates[0] * WORD
+    assert spec.protocol.grids.n_parts == 4
     page.focus("#sleep")
     page.keyboard.press("End")
     page.keyboard.press("Tab")

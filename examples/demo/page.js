@@ -30,7 +30,7 @@ function fieldsOf(bytes, { spec, classes }, epsilon, cells) {
     [4, "contract", "digest of what everybody agreed on"],
     [4, "version", `the map that is answered: ${view.getUint32(5, true)}`],
     [8, "nonce", "random, so that it counts once"],
-    ...(spec.epsilons ? [[1, "class", `epsilon ${classes[bytes[17]]}`]] : []),
+    ...(spec.epsilons.length ? [[1, "class", `epsilon ${classes[bytes[17]]}`]] : []),
   ];
   let at = 0;
   const fields = sizes.map(([size, name, told]) => [bytes.slice(at, (at += size)), name, told, false]);
@@ -79,7 +79,7 @@ const where = await (await fetch("where.json")).json();
 const { recorded } = where;
 const playing = { at: 0 };
 const told = (at) => `{"spec":${recorded.spec},"published":${recorded.versions[at]}}`;
-const epsilon = recorded ? JSON.parse(recorded.spec).epsilon : where.epsilon;
+const epsilon = recorded ? JSON.parse(recorded.spec).privacy.epsilon : where.epsilon;
 const budget = REPORTS * epsilon;
 const device = await openDevice({
   url: recorded ? "recorded" : where.url,
@@ -278,12 +278,12 @@ says("statement", statement(device, budget));
 says("deadline", `${grouped(contract.deadline / 3600000)} hours`);
 says("bounds", `${(100 * most).toFixed(1)}%, ${(100 * least).toFixed(1)}%`);
 one("legend").replaceChildren(
-  ...contract.spec.labels.map((label, arm) => {
+  ...contract.spec.arms.map((label, arm) => {
     const key = document.createElement("span");
     const swatch = drawn("svg", { class: "swatch", viewBox: "0 0 10 10", "aria-hidden": "true" });
     swatch.append(drawn("rect", { class: `arm-${arm}`, width: 10, height: 10 }));
     key.className = "key";
-    key.append(swatch, ` ${arm + 1} ${label}${arm + 1 < contract.spec.labels.length ? ", " : ""}`);
+    key.append(swatch, ` ${arm + 1} ${label}${arm + 1 < contract.spec.arms.length ? ", " : ""}`);
     return key;
   }),
 );

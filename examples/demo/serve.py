@@ -46,10 +46,12 @@ def contract(epsilon: float) -> dpb.local.Spec:
         contexts=dpb.Schema(age=dpb.Range(18, 90), sleep=dpb.Range(3, 10)),
         arms=["walk", "nap", "music"],
         privacy=dpb.LocalDP(epsilon=epsilon),
-        mechanism="krr",  # one answer, true or not: what it says can be told in words
         n_users=2000,
-        reports_per_version=50,
-        window=1000,  # a map is published after fifty reports, however fast they come
+        tuning=dpb.local.SpecTuning(
+            mechanism="krr",  # one answer, true or not: what it says can be told in words
+            reports_per_version=50,
+            window=1000,  # a map is published after fifty reports, however fast they come
+        ),
     )
 
 

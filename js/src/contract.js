@@ -29,14 +29,16 @@ function sound(good) {
   if (!good) throw new TypeError();
 }
 
-/** The contract of a text; digests are of the text as it came. */
+/** The contract of a text, what its tuning says among the rest; digests are of the text as it came. */
 export const readContract = (text) =>
-  reading("contract", text, (spec) => {
-    const { kind, format, domain, contexts, labels, n_arms, reward_range, epsilon, mechanism, constants, tie } = spec;
-    const [low, high] = reward_range;
-    const classes = spec.epsilons ?? [epsilon];
-    const columns = contexts?.columns ?? domain.low.map((low, j) => ({ low, high: domain.high[j] }));
-    const unknown = columns.find(({ type }) => contexts && !["Range", "Categories"].includes(type));
+  reading("contract", text, (told) => {
+    const spec = { ...told, ...told.tuning };
+    const { kind, format, contexts, arms, privacy, reward_range, epsilons, mechanism, constants, tie } = spec;
+    const { low, high } = reward_range;
+    const { epsilon } = privacy;
+    const classes = epsilons.length ? epsilons : [epsilon];
+    const columns = contexts.columns ?? contexts.low.map((low, j) => ({ low, high: contexts.high[j] }));
+    const unknown = contexts.columns?.find(({ type }) => !["Range", "Categories"].includes(type));
     for (const [good, what] of [
       [kind === "Spec" && format === 1, `contract ${kind}`],
       [offers(mechanism), `mechanism ${mechanism}`],
@@ -45,9 +47,10 @@ export const readContract = (text) =>
       expect(good, "not offered", what);
     }
     const good =
-      isCount(n_arms - 1, 255) &&
-      (labels?.length ?? n_arms) === n_arms &&
-      ["server", "user"].includes(spec.arms) &&
+      Array.isArray(arms) &&
+      isCount(arms.length - 1, 255) &&
+      privacy.kind === "LocalDP" &&
+      ["server", "client"].includes(spec.chooser) &&
       ["first", "keyed"].includes(tie) &&
       isCount(spec.max_leaves, 65536) &&
       low < high &&
@@ -55,7 +58,6 @@ export const readContract = (text) =>
       classes.every((one, at) => isNumber(one) && !(one <= classes[at - 1])) &&
       classes.at(-1) === epsilon &&
       spec.deadline > 0 &&
-      columns.length === domain.low.length &&
       columns.every(({ low, high, values }) => (values ? values.length : isNumber(high - low) && low < high));
     sound(good);
     const contract = {
@@ -67,7 +69,7 @@ export const readContract = (text) =>
     };
     if (spec.learner === "questions") {
       contract.sizes = gridSizes(columns);
-      sound(spec.arms === "server" && (contract.sizes || (columns.length <= 64 && n_arms <= 12)));
+      sound(spec.chooser === "server" && (contract.sizes || (columns.length <= 64 && arms.length <= 12)));
       contract.parts = constants.parts ?? nearest(PARTS.map((size) => law(mechanism, size, epsilon))).cells;
     }
     return contract;
@@ -110,16 +112,17 @@ function bins({ splits, arms, weights }, { spec, columns, seed }) {
     for (const half of [[low, middle], [middle, high]]) nodes.push(box.map((edge, j) => (j === column ? half : edge)));
   }
   const leaves = [...nodes.keys()].filter((node) => !inner.has(node));
-  const user = spec.arms === "user";
+  const client = spec.chooser === "client";
+  const count = spec.arms.length;
   const good =
     leaves.length <= spec.max_leaves &&
-    (user ? weights : arms).length === leaves.length &&
-    (user
-      ? weights.every((row) => row.length === spec.n_arms && row.every((p) => isNumber(p) && p >= 0) && row.some(Boolean))
-      : arms.every((arm) => isCount(arm, spec.n_arms - 1)));
+    (client ? weights : arms).length === leaves.length &&
+    (client
+      ? weights.every((row) => row.length === count && row.every((p) => isNumber(p) && p >= 0) && row.some(Boolean))
+      : arms.every((arm) => isCount(arm, count - 1)));
   sound(good);
   return {
-    cells: leaves.length * (user ? spec.n_arms : 1),
+    cells: leaves.length * (client ? count : 1),
     at(point) {
       let node = 0;
       for (let split; (split = inner.get(node)); ) node = split.first + (point[split.column] >= split.middle);
@@ -152,7 +155,7 @@ function table({ about, bits: [armBits, partBits], size, table, columns: some },
     isCount(armBits, 8) &&
     isCount(partBits, 4) &&
     !(numbered >> BigInt(size * width)) &&
-    cells.every(({ arm, cell }) => arm < spec.n_arms && cell < parts);
+    cells.every(({ arm, cell }) => arm < spec.arms.length && cell < parts);
   sound(good);
   const place = (x, size) => Math.min(Math.floor(x * size), size - 1);
   return { cells: parts, at: (point) => cells[over.reduce((cell, j, at) => cell * along[at] + place(point[j], along[at]), 0)] };
@@ -195,7 +198,7 @@ function drawn(chances) {
 
 /** What a version says to a person: the arm, and what a report will be about. */
 export function decided({ spec, columns }, published, point, available) {
-  const arms = spec.labels ?? [...Array(spec.n_arms).keys()];
+  const { arms } = spec;
   const { version, silent, cells, at } = published;
   const found = at(point ?? columns.map(() => 0.5));
   const chances = found.chances ?? arms.map(() => 1);
@@ -208,7 +211,7 @@ export function decided({ spec, columns }, published, point, available) {
     arm = drawn(rest.some(Boolean) ? rest : rest.map((_, k) => Number(codes.includes(k))));
     blind = true;
   }
-  const cell = spec.arms === "user" ? found.cell * spec.n_arms + arm : found.cell;
+  const cell = spec.chooser === "client" ? found.cell * arms.length + arm : found.cell;
   return { version, label: arms[arm], cell, cells, turned: Boolean(found.turned), silent, blind };
 }
 

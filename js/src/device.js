@@ -38,7 +38,7 @@ export function drawReport({ spec, digest, classes }, kind, choice, share) {
   const positive = (silent || coin < (share ?? 0) * 2 ** 64) !== turned;
   const payload = nobody ? encode(anywhere, coin < WORD / 2n) : encode(cell, positive);
   const numbered = new Uint8Array(Uint32Array.of(version).buffer);
-  return joined([FORMAT], digest, numbered, nonce, spec.epsilons ? [kind] : [], payload);
+  return joined([FORMAT], digest, numbered, nonce, spec.epsilons.length ? [kind] : [], payload);
 }
 
 /** A device over a store. Build it with `openDevice`. */

@@ -14,7 +14,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.schedule import default_blocks
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.study import Record
-from dpbandits.local.contract.gp_spec import GPSpec
+from dpbandits.local.contract.gp_spec import GPSpec, GPSpecTuning
 from dpbandits.local.learners.weights import WeightLearner
 from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.policy import PublicCoins
@@ -37,11 +37,10 @@ def local_spec(name: str, promise: JointDP | None, seed: Seed, *, published: boo
     return GPSpec(
         domain=environment.domain,
         features=tree_features(name) if published else block_features(name),
-        report_gram=published,
         reward_range=environment.reward_range,
         privacy=promise,
-        n_candidates=environment.n_candidates,
         noise=SimulatedNoise(seed),
+        tuning=GPSpecTuning(report_gram=published, n_candidates=environment.n_candidates),
     )
 
 
@@ -76,14 +75,14 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
             share = coins.uniform("local/first", start, stop, 1)[:, 0]
             indices = (share * candidates.shape[1]).astype(np.int64)
         else:
-            normals, scale = coins.normal("local/thompson", start, stop, m), spec.thompson_scale
+            normals, scale = coins.normal("local/thompson", start, stop, m), spec.tuning.thompson_scale
             scores = policy.scores(spec.features(candidates), thompson_scale=scale, normals=normals)
             indices = scores.argmax(axis=1)
         rewards = environment.rewards(start, stop, indices)
         phi = spec.features(candidates[np.arange(stop - start), indices])
-        exact = spec.release.mechanism.encode(phi, spec.reward_range.to_centred(rewards))
-        noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.release.sigma, len(exact))
-        units = spec.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
+        exact = spec.protocol.release.mechanism.encode(phi, spec.reward_range.to_centred(rewards))
+        noise = spec.noise.integer_gaussian(np.sqrt(stop - start) * spec.protocol.release.sigma, len(exact))
+        units = spec.protocol.release.mechanism.to_coordinates(exact) / RELEASE_UNIT
         learner.add(policy.version, stop - start, np.rint(units).astype(np.int64) + noise)
         lost += _lost(environment.mean_rewards(start, stop), indices)
     return {"regret": float(lost[0]), "random": float(lost[1]), "seconds": 0.0}
@@ -94,14 +93,16 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
     environment = world_of(name, seed)
     spec = local_spec(name, promise, seed, published=True)
     learner = Dubey2021Weights(spec, horizon=environment.horizon)
-    mechanism, size = spec.release.mechanism, spec.release.mechanism.size
+    mechanism, size = spec.protocol.release.mechanism, spec.protocol.release.mechanism.size
     coins = PublicCoins(seed)
     first = int(coins.uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)
     lost = np.zeros(2)
     for start in range(0, environment.horizon, ROUNDS_AT_A_TIME):
         stop = min(start + ROUNDS_AT_A_TIME, environment.horizon)
         phi = spec.features(environment.decision_sets(start, stop))
-        noise = spec.noise.integer_gaussian(spec.release.sigma, (stop - start) * size).reshape(-1, size)
+        noise = spec.noise.integer_gaussian(spec.protocol.release.sigma, (stop - start) * size).reshape(
+            -1, size
+        )
         chosen = np.empty(stop - start, dtype=np.int64)
         for t in range(stop - start):
             policy = learner.publish(spec, start + t, coins)

@@ -7,7 +7,7 @@ simulated noise.
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar
 
@@ -19,7 +19,8 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Choice, Item, Record, Single
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, PeopleWorld, World, world
-from dpbandits.local.contract.spec import ArmChoice, Spec
+from dpbandits.local.contract.bins import Chooser
+from dpbandits.local.contract.spec import Spec, SpecTuning
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
 from dpbandits.privacy.definitions import LocalDP
@@ -52,7 +53,7 @@ class Case:
         mechanism: of the reports; empty for comparators without privacy; of `linear` the name of a report of
             vectors (`ma2025.ldp_vectors`).
         policy: the rule, or the name of a comparator without bins.
-        arms: assigned by the server or chosen by users.
+        chooser: who chooses among the arms.
         floating: the paper's floating-point noise instead of the mechanism's exact one.
         versions: a new version is published after users/versions reports, if that is more than asked for.
         constants: of the policy, where tuning moved them from the defaults.
@@ -60,7 +61,7 @@ class Case:
 
     mechanism: str = "auto"
     policy: str = "smooth"
-    arms: ArmChoice = "server"
+    chooser: Chooser = "server"
     floating: bool = False
     versions: int = 10**9
     constants: dict[str, float] = field(default_factory=dict)
@@ -78,17 +79,17 @@ CASES: dict[str, Case] = {
     "questions-laplace": Case(policy="questions", mechanism="laplace"),
     "smooth-auto": Case(),
     "smooth-laplace": Case(mechanism="laplace", constants=_LAPLACE),
-    "smooth-paper-laplace": Case(mechanism="paper-laplace", arms="user", constants=_PAPER_LAPLACE),
+    "smooth-paper-laplace": Case(mechanism="paper-laplace", chooser="client", constants=_PAPER_LAPLACE),
     "smooth-signed": Case(mechanism="signed"),
     "smooth-oue": Case(mechanism="oue"),
     "smooth-hadamard": Case(mechanism="hadamard"),
     "smooth-krr": Case(mechanism="krr"),
-    "smooth-auto-user": Case(arms="user"),
+    "smooth-auto-user": Case(chooser="client"),
     "tree-auto": Case(policy="tree"),
     "tree-laplace": Case(policy="tree", mechanism="laplace", constants={"rival": 0.15}),
-    "tree-paper-laplace": Case(policy="tree", mechanism="paper-laplace", arms="user"),
+    "tree-paper-laplace": Case(policy="tree", mechanism="paper-laplace", chooser="client"),
     "eliminate-auto": Case(policy="eliminate", versions=100),
-    "ma2025": Case(mechanism="paper-laplace", policy="ma2025", arms="user", floating=True, versions=100),
+    "ma2025": Case(mechanism="paper-laplace", policy="ma2025", chooser="client", floating=True, versions=100),
     "linear": Case(mechanism="cap", policy="linear", constants=_LINEAR),
     "abse": Case(mechanism="", policy="abse"),
     "bin-ucb": Case(mechanism="", policy="bin-ucb"),
@@ -135,14 +136,15 @@ TUNING_GRID: dict[str, tuple[dict[str, float], ...]] = {
 
 
 def unit_spec(one: World | PeopleWorld, *, epsilon: float, **own: Any) -> Spec:
-    """The contract of a crowd in a world, on the unit cube; `own` goes to the spec."""
+    """The contract of a crowd in a world, on the unit cube; `own` goes to the spec and to its tuning."""
     cube = Box(low=[0.0] * one.dim, high=[1.0] * one.dim)
-    return Spec(domain=cube, n_arms=one.n_arms, privacy=LocalDP(epsilon=epsilon), **own)
+    tuning = SpecTuning(**{part.name: own.pop(part.name) for part in fields(SpecTuning) if part.name in own})
+    return Spec(contexts=cube, arms=range(one.n_arms), privacy=LocalDP(epsilon=epsilon), tuning=tuning, **own)
 
 
 def spec_for(case: Case, name: str, *, epsilon: float, n_users: int, reports: int = 100) -> Spec:
     """The spec of a case in a world; a version takes `reports` reports, or more where the case says so."""
-    named = {"mechanism": case.mechanism, "learner": case.policy, "arms": case.arms}
+    named = {"mechanism": case.mechanism, "learner": case.policy, "chooser": case.chooser}
     step = max(reports, n_users // case.versions)
     sizes = {"n_users": n_users, "reports_per_version": step}
     return unit_spec(world(name), epsilon=epsilon, **named, **sizes, constants=case.constants)
@@ -220,12 +222,11 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     """
     asks = mechanism == "questions"
     spec = Spec(
-        domain=Box(low=[0.0, 0.0], high=[1.0, 1.0]),
-        n_arms=3,
+        contexts=Box(low=[0.0, 0.0], high=[1.0, 1.0]),
+        arms=range(3),
         privacy=LocalDP(epsilon=8.0),
-        mechanism="auto" if asks else mechanism,
         learner="questions" if asks else "tree",
-        window=0,
+        tuning=SpecTuning(mechanism="auto" if asks else mechanism, window=0),
     )
     client, server, rng = Client(spec, budget=1e9), Server(spec), np.random.default_rng(0)
     while True:
@@ -249,7 +250,7 @@ def report_speed(mechanism: str, *, n_bins: int, n_reports: int) -> dict[str, An
     seconds = time.process_time() - started
     return {
         "mechanism": mechanism,
-        "bins": spec.n_parts if asks else len(policy.splits) + 1,
+        "bins": spec.protocol.grids.n_parts if asks else len(policy.splits) + 1,
         "report_bytes": len(batch[0]),
         "choose_ms": choosing,  # seconds for 1,000 choices
         "device_ms": reporting,  # and for 1,000 reports

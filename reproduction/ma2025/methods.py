@@ -215,7 +215,7 @@ def curve(
     step = max(_BATCH, n_users // versions) if versions and method in _OURS else None
     spec = _spec_of(method, one, epsilon=epsilon, n_users=n_users, given=given, step=step)
     result = _simulated(spec, one, auxiliary, n_users=n_users, seed=seed)
-    return at_marks(result.regret, spec.reports_per_version, n_users)
+    return at_marks(result.regret, spec.protocol.reports_per_version, n_users)
 
 
 def local_curves(
@@ -276,7 +276,7 @@ def _spec_of(
         epsilon=epsilon,
         learner=learner,
         mechanism="auto" if ours else "paper-laplace",
-        arms="server" if ours else "user",
+        chooser="server" if ours else "client",
         tie="keyed" if learner == "ma2025-printed" else "first",
         n_users=n_users,
         reports_per_version=step or (_BATCH if ours else slow),

@@ -15,7 +15,7 @@ from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_t
 from dpbandits.lab.study import Cell, Choice, Item, Record, grid
 from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
-from dpbandits.local.contract.sources import SourceArms
+from dpbandits.local.contract.sources import SourceChooser
 from dpbandits.local.contract.spec import LearnerName
 from reproduction.ma2025.local import unit_spec
 
@@ -35,7 +35,7 @@ class TransferCase:
         kappa: K times the least probability of an arm.
         behaviour: its policy.
         shifted: whether its arms pay what other arms should.
-        arms: chosen by its behaviour policy or assigned by its server.
+        chooser: who chose the arms: its behaviour policy, or its server.
         span: target users over which its reports come; 0: all before.
         targets: this many targets share what they learn instead.
         floating: the paper's noise.
@@ -49,7 +49,7 @@ class TransferCase:
     kappa: float = 1.0
     behaviour: Behaviour = "even"
     shifted: bool = False
-    arms: SourceArms = "behaviour"
+    chooser: SourceChooser = "behaviour"
     span: int = 0
     targets: int = 1
     floating: bool = False
@@ -67,7 +67,7 @@ _SOURCES = {
     ),
     "weak": TransferCase(text="5,000 at epsilon 1", n_users=5000, epsilon=1.0),
     "weak-server": TransferCase(
-        text="5,000 at epsilon 1, arms by its server", n_users=5000, epsilon=1.0, arms="server"
+        text="5,000 at epsilon 1, arms by its server", n_users=5000, epsilon=1.0, chooser="server"
     ),
     "far": TransferCase(text="5,000 at epsilon 8, gamma 5, kappa .3", n_users=5000, gamma=5.0, kappa=0.3),
     "avoiding": TransferCase(
@@ -103,7 +103,7 @@ def regret(case: TransferCase, name: str, *, n_users: int, epsilon: float, seed:
         epsilon=epsilon,
         learner=case.policy,
         mechanism="paper-laplace" if published else "auto",
-        arms="user" if published else "server",
+        chooser="client" if published else "server",
         n_users=n_users,
     )
     if case.targets > 1:
@@ -113,7 +113,7 @@ def regret(case: TransferCase, name: str, *, n_users: int, epsilon: float, seed:
     sources = []
     if case.n_users:
         of_people = {name: getattr(case, name) for name in ("gamma", "kappa", "behaviour", "shifted")}
-        own = {name: getattr(case, name) for name in ("n_users", "epsilon", "arms", "span")}
+        own = {name: getattr(case, name) for name in ("n_users", "epsilon", "chooser", "span")}
         sources.append(SimulatedSource(people=SourceWorld(world=one, **of_people), **own))
     simulated: dict[str, Any] = {"n_users": n_users, "seed": seed, "floating": case.floating}
     return simulate_transfer(spec, one, sources=sources, **simulated).average_regret

@@ -35,7 +35,7 @@ import dpbandits
 from dpbandits.domains import Arms, Box, Product
 from dpbandits.lab.evaluation import report_seeds
 from dpbandits.lab.evaluation.crowds import simulate
-from dpbandits.local import Spec
+from dpbandits.local import Spec, SpecTuning
 from dpbandits.privacy import LocalDP
 from reproduction.studies.drift import CHANGES, LDP_BATCH, CorruptUCB, sections
 
@@ -87,18 +87,18 @@ class Came:
         return Came(self.contexts[begin:end], self.means[begin:end])
 
 
-def lost(world: Came, epsilon: float, every: int, seed: int, **spec: Any) -> Any:
+def lost(world: Came, epsilon: float, every: int, seed: int, *, learner: Any, constants: Any) -> Any:
     """(VERSIONS,) regret of the versions, the policy begun anew every so many people."""
     people = len(world.means)
     regrets = []
     for begin in range(0, people, every):
         life = world.life(begin, min(begin + every, people))
         made = Spec(
-            domain=CUBE,
-            n_arms=ARMS,
+            contexts=CUBE,
+            arms=range(ARMS),
             privacy=LocalDP(epsilon=epsilon),
-            reports_per_version=people // VERSIONS,
-            **spec,
+            learner=learner,
+            tuning=SpecTuning(reports_per_version=people // VERSIONS, constants=constants),
         )
         regrets.append(simulate(made, life, n_users=len(life.means), seed=seed + begin).regret)
     return np.concatenate(regrets)

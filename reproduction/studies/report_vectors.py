@@ -16,8 +16,8 @@ from unittest.mock import patch
 import numpy as np
 
 import dpbandits as dpb
-from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec
-from dpbandits.local.contract.questions import PublishedQuestions
+from dpbandits.local import Client, PublishedArms, ReportCounts, ReportKey, Spec, SpecTuning
+from dpbandits.local.contract.grid import PublishedQuestions
 
 KEY = bytes(range(32))
 BOX = dpb.Box(low=[18, 0], high=[90, 1])
@@ -53,21 +53,27 @@ class Stream:
 
 def cases():
     """Name -> spec, published version, [(context, reward)], the class of epsilon or None."""
-    common = {"domain": BOX, "n_arms": 3, "privacy": dpb.LocalDP(epsilon=2.0), "learner": "tree", "seed": 7}
+    common = {
+        "contexts": BOX,
+        "arms": range(3),
+        "privacy": dpb.LocalDP(epsilon=2.0),
+        "learner": "tree",
+        "seed": 7,
+    }
     names = ("signed", "krr", "oue", "hadamard", "laplace", "paper-laplace")
-    specs = {name: (Spec(**common, mechanism=name), BINS, POINTS, None) for name in names}
-    keyed = Spec(**common, tie="keyed", mechanism="krr")
-    user = Spec(**common, arms="user", mechanism="krr")
-    classes = Spec(**common, mechanism="signed", epsilons=(0.5, 2.0))
+    specs = {name: (Spec(**common, tuning=SpecTuning(mechanism=name)), BINS, POINTS, None) for name in names}
+    keyed = Spec(**common, tuning=SpecTuning(tie="keyed", mechanism="krr"))
+    client = Spec(**common, chooser="client", tuning=SpecTuning(mechanism="krr"))
+    classes = Spec(**common, epsilons=(0.5, 2.0), tuning=SpecTuning(mechanism="signed"))
     people = Spec(
         contexts=PEOPLE, arms=["mail", "call", "none"], privacy=dpb.LocalDP(epsilon=1.0), learner="tree"
     )
-    asking = Spec(**{**common, "learner": "questions"}, constants={"parts": 2.0})
+    asking = Spec(**{**common, "learner": "questions"}, tuning=SpecTuning(constants={"parts": 2.0}))
     bit = Spec(contexts=PEOPLE, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1.0), learner="questions")
     many = Spec(contexts=MANY, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=4.0), learner="questions")
     return specs | {
         "keyed-ties": (keyed, BINS, POINTS, None),
-        "user-arms": (user, WEIGHTS, POINTS, None),
+        "client-chooses": (client, WEIGHTS, POINTS, None),
         "classes": (classes, BINS, POINTS, 0.5),
         "people": (people, BINS, PERSONS, None),
         "missing": (specs["signed"][0], BINS, [([34, 0.7], None), ([34, None], 1.0), ([50, 0.5], 1.0)], None),
@@ -83,8 +89,9 @@ def published_of(spec, made):
     if "about" not in made:
         return PublishedArms(version=3, **made)
     columns = made.get("columns", ())
-    cell = np.arange((spec.grid_over(columns) if columns else spec.grid).size)
-    rows = {"arms": cell * 7 % spec.n_arms, "parts": cell // 3 % spec.n_parts, "turned": cell * 5 % 7 < 3}
+    grids = spec.protocol.grids
+    cell = np.arange((grids.over(columns) if columns else grids.whole).size)
+    rows = {"arms": cell * 7 % spec.n_arms, "parts": cell // 3 % grids.n_parts, "turned": cell * 5 % 7 < 3}
     return PublishedQuestions(version=4, **rows, **made)
 
 
@@ -113,7 +120,7 @@ def made() -> dict[str, object]:
             reports.append(row | {"random": given.hex(), "report": report.hex()})
         counts.absorb([bytes.fromhex(one["report"]) for one in reports])
         kind = 0 if epsilon is None else spec.epsilons.index(epsilon)
-        mechanism = spec.counted_by(published)[kind]
+        mechanism = spec.protocol.counted_by(published)[kind]
         sums = counts.versions[published.version].sums[kind]
         signed, count = mechanism.estimate(sums, len(rows))
         vectors.append(

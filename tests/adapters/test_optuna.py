@@ -169,9 +169,14 @@ def test_on_a_device_a_trial_makes_one_private_report():
     study.tell(trial, state=optuna.trial.TrialState.FAIL)
     assert len(failing.client.unsent()) == 1  # whether a reward came is private too
     box = dpb.Box(low=[0], high=[1])
-    numbered = dpb.local.Client(dpb.local.Spec(domain=box, n_arms=2, privacy=dpb.LocalDP(epsilon=1)))
-    with pytest.raises(InvalidParameter, match="labels"):
-        DeviceSampler(numbered)
+    features = dpb.features.MercerFeatures(
+        kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=box, n_features=4
+    )
+    candidates = dpb.local.GPSpec(
+        domain=box, features=features, reward_range=(0, 1), privacy=dpb.JointDP(1, 1e-6)
+    )
+    with pytest.raises(InvalidParameter, match="arms"):
+        DeviceSampler(dpb.local.Client(candidates))
 
 
 def test_over_published_rows_a_study_finds_the_best_row():

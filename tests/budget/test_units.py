@@ -240,7 +240,7 @@ def test_a_curators_release_is_charged_for_the_accounts_neighbours(account, apar
 def test_a_device_reports_from_an_account_of_its_own(account):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=ACCOUNTS[account][0])
-    spec = Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(1))
+    spec = Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=LocalDP(1))
     with pytest.raises(InvalidParameter, match="cannot change"):
         Client(spec, ledger=ledger, account="people", budget=900)
     client = Client(spec, ledger=ledger, account="own", budget=2)

@@ -58,7 +58,7 @@ def place(tmp_path, monkeypatch):
     Path("people.toml").write_text(
         'path = "nowhere.csv"\n[columns.age]\nlow = 0\nhigh = 1\n[label]\ncolumn = "reward"\ncuts = [0.5]\n'
     )
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+    spec = dpb.local.Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
     Path("spec.json").write_text(spec.to_json())
     Path("versions.jsonl").write_text(dpb.local.Server(spec).publish().to_json(spec) + "\n")
     Path("reports").write_bytes(b"DPBREP1\n" + bytes(4))
@@ -335,7 +335,7 @@ def test_counts_are_never_replaced(place, command):
     """Not even by --force: they are a state."""
     spec = dpb.local.Spec.from_json(Path("spec.json").read_text())
     client = dpb.local.Client(spec)
-    published = spec.publishes.from_json(Path("versions.jsonl").read_text(), spec)
+    published = spec.protocol.publishes.from_json(Path("versions.jsonl").read_text(), spec)
     client.choose(published, [0.3])
     Path("one.reports").unlink(missing_ok=True)
     dpb.local.server.aggregation.write_reports("one.reports", [client.report(1.0)])

@@ -70,7 +70,7 @@ def gp_spec():
 
 
 def spec(learner):
-    return Spec(domain=DOMAIN, n_arms=2, privacy=dpb.LocalDP(epsilon=4.0), learner=learner)
+    return Spec(contexts=DOMAIN, arms=range(2), privacy=dpb.LocalDP(epsilon=4.0), learner=learner)
 
 
 def curator():

@@ -31,7 +31,6 @@ from dpbandits.local import (
     PublishedArms,
     Robust,
     Server,
-    Spec,
 )
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -42,6 +41,7 @@ from dpbandits.state import StateKey
 from dpbandits.state.format import read_state
 from internals import policy as internals
 from internals.client import remembered
+from specs import spec_with
 
 
 @pytest.fixture
@@ -97,9 +97,9 @@ def test_the_lint_follows_causes_and_objects(lint):
 @pytest.mark.parametrize("robust", [None, Robust(bytes(range(32)), groups=3)], ids=["plain", "robust"])
 @pytest.mark.parametrize("learner", ["questions", "smooth", "tree"])
 def test_devices_and_their_server(lint, tmp_path, learner, robust):
-    spec = Spec(
-        domain=dpb.Box(low=[0, 0], high=[1, 1]),
-        n_arms=2,
+    spec = spec_with(
+        contexts=dpb.Box(low=[0, 0], high=[1, 1]),
+        arms=range(2),
         privacy=dpb.LocalDP(epsilon=4.0),
         learner=learner,
         reports_per_version=2,

@@ -10,11 +10,12 @@ import pytest
 import dpbandits as dpb
 from dpbandits.central import ExploreThenCommit, ExploreTuning
 from dpbandits.domains import Box
-from dpbandits.local import Client, DurableServer, Robust, Server, Spec
+from dpbandits.local import Client, DurableServer, Robust, Server
 from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator
 from dpbandits.privacy import JointDP, LocalDP, RowDP, SimulatedNoise
 from dpbandits.privacy.rows import AnswerLaplace
+from specs import spec_with
 
 pytestmark = pytest.mark.numerics
 
@@ -92,9 +93,9 @@ def curator(folder, pauses):
 
 
 def server(folder, pauses, robust=None, **own):
-    spec = Spec(
-        domain=Box(low=[0], high=[1]),
-        n_arms=2,
+    spec = spec_with(
+        contexts=Box(low=[0], high=[1]),
+        arms=range(2),
         privacy=LocalDP(epsilon=3.0),
         reports_per_version=5,
         seed=5,

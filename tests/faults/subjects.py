@@ -39,6 +39,7 @@ from dpbandits.state.witness import FileWitness
 from internals.marginals import durable_blocks
 from internals.policy import kept_nodes
 from internals.server import held_back, snapshots_often
+from specs import spec_with
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
 
@@ -526,9 +527,9 @@ class _TablesSession:
 
 # -- people's devices and their server -------------------------------------------------------------
 
-SPEC = Spec(
-    domain=BOX,
-    n_arms=2,
+SPEC = spec_with(
+    contexts=BOX,
+    arms=range(2),
     privacy=dpb.LocalDP(epsilon=1.0),
     learner="tree",
     reports_per_version=4,
@@ -555,7 +556,7 @@ class DeviceSubject:
     not_state, unguarded = (), ("ledger.db", ".report")
     choices = 3
     spec: Any = SPEC
-    other: Any = Spec(domain=BOX, n_arms=3, privacy=dpb.LocalDP(epsilon=1.0))
+    other: Any = Spec(contexts=BOX, arms=range(3), privacy=dpb.LocalDP(epsilon=1.0))
     context: Any = (0.3,)
 
     def prepare(self, folder: Path) -> None:

@@ -25,7 +25,7 @@ from dpbandits.central import (
 from dpbandits.central.logged.logged_table import LogColumns, LoggedTable, PublishedTable
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.tables import table_from_toml
-from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec, Spec
+from dpbandits.local import Client, DurableServer, FileOutbox, Server, SourceSpec
 from dpbandits.models import measures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.outsourced import Curator
@@ -45,6 +45,7 @@ from internals.policy import raw_arrays
 from internals.policy import replay as replay_of_policy
 from internals.server import replay as replay_of_server
 from internals.server import snapshot_counts, snapshots_often, without_folder
+from specs import spec_with
 
 __all__ = ["FOLDERS"]
 
@@ -421,12 +422,12 @@ def _learned() -> Target:
 
 # -- local ---------------------------------------------------------------------------------------------
 
-SPEC = Spec(
-    domain=BOX,
-    n_arms=3,
+SPEC = spec_with(
+    contexts=BOX,
+    arms=range(3),
     privacy=dpb.LocalDP(epsilon=2.0),
     learner="tree",
-    arms="server",
+    chooser="server",
     reports_per_version=4,
     max_leaves=16,
 )

@@ -63,6 +63,7 @@ from fuzz.target import (
     new_folder,
     whole_file,
 )
+from specs import spec_with
 
 __all__ = ["TARGETS", "Target", "target"]
 
@@ -290,14 +291,14 @@ def _guarantee() -> Target:
 
 def _spec(**changes: Any) -> Spec:
     arguments: dict[str, Any] = {
-        "domain": BOX,
-        "n_arms": 3,
+        "contexts": BOX,
+        "arms": range(3),
         "privacy": dpb.LocalDP(epsilon=2.0),
         "learner": "tree",
         "reports_per_version": 4,
         "max_leaves": 16,
     }
-    return Spec(**(arguments | changes))
+    return spec_with(**(arguments | changes))
 
 
 def _partition_spec() -> Target:
@@ -305,7 +306,7 @@ def _partition_spec() -> Target:
         spec.to_json().encode()
         for spec in (
             _spec(),
-            _spec(mechanism="oue", arms="user"),
+            _spec(mechanism="oue", chooser="client"),
             _spec(learner="ma2025", n_users=100),
             Spec(contexts=PEOPLE, arms=["mail", 2], privacy=dpb.LocalDP(epsilon=2.0)),
         )
@@ -314,7 +315,7 @@ def _partition_spec() -> Target:
 
 
 def _published_policy() -> Target:
-    spec = _spec(arms="user")
+    spec = _spec(chooser="client")
     server = Server(spec)
     policy = PublishedArms(version=1, splits=(0, 1), weights=np.full((3, 3), 1.0 / 3.0))
 
@@ -343,13 +344,15 @@ def _questions(spec: Spec) -> Target:
 
 
 def _published_questions() -> Target:
-    return _questions(_spec(learner="questions", arms="server", mechanism="auto", n_arms=5))
+    return _questions(_spec(learner="questions", chooser="server", mechanism="auto", arms=range(5)))
 
 
 def _published_columns() -> Target:
     """Versions that name the columns that they are over."""
     box = dpb.Box(low=[0.0] * 9, high=[1.0] * 9)
-    return _questions(_spec(learner="questions", arms="server", mechanism="auto", n_arms=5, domain=box))
+    return _questions(
+        _spec(learner="questions", chooser="server", mechanism="auto", arms=range(5), contexts=box)
+    )
 
 
 def _reports(mechanism: str) -> Target:
@@ -369,7 +372,7 @@ def _reports(mechanism: str) -> Target:
 
 
 def _source(**changes: Any) -> SourceSpec:
-    target = _spec(arms="server", mechanism="auto")
+    target = _spec(chooser="server", mechanism="auto")
     arguments: dict[str, Any] = {
         "target": target,
         "name": "past",
@@ -385,7 +388,7 @@ def _source_spec() -> Target:
         _source(),
         _source(propensities=(0.2, 0.3, 0.5), looks=False),
         _source(propensities=((0.2, 0.3, 0.5), (1.0, 0.0, 0.0)), depth=1, mechanism="krr"),
-        _source(arms="server", reports_per_version=7),
+        _source(chooser="server", reports_per_version=7),
     )
 
     def parse(data: bytes) -> object:
@@ -544,7 +547,7 @@ def _gp_configuration() -> Target:
 
 
 def _gp_from(value: Any) -> object:
-    return GPSpec.from_config(value).release.sigma if isinstance(value, dict) else None
+    return GPSpec.from_config(value).protocol.release.sigma if isinstance(value, dict) else None
 
 
 # -- outsourced ---------------------------------------------------------------------------------------

@@ -29,7 +29,17 @@ from dpbandits.lab.baselines import (
 from dpbandits.lab.evaluation import SimulatedSource
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import GPSpec, PublishedWeights, ReportCounts, Robust, SourceClient, SourceSpec, Spec
+from dpbandits.local import (
+    GPSpec,
+    GPSpecTuning,
+    PublishedWeights,
+    ReportCounts,
+    Robust,
+    SourceClient,
+    SourceSpec,
+    Spec,
+    SpecTuning,
+)
 from dpbandits.local.learners import EliminationConstants, SmoothTreeConstants, TransferTree, TreeConstants
 from dpbandits.models import kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures, SectionFeatures
@@ -68,6 +78,7 @@ from dpbandits.privacy.rows import (
     L2LaplaceLaw,
 )
 from dpbandits.tables.menu import Menu
+from specs import spec_with
 
 __all__ = ["CASES", "Case"]
 
@@ -79,7 +90,7 @@ SIMULATED = SimulatedNoise(0)
 ROWS = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
 POLICY = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 16, "seed": 0}
 PRIVATE = {**POLICY, "privacy": JointDP(epsilon=1.0, delta=1e-6), "noise": SIMULATED}
-TARGET = Spec(domain=BOX, n_arms=3, privacy=LocalDP(epsilon=1.0), learner="tree", max_leaves=64)
+TARGET = spec_with(contexts=BOX, arms=range(3), privacy=LocalDP(epsilon=1.0), learner="tree", max_leaves=64)
 SOURCE = SourceSpec(target=TARGET, name="past", n_users=1000, privacy=LocalDP(epsilon=2.0))
 CELLS = measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)
 LEARNED = {
@@ -254,19 +265,26 @@ CASES: dict[str, Case] = {
     "Spec": Case(
         Spec,
         {
-            "domain": BOX,
-            "n_arms": 3,
+            "contexts": BOX,
+            "arms": range(3),
             "privacy": LocalDP(epsilon=1.0),
             "reward_range": (0.0, 1.0),
-            "mechanism": "auto",
             "learner": "tree",
-            "arms": "server",
+            "chooser": "server",
+            "n_users": 1000,
+            "seed": 0,
+        },
+    ),
+    "SpecTuning": Case(
+        lambda **own: Spec(
+            contexts=BOX, arms=range(3), privacy=LocalDP(epsilon=1.0), tuning=SpecTuning(**own)
+        ),
+        {
+            "mechanism": "auto",
             "reports_per_version": 100,
             "window": 8,
             "tie": "first",
             "max_leaves": 64,
-            "n_users": 1000,
-            "seed": 0,
             "constants": {},
         },
     ),
@@ -277,13 +295,19 @@ CASES: dict[str, Case] = {
             "features": MERCER,
             "reward_range": (0.0, 1.0),
             "privacy": JointDP(epsilon=1.0, delta=1e-6),
-            "prior_variance": 0.2,
-            "thompson_scale": 0.25,
-            "n_candidates": 25,
             "seed": 0,
             "learner": "weights",
-            "constants": {},
         },
+    ),
+    "GPSpecTuning": Case(
+        lambda **own: GPSpec(
+            domain=BOX,
+            features=MERCER,
+            reward_range=(0.0, 1.0),
+            privacy=JointDP(epsilon=1.0, delta=1e-6),
+            tuning=GPSpecTuning(**own),
+        ),
+        {"prior_variance": 0.2, "thompson_scale": 0.25, "n_candidates": 25, "constants": {}},
     ),
     "PublishedWeights": Case(
         PublishedWeights, {"version": 1, "mean": np.zeros(2), "factor": np.eye(2), "radius": 1.0}
@@ -296,7 +320,7 @@ CASES: dict[str, Case] = {
             "name": "past",
             "n_users": 1000,
             "privacy": LocalDP(epsilon=2.0),
-            "arms": "behaviour",
+            "chooser": "behaviour",
             "propensities": (0.2, 0.3, 0.5),
             "looks": False,
             "depth": 2,
@@ -313,7 +337,7 @@ CASES: dict[str, Case] = {
             "people": SourceWorld(world=world("ma")),
             "n_users": 100,
             "epsilon": 2.0,
-            "arms": "behaviour",
+            "chooser": "behaviour",
             "depth": 2,
             "start": 0,
             "span": 0,

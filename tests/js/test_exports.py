@@ -13,6 +13,7 @@ from dpbandits.export.decide import arm_scores
 from dpbandits.export.decisions import read
 from dpbandits.local import PublishedArms, Server, Spec
 from js.driver import NODE, asked
+from specs import spec_with
 
 pytestmark = pytest.mark.numerics
 
@@ -52,7 +53,7 @@ def by_javascript(policy: str, contexts: list[Any], draw: int | None = None) -> 
 
 def local(**changes: Any) -> Spec:
     promise = dpb.LocalDP(epsilon=1)
-    return Spec(contexts=PEOPLE, privacy=promise, **{"arms": ARMS, "learner": "tree", **changes})
+    return spec_with(contexts=PEOPLE, privacy=promise, **{"arms": ARMS, "learner": "tree", **changes})
 
 
 @functools.cache
@@ -62,12 +63,12 @@ def decided_locally() -> dict[str, tuple[str, list[Any]]]:
     splits = [0]
     for _ in range(60):
         splits.append(int(rng.choice([k for k in range(2 * len(splits) + 1) if k not in splits])))
-    keyed, user = local(tie="keyed", seed=5), local(labels=ARMS, arms="user")
+    keyed, drawn = local(tie="keyed", seed=5), local(chooser="client")
     arms = rng.integers(3, size=len(splits) + 1)
     chances = rng.dirichlet(np.ones(3), size=len(splits) + 1)
     made: list[tuple[str, Spec, PublishedArms]] = [
         ("bins", keyed, PublishedArms(version=7, splits=tuple(splits), arms=arms)),
-        ("chances", user, PublishedArms(version=8, splits=tuple(splits), weights=chances)),
+        ("chances", drawn, PublishedArms(version=8, splits=tuple(splits), weights=chances)),
     ]
     asking = local(learner="questions")
     first = Server(asking).publish()

@@ -21,6 +21,7 @@ import dpbandits as dpb
 from dpbandits.local import Client, PublishedArms, Spec
 from dpbandits.privacy.reports import mechanism
 from js.driver import asked, needs_node
+from specs import spec_with
 
 pytestmark = [needs_node, pytest.mark.numerics]
 
@@ -92,19 +93,21 @@ def test_the_rule_that_names_a_mechanism_and_the_parts_is_the_same() -> None:
     box = dpb.Box(low=[0], high=[1])
     for_auto = [(cells, epsilon) for cells in CELLS for epsilon in EPSILONS]
     made = asked([{"what": "law", "name": "auto", "cells": n, "epsilon": epsilon} for n, epsilon in for_auto])
-    common: dict[str, Any] = {"domain": box, "n_arms": 2, "max_leaves": 2048}
-    specs = [Spec(**common, privacy=dpb.LocalDP(epsilon=epsilon), learner="tree") for _, epsilon in for_auto]
+    common: dict[str, Any] = {"contexts": box, "arms": range(2), "max_leaves": 2048}
+    specs = [
+        spec_with(**common, privacy=dpb.LocalDP(epsilon=epsilon), learner="tree") for _, epsilon in for_auto
+    ]
     assert [one["name"] for one in made] == [
-        spec.mechanism_for(n).name for spec, (n, _) in zip(specs, for_auto, strict=True)
+        spec.protocol.mechanism_for(n).name for spec, (n, _) in zip(specs, for_auto, strict=True)
     ]
     asking = [
-        Spec(**common, privacy=dpb.LocalDP(epsilon=epsilon), learner="questions", mechanism=name)
+        spec_with(**common, privacy=dpb.LocalDP(epsilon=epsilon), learner="questions", mechanism=name)
         for epsilon in EPSILONS[1:]
         for name in ("auto", *LAWS)
         if "laplace" not in name or epsilon > 0.05
     ]
     found = asked([{"what": "contract", "spec": spec.to_json()} for spec in asking])
-    assert [one["parts"] for one in found] == [spec.n_parts for spec in asking]
+    assert [one["parts"] for one in found] == [spec.protocol.grids.n_parts for spec in asking]
 
 
 def test_grids_have_the_same_cells() -> None:
@@ -116,10 +119,10 @@ def test_grids_have_the_same_cells() -> None:
             people = dpb.Schema(**columns)
             promise = dpb.LocalDP(epsilon=1)
             specs.append(Spec(contexts=people, arms=["a", "b"], privacy=promise))
-    specs = [spec for spec in specs if spec.asks and not spec.names_columns]
+    specs = [spec for spec in specs if spec.protocol.asks and not spec.protocol.grids.names_columns]
     assert len(specs) > 8
     found = asked([{"what": "contract", "spec": spec.to_json()} for spec in specs])
-    assert [one["sizes"] for one in found] == [list(spec.grid.sizes) for spec in specs]
+    assert [one["sizes"] for one in found] == [list(spec.protocol.grids.whole.sizes) for spec in specs]
 
 
 def intervals(*thresholds: int) -> list[tuple[int, int]]:
@@ -239,9 +242,11 @@ def contracts() -> list[tuple[Spec, PublishedArms]]:
     splits = (0, 1, 2, 5, 3, 8)
     for tie, seed in (("first", 0), ("keyed", 7), ("keyed", 2**70)):
         common: dict[str, Any] = {"privacy": promise, "learner": "tree", "tie": tie, "seed": seed}
-        spec = Spec(contexts=PEOPLE, arms=["mail", "call", "none"], **common)
+        spec = spec_with(contexts=PEOPLE, arms=["mail", "call", "none"], **common)
         made.append((spec, PublishedArms(version=1, splits=splits, arms=rng.integers(3, size=7))))
-        spec = Spec(domain=dpb.Box(low=[-3, 0], high=[5, 1e-3]), n_arms=4, arms="user", **common)
+        spec = spec_with(
+            contexts=dpb.Box(low=[-3, 0], high=[5, 1e-3]), arms=range(4), chooser="client", **common
+        )
         chances = rng.dirichlet(np.full(4, 0.4), size=7)
         chances[2] = [0, 0, 1, 0]
         made.append((spec, PublishedArms(version=2, splits=splits, weights=chances)))
@@ -312,18 +317,19 @@ def test_what_is_not_offered_is_refused_by_name() -> None:
     dates = Spec(contexts=days, arms=["a", "b"], privacy=dpb.LocalDP(epsilon=1), learner="tree")
     hour = dpb.Schema(hour=dpb.Cycle(24))
     hours = Spec(contexts=hour, arms=["a", "b"], privacy=dpb.LocalDP(epsilon=1), learner="tree")
+    tuning = json.loads(spec)["tuning"]
     refusals = {
         "not offered: contract GPSpec": {"spec": changed(spec, kind="GPSpec")},
-        "not offered: mechanism duchi": {"spec": changed(spec, mechanism="duchi")},
+        "not offered: mechanism duchi": {"spec": changed(spec, tuning=tuning | {"mechanism": "duchi"})},
         "not offered: column DateRange": {"spec": dates.to_json()},
         "not offered: column Cycle": {"spec": hours.to_json()},
-        "malformed: contract": {"spec": changed(spec, epsilon=17.0, epsilons=[])},
+        "malformed: contract": {"spec": changed(spec, epsilons=[0.5])},
         "malformed: version": {"spec": spec, "published": changed(published, arms=[0, 1, 2, 3, 0])},
         "pinned: another contract": {
             "spec": spec,
             "published": changed(published, spec="00000000"),
         },
-        "law: epsilon": {"spec": changed(spec, epsilon=17.0)},
+        "law: epsilon": {"spec": changed(spec, privacy={"kind": "LocalDP", "epsilon": 17.0})},
     }
     plain = {"what": "report", "context": [1, 2], "reward": 1, "random": "", "published": published}
     questions = [plain | one for one in refusals.values()]

@@ -5,6 +5,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter, ProtocolError
+from specs import spec_with
 
 PEOPLE = dpb.Schema(age=dpb.Range(0, 100), region=dpb.Categories(["north", "south"]))
 ARMS = ["mail", "call"]
@@ -37,7 +38,7 @@ def serve(policy, n=400, batch=20):
     return np.concatenate(paid)[n // 2 :].mean()
 
 
-SPEC = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=0.5), reports_per_version=20)
+SPEC = spec_with(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=0.5), reports_per_version=20)
 
 
 @pytest.mark.parametrize("room", ["lab", "central", "local"])
@@ -85,9 +86,15 @@ def test_the_double_has_the_policys_features_and_other_arguments_change():
     assert (double.horizon, double.seed, double.ucb_weight) == (50, 7, 0.1)
     same = dpb.lab.twin(policy, room="central", seed=8)
     assert same.to_config() == policy.to_config() | {"seed": 8}
-    elsewhere = dpb.lab.twin(policy, room="local", reports_per_version=10, privacy=dpb.LocalDP(epsilon=3))
-    assert (elsewhere.spec.reports_per_version, elsewhere.spec.epsilon, elsewhere.horizon) == (10, 3, 400)
-    assert dpb.lab.twin(SPEC, room="central").privacy.epsilon == SPEC.epsilon
+    elsewhere = dpb.lab.twin(
+        policy,
+        room="local",
+        privacy=dpb.LocalDP(epsilon=3),
+        tuning=dpb.local.SpecTuning(reports_per_version=10),
+    )
+    spec = elsewhere.spec
+    assert (spec.tuning.reports_per_version, spec.privacy.epsilon, elsewhere.horizon) == (10, 3, 400)
+    assert dpb.lab.twin(SPEC, room="central").privacy.epsilon == SPEC.privacy.epsilon
 
 
 def test_candidates_have_a_double_without_privacy():
@@ -131,7 +138,7 @@ def test_explore_then_commit_keeps_its_calls_and_its_number_of_answers():
 
 
 def test_a_simulated_crowd_learns_and_goes_on_where_it_was_saved(tmp_path):
-    spec = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=8), reports_per_version=50)
+    spec = spec_with(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=8), reports_per_version=50)
     crowd, saved, same = (dpb.lab.baselines.LocalCrowd(spec=spec, seed=3) for _ in range(3))
     assert serve(crowd, 2000, batch=50) > 0.65
     for one in (saved, same):
@@ -146,7 +153,7 @@ def test_a_simulated_crowd_learns_and_goes_on_where_it_was_saved(tmp_path):
 
 def test_people_whose_reward_does_not_come_report_all_the_same():
     """Otherwise the number of reports would tell who was rewarded."""
-    spec = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=2), reports_per_version=10)
+    spec = spec_with(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=2), reports_per_version=10)
     crowd = dpb.lab.baselines.LocalCrowd(spec=spec)
     for _ in range(5):
         crowd.ask_batch(visitors(10))
@@ -155,8 +162,8 @@ def test_people_whose_reward_does_not_come_report_all_the_same():
     given = crowd.ask_batch(visitors(10), available=[["call"]] * 10)
     assert set(given.arms) == {"call"}
     box, privacy = dpb.Box(low=[0], high=[1]), dpb.LocalDP(epsilon=1)
-    numbered = dpb.local.Spec(domain=box, n_arms=2, privacy=privacy)
-    with pytest.raises(InvalidParameter, match="server assigns"):
+    numbered = dpb.local.Spec(contexts=box, arms=range(2), privacy=privacy)
+    with pytest.raises(InvalidParameter, match="chooser"):
         dpb.lab.baselines.LocalCrowd(spec=numbered)
 
 

@@ -77,13 +77,14 @@ def chosen(name, cells, epsilon):
 
 def unit(spec, context):
     """The context in the unit cube, and cells a category; None for what cannot be read."""
-    if "contexts" not in spec:
-        rows = zip(context, spec["domain"]["low"], spec["domain"]["high"], strict=True)
+    contexts = spec["contexts"]
+    if contexts["type"] == "Box":
+        rows = zip(context, contexts["low"], contexts["high"], strict=True)
         codes = {}
         point = [x if x is None else min(max((x - low) / (high - low), 0.0), 1.0) for x, low, high in rows]
     else:
         point, codes = [], {}
-        for place, column in enumerate(spec["contexts"]["columns"]):
+        for place, column in enumerate(contexts["columns"]):
             value = context[column["name"]]
             if column["type"] == "Range":
                 share = (value - column["low"]) / (column["high"] - column["low"])
@@ -94,13 +95,17 @@ def unit(spec, context):
     return (None if None in point else point), codes
 
 
+def columns_of(spec):
+    return len(spec["contexts"]["low"] if spec["contexts"]["type"] == "Box" else spec["contexts"]["columns"])
+
+
 def leaf(spec, splits, point):
     """The place of the point's bin among all bins."""
     boxes, children = {0: [[0.0, 1.0] for _ in point]}, {}
     for number, node in enumerate(splits):
         edges = [high - low for low, high in boxes[node]]
         longest = [j for j, edge in enumerate(edges) if edge == max(edges)]
-        if spec["tie"] == "keyed":
+        if spec["tuning"]["tie"] == "keyed":
             digest = hashlib.blake2b(f"{spec['seed']}|split|{node}".encode(), digest_size=8).digest()
             longest = longest[int.from_bytes(digest, "little") % len(longest) :]
         low, high = boxes[node][longest[0]]
@@ -131,9 +136,9 @@ def table(spec, published, point, codes):
     width = arm_bits + part_bits + 1
     number = int.from_bytes(base64.b64decode(published["table"]), "little") >> (cell * width)
     code = number & ((1 << width) - 1)
-    parts = spec["constants"].get("parts") or min(
-        (1, 2, 4, 8, 16),
-        key=lambda n: variance(chosen(spec["mechanism"], n, spec["epsilon"]), n, spec["epsilon"]),
+    name, epsilon = spec["tuning"]["mechanism"], spec["privacy"]["epsilon"]
+    parts = spec["tuning"]["constants"].get("parts") or min(
+        (1, 2, 4, 8, 16), key=lambda n: variance(chosen(name, n, epsilon), n, epsilon)
     )
     return (code >> 1) & ((1 << arm_bits) - 1), code >> (arm_bits + 1), bool(code & 1), int(parts)
 
@@ -141,6 +146,7 @@ def table(spec, published, point, codes):
 def answer(text, published, context, reward, given, epsilon=None, pulled=None):
     """What a device does with these random bytes: the arm and the report; `pulled`: what a source's did."""
     spec, version = json.loads(text), json.loads(published)
+    labels, epsilon = spec["arms"], epsilon or spec["privacy"]["epsilon"]
     place = 0
 
     def draw(n):
@@ -157,7 +163,7 @@ def answer(text, published, context, reward, given, epsilon=None, pulled=None):
         return drawn % n
 
     point, codes = unit(spec, context)
-    at, turned, silent = point or [0.5] * len(spec["domain"]["low"]), False, False
+    at, turned, silent = point or [0.5] * columns_of(spec), False, False
     if version["kind"] == "PublishedQuestions":
         arm, cell, turned, cells = table(spec, version, at, codes)
         silent = version["about"] == "place"
@@ -175,22 +181,19 @@ def answer(text, published, context, reward, given, epsilon=None, pulled=None):
                     arm = k
                     break
             arm = arm if pulled is None else pulled
-            cell, cells = cell * spec["n_arms"] + arm, cells * spec["n_arms"]
+            cell, cells = cell * len(labels) + arm, cells * len(labels)
     nonce, anywhere, coin = draw(8), below(cells), word()
-    low, high = spec["reward_range"]
+    low, high = spec["reward_range"]["low"], spec["reward_range"]["high"]
     if point is None or reward is None:
         cell, positive = anywhere, coin < WORD // 2
     else:
         share = min(1.0, max(0.0, (reward - low) / (high - low)))
         positive = (silent or coin < share * WORD) != turned
-    name = chosen(spec["mechanism"], cells, epsilon or spec["epsilon"])
-    payload = encoded(
-        name, rates(name, cells, epsilon or spec["epsilon"]), cells, cell, positive, word, below
-    )
+    name = chosen(spec["tuning"]["mechanism"], cells, epsilon)
+    payload = encoded(name, rates(name, cells, epsilon), cells, cell, positive, word, below)
     head = bytes([0xD1]) + hashlib.blake2b(text.encode(), digest_size=4).digest()
-    kind = bytes([spec["epsilons"].index(epsilon or spec["epsilon"])]) if "epsilons" in spec else b""
-    label = spec["labels"][arm] if "labels" in spec else arm
-    return label, head + version["version"].to_bytes(4, "little") + nonce + kind + payload
+    kind = bytes([spec["epsilons"].index(epsilon)]) if spec["epsilons"] else b""
+    return labels[arm], head + version["version"].to_bytes(4, "little") + nonce + kind + payload
 
 
 def packed(bits):
@@ -291,7 +294,7 @@ class Given:
 
 def class_of(vector):
     spec = json.loads(vector["spec"])
-    return vector["epsilon"] if "epsilons" in spec else None
+    return vector["epsilon"] if spec["epsilons"] else None
 
 
 @pytest.mark.parametrize("name", VECTORS)
@@ -322,7 +325,7 @@ def test_a_server_counts_the_vectors(name):
     counts = ReportCounts(spec, [published])
     assert counts.absorb(reports).accepted == len(reports)
     kind = 0 if class_of(vector) is None else spec.epsilons.index(class_of(vector))
-    version, mechanism = counts.versions[published.version], spec.counted_by(published)[kind]
+    version, mechanism = counts.versions[published.version], spec.protocol.counted_by(published)[kind]
     assert version.sums[kind].tolist() == vector["sums"]
     signed, count = mechanism.estimate(version.sums[kind], len(reports))
     np.testing.assert_allclose(signed, vector["signed"], rtol=1e-12)
@@ -336,7 +339,7 @@ def test_who_has_the_page_alone_reads_the_vectors_as_the_server_does(name):
     digest = hashlib.blake2b(vector["spec"].encode(), digest_size=4)
     assert digest.hexdigest() == vector["digest"]
     assert hashlib.blake2b(vector["spec"].encode(), digest_size=32).hexdigest() == vector["fingerprint"]
-    start, total = 17 + ("epsilons" in json.loads(vector["spec"])), None
+    start, total = 17 + bool(json.loads(vector["spec"])["epsilons"]), None
     for one in vector["reports"]:
         report = bytes.fromhex(one["report"])
         assert report[:5] == b"\xd1" + digest.digest()
@@ -361,13 +364,16 @@ def test_who_has_the_page_alone_makes_the_same_reports(name):
 
 
 def test_who_has_the_page_alone_reports_what_a_source_decided_without_the_device():
-    target = Spec(domain=Box(low=[0], high=[1]), n_arms=3, privacy=LocalDP(epsilon=1.0), learner="questions")
+    target = Spec(
+        contexts=Box(low=[0], high=[1]), arms=range(3), privacy=LocalDP(epsilon=1.0), learner="questions"
+    )
     own = {"name": "last year", "n_users": 2000, "privacy": LocalDP(epsilon=4.0)}
     spec = SourceSpec(target=target, **own).reports
-    fields = json.loads(target.to_json()) | json.loads('{"epsilon": 4.0, "n_users": 2000, "arms": "user"}')
+    fields = json.loads(target.to_json()) | {"n_users": 2000, "chooser": "client"}
+    fields |= {"privacy": {"kind": "LocalDP", "epsilon": 4.0}}
     digest = hashlib.blake2b(f"{target.digest.hex()}|last year".encode(), digest_size=6).digest()
     fields |= {"learner": "explore", "seed": int.from_bytes(digest, "little")}
-    fields |= {"constants": {"depth": spec.constants["depth"]}}
+    fields["tuning"] |= {"constants": {"depth": spec.tuning.constants["depth"]}}
     text = json.dumps(fields, sort_keys=True)
     assert text == spec.to_json()
     published = Server(spec).publish()

@@ -16,16 +16,21 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Server, SourceSpec, Spec
+from dpbandits.local.contract.bins import BinLayout
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
 from internals.client import remembered
+from specs import spec_with
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 
 
 def spec_of(*, epsilon=1.0, **changes):
-    return Spec(
-        **({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=epsilon), "learner": "smooth"} | changes)
+    return spec_with(
+        **(
+            {"contexts": BOX, "arms": range(3), "privacy": LocalDP(epsilon=epsilon), "learner": "smooth"}
+            | changes
+        )
     )
 
 
@@ -45,7 +50,7 @@ def test_the_arm_is_the_bins_and_the_report_names_version_and_spec(spec, policy)
     report = client.report(1.0)
     assert report[1:5] == spec.digest
     assert int.from_bytes(report[5:9], "little") == 4
-    assert len(report) == HEADER_BYTES + spec.mechanism_for(3).report_bytes
+    assert len(report) == HEADER_BYTES + spec.protocol.mechanism_for(3).report_bytes
 
 
 def test_order_of_calls_is_enforced(spec, policy):
@@ -180,10 +185,10 @@ def test_file_outbox_survives_the_process(tmp_path):
 
 def test_rewards_are_clipped_and_coined_without_bias(policy):
     spec = spec_of(reward_range=(0.0, 4.0))
-    choice = spec.choose(policy, [0.5, 0.0], spec.privacy)
+    choice = spec.protocol.choose(policy, [0.5, 0.0], spec.privacy)
 
     def coin(reward):
-        return spec.exact(choice, reward)[1]
+        return spec.protocol.exact(choice, reward)[1]
 
     coins = [coin(1.0) for _ in range(20_000)]
     assert abs(np.mean(coins) - 0.25) < 5.4 * math.sqrt(0.25 * 0.75 / 20_000)
@@ -192,7 +197,7 @@ def test_rewards_are_clipped_and_coined_without_bias(policy):
 
 
 def test_user_chosen_arms_follow_the_published_weights():
-    spec = spec_of(arms="user")
+    spec = spec_of(chooser="client")
     policy = PublishedArms(version=0, splits=(), weights=np.array([[0.2, 0.0, 0.8]]))
     client = Client(spec)
     arms = np.bincount([client.decide(policy, [0.5, 0.0]) for _ in range(20_000)], minlength=3)
@@ -286,7 +291,7 @@ def test_published_fields_of_another_kind_are_refused_and_never_rounded(spec, po
 
 @pytest.mark.parametrize("weights", [[[True, False, False]], [["1", 0, 0]], [1, 0, 0], 5, [[math.inf, 0, 0]]])
 def test_published_probabilities_of_another_kind_are_refused(weights):
-    spec = spec_of(arms="user")
+    spec = spec_of(chooser="client")
     whole = PublishedArms(version=0, splits=(), weights=np.array([[1.0, 0.0, 0.0]]))
     config = json.loads(whole.to_json(spec))
     assert PublishedArms.from_json(json.dumps(config), spec).weights.tolist() == [[1.0, 0.0, 0.0]]
@@ -310,20 +315,20 @@ def test_files_name_contracts_and_their_format(spec, policy):
     assert config["target"]["learner"] == "tree"
     assert json.loads(policy.to_json(spec))["kind"] == "PublishedArms"
     digests = [one.digest.hex() for one in (spec, target, source.reports)]
-    assert digests == ["00e0f79b", "4d040862", "b249cfdb"]
+    assert digests == ["be0922bf", "794a8380", "158c2cb7"]
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"domain": "box"},
-        {"n_arms": 0},
-        {"n_arms": 2.5},
+        {"contexts": "box"},
+        {"arms": []},
+        {"arms": 2.5},
         {"epsilon": 17.0},
         {"epsilon": 0.0},
         {"mechanism": "floating-laplace"},
         {"learner": "guess"},
-        {"arms": "nobody"},
+        {"chooser": "nobody"},
         {"learner": "ma2025"},
         {"tie": "coin"},
         {"seed": -1},
@@ -340,26 +345,26 @@ def test_guarantee_holds_together_and_names_the_promise(spec):
     guarantee = Server(spec).guarantee
     assert (guarantee.status, guarantee.epsilon, guarantee.delta) == ("enforced", 1.0, 0.0)
     assert "the server" in guarantee.explain()
-    assert Client(spec_of(arms="user")).guarantee.epsilon == 1.0
+    assert Client(spec_of(chooser="client")).guarantee.epsilon == 1.0
 
 
 def test_the_automatic_report_has_the_smaller_variance_and_is_the_same_everywhere():
     spec = spec_of(epsilon=4.0)
-    names = [spec.mechanism_for(bins).name for bins in (1, 16, 32, 200, 1024)]
+    names = [spec.protocol.mechanism_for(bins).name for bins in (1, 16, 32, 200, 1024)]
     assert names == ["krr", "krr", "krr", "signed", "signed"]
     for bins in (16, 200):
-        chosen = spec.mechanism_for(bins)
+        chosen = spec.protocol.mechanism_for(bins)
         for name in ("signed", "krr"):
-            other = spec_of(epsilon=4.0, mechanism=name).mechanism_for(bins)
+            other = spec_of(epsilon=4.0, mechanism=name).protocol.mechanism_for(bins)
             share = np.full(bins, 1 / bins)
             assert chosen.moments.signed_variance(share)[0] <= other.moments.signed_variance(share)[0]
-    assert {spec_of(epsilon=0.5).mechanism_for(bins).name for bins in (16, 200)} == {"signed"}
+    assert {spec_of(epsilon=0.5).protocol.mechanism_for(bins).name for bins in (16, 200)} == {"signed"}
 
 
 def test_a_published_version_is_checked_once(spec, policy, monkeypatch):
     """Once as it is read, and by no device and no choice again."""
-    checked, check = [], PublishedArms.check
-    monkeypatch.setattr(PublishedArms, "check", lambda one, spec: checked.append(spec) or check(one, spec))
+    checked, fits = [], BinLayout.fits
+    monkeypatch.setattr(BinLayout, "fits", lambda self, one: checked.append(one) or fits(self, one))
     published = PublishedArms.from_json(policy.to_json(spec), spec)
     for _ in range(2):
         client = Client(spec, budget=10.0)
@@ -367,17 +372,17 @@ def test_a_published_version_is_checked_once(spec, policy, monkeypatch):
             client.choose(published, [x, 0.0])
             client.report(1.0)
         client.decide(published, [0.5, 0.0])
-    assert checked == [spec]
+    assert checked == [published]
 
 
 def test_what_fits_one_spec_is_still_refused_under_another(spec, policy):
     Client(spec).decide(policy, [0.5, 0.0])
-    fewer = spec_of(n_arms=2)
+    fewer = spec_of(arms=range(2))
     for call in (Client(fewer).decide, Client(fewer).choose):
         with pytest.raises(IncompatibleState):
             call(policy, [0.5, 0.0])
     with pytest.raises(IncompatibleState):
-        fewer.choose(policy, [0.5, 0.0], fewer.privacy)
+        fewer.protocol.choose(policy, [0.5, 0.0], fewer.privacy)
 
 
 def test_nothing_published_can_be_changed(spec):
@@ -394,7 +399,7 @@ def test_nothing_published_can_be_changed(spec):
 
 
 def test_a_version_that_was_read_from_json_is_the_one_that_was_written():
-    spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=1), learner="smooth")
+    spec = Spec(contexts=Box(low=[0], high=[1]), arms=range(2), privacy=LocalDP(epsilon=1), learner="smooth")
     written = PublishedArms(version=np.int64(1), splits=np.array([0]), arms=np.array([0, 1]))
     read = PublishedArms.from_json(written.to_json(spec), spec)
     assert read.lineage(spec) == written.lineage(spec)

@@ -8,25 +8,26 @@ from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import simulate
 from dpbandits.lab.worlds.contextual import world
-from dpbandits.local import Client, Server, Spec
+from dpbandits.local import Client, Server
 from dpbandits.local.learners import EliminationConstants, EliminationRule, SmoothTreeRule, TreeRule
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import Ma2025VariantConstants, Ma2025VariantRule
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
+from specs import spec_with
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
 
 def spec_for(one, *, epsilon=2.0, learner="tree", **changes):
     base = {
-        "domain": Box(low=[0] * one.dim, high=[1] * one.dim),
-        "n_arms": one.n_arms,
+        "contexts": Box(low=[0] * one.dim, high=[1] * one.dim),
+        "arms": range(one.n_arms),
         "privacy": LocalDP(epsilon=epsilon),
         "learner": learner,
     }
-    return Spec(**(base | changes))
+    return spec_with(**(base | changes))
 
 
 def teach(rule, means, *, n=1000, rounds=30, rng=None):
@@ -116,7 +117,7 @@ def test_ma2025_at_realistic_numbers_drops_nothing():
         one,
         epsilon=4.0,
         learner="ma2025",
-        arms="user",
+        chooser="client",
         mechanism="paper-laplace",
         n_users=10_000,
         reports_per_version=500,
@@ -140,7 +141,7 @@ def test_private_learning_beats_random_by_far_and_epsilon_helps():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"learner": "smooth"}, {"arms": "user"}, {"learner": "eliminate"}, {"mechanism": "oue"}],
+    [{}, {"learner": "smooth"}, {"chooser": "client"}, {"learner": "eliminate"}, {"mechanism": "oue"}],
     ids=str,
 )
 def test_crowds_repeat_with_their_seed(changes):

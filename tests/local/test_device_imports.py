@@ -36,7 +36,7 @@ def test_the_client_runs_with_everything_else_blocked(tmp_path):
     from dpbandits.local import FileOutbox, Server, Spec
     from dpbandits.privacy import LocalDP
 
-    spec = Spec(domain=Box(low=[0, 0], high=[1, 1]), n_arms=3, privacy=LocalDP(epsilon=1.0))
+    spec = Spec(contexts=Box(low=[0, 0], high=[1, 1]), arms=range(3), privacy=LocalDP(epsilon=1.0))
     server = Server(spec)
     policy = server.publish()
     done = subprocess.run(

@@ -22,7 +22,6 @@ from dpbandits.errors import (
 from dpbandits.local import (
     Client,
     FileOutbox,
-    GPSpec,
     MemoryOutbox,
     PublishedArms,
     PublishedQuestions,
@@ -36,6 +35,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP
 from dpbandits.tables import Range, Schema
 from internals.client import remembered
+from specs import gp_spec_with, spec_with
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 ACCOUNT = "local-reports"
@@ -112,17 +112,20 @@ REWARDS = [
 
 
 def spec_of(**changes):
-    return Spec(
-        **({"domain": BOX, "n_arms": 3, "privacy": LocalDP(epsilon=1.0), "learner": "smooth"} | changes)
+    return spec_with(
+        **(
+            {"contexts": BOX, "arms": range(3), "privacy": LocalDP(epsilon=1.0), "learner": "smooth"}
+            | changes
+        )
     )
 
 
 def arms_of(spec, version=4):
-    if spec.arms == "user":
+    if spec.chooser == "client":
         return PublishedArms(version=version, splits=(0, 2), weights=np.full((3, 3), 1 / 3))
-    if spec.asks:
-        cells = np.arange(spec.grid.size)
-        parts, turned = cells % spec.n_parts, cells % 2 == 1
+    if spec.protocol.asks:
+        cells = np.arange(spec.protocol.grids.whole.size)
+        parts, turned = cells % spec.protocol.grids.n_parts, cells % 2 == 1
         return PublishedQuestions(version=version, arms=cells % spec.n_arms, parts=parts, turned=turned)
     return PublishedArms(version=version, splits=(0, 2), arms=np.array([2, 0, 1]))
 
@@ -155,7 +158,7 @@ def transcript(spec, context, reward):
     "changes",
     [
         {},
-        {"arms": "user"},
+        {"chooser": "client"},
         {"mechanism": "krr"},
         {"mechanism": "laplace"},
         {"learner": "questions"},
@@ -179,7 +182,7 @@ def test_slices_of_the_domain_offered_one_after_another_find_nobody():
     """A device refused a context outside the domain, for nothing: at epsilon .01 the exact slice of 1,024."""
     slices = [
         spec_of(
-            domain=Box(low=[i / 256, -5.0], high=[(i + 1) / 256, 5.0]),
+            contexts=Box(low=[i / 256, -5.0], high=[(i + 1) / 256, 5.0]),
             privacy=LocalDP(epsilon=0.01),
             max_leaves=2,
         )
@@ -292,14 +295,14 @@ def test_a_schemas_check_counts_what_devices_count():
     assert min(found.missing_rows, found.clipped_rows) > 20
 
 
-@pytest.mark.parametrize("arms", ["server", "user"])
+@pytest.mark.parametrize("chooser", ["server", "client"])
 @pytest.mark.parametrize(("context", "reward"), [([0.1, 0.0], None), ("unreadable", 1.0), (None, None)])
-def test_what_is_missing_is_any_cell_and_either_sign_equally_likely(arms, context, reward):
+def test_what_is_missing_is_any_cell_and_either_sign_equally_likely(chooser, context, reward):
     """So its report is a mixture of reports on public inputs, and exp(epsilon) covers it."""
-    spec = spec_of(arms=arms)
-    choice = spec.choose(arms_of(spec), context, spec.privacy)
-    inputs = [spec.exact(choice, reward) for _ in range(20_000)]
-    cells = 3 if arms == "server" else 9
+    spec = spec_of(chooser=chooser)
+    choice = spec.protocol.choose(arms_of(spec), context, spec.privacy)
+    inputs = [spec.protocol.exact(choice, reward) for _ in range(20_000)]
+    cells = 3 if chooser == "server" else 9
     counts = np.bincount([2 * cell + positive for cell, positive in inputs], minlength=2 * cells)
     assert len(counts) == 2 * cells
     assert stats.chisquare(counts).pvalue > FALSE_ALARM
@@ -307,7 +310,7 @@ def test_what_is_missing_is_any_cell_and_either_sign_equally_likely(arms, contex
 
 @pytest.mark.parametrize("name", ["signed", "krr", "hadamard", "oue"])
 def test_a_report_of_what_is_missing_keeps_the_claim_exactly(name):
-    mechanism = spec_of(mechanism=name).mechanism_for(2)
+    mechanism = spec_of(mechanism=name).protocol.mechanism_for(2)
     codes = np.arange(256**mechanism.report_bytes, dtype="<u8")
     rows = np.ascontiguousarray(codes).view(np.uint8).reshape(-1, 8)[:, : mechanism.report_bytes]
     inputs = [(cell, positive) for cell in range(2) for positive in (True, False)]
@@ -467,13 +470,13 @@ def test_a_device_of_wrong_parts_is_refused_before_anything_is_opened(arguments)
 @pytest.mark.parametrize(
     "changes",
     [
-        {"domain": [0, 1]},
-        {"domain": Box},
+        {"contexts": [0, 1]},
+        {"contexts": Box},
         {"privacy": 1.0},
         {"privacy": LocalDP},
         {"reward_range": 1},
-        {"n_arms": True},
-        {"n_arms": "3"},
+        {"arms": True},
+        {"arms": "3"},
         {"mechanism": 5},
         {"arms": None},
         {"seed": 1.0},
@@ -489,9 +492,9 @@ def test_a_device_of_wrong_parts_is_refused_before_anything_is_opened(arguments)
         {"constants": {1: 1.0}},
         {"learner": "explore", "constants": {"known": 1.0}},
         {"learner": "questions", "constants": {"known": 1.0}},
-        {"learner": "questions", "arms": "user"},
+        {"learner": "questions", "chooser": "client"},
         {"mechanism": "laplace", "privacy": LocalDP(epsilon=1.5e-3)},  # too little for the most bins
-        {"arms": "user", "n_arms": 256, "max_leaves": 1 << 16},  # more cells than a report may have
+        {"chooser": "client", "arms": range(256), "max_leaves": 1 << 16},  # more cells than a report may have
     ],
 )
 def test_a_spec_of_wrong_parts_is_refused_at_construction(changes):
@@ -522,7 +525,7 @@ def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     assert "whoever sees the action that is taken learns that the context lies in one of the bins" in text
     assert "nothing in their bytes proves it" in text
     assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
-    chosen = " ".join(spec_of(arms="user").statement().explain().split())
+    chosen = " ".join(spec_of(chooser="client").statement().explain().split())
     assert "learns that the context lies" not in chosen
     assert "Whoever sees the action that is taken learns of the context what these choices tell" in chosen
 
@@ -559,7 +562,7 @@ def test_a_devices_statement_lists_what_its_ledger_does_not_add_up(make):
 
 def gp_spec_of(**changes):
     box = Box(low=[0], high=[1])
-    return GPSpec(
+    return gp_spec_with(
         **changes,
         domain=box,
         features=MercerFeatures(kernel=SquaredExponential(lengthscale=0.3), domain=box, n_features=4),

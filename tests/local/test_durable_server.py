@@ -24,7 +24,6 @@ from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, Proto
 from dpbandits.local import (
     Client,
     DurableServer,
-    GPSpec,
     ReportCounts,
     Server,
     SourceClient,
@@ -38,10 +37,11 @@ from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 from dpbandits.privacy.reports import ReportMechanism
 from dpbandits.state.journal import Journal
 from internals.server import held_back, learner, records_logged, snapshot_every
+from specs import changed, gp_spec_with, spec_with
 
-SPEC = Spec(
-    domain=Box(low=[0], high=[1]),
-    n_arms=2,
+SPEC = spec_with(
+    contexts=Box(low=[0], high=[1]),
+    arms=range(2),
     privacy=LocalDP(epsilon=2.0),
     learner="tree",
     reports_per_version=6,
@@ -103,9 +103,9 @@ def test_it_is_the_plain_server(tmp_path):
 
 
 def gp_spec():
-    features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=SPEC.domain, n_features=4)
-    return GPSpec(
-        domain=SPEC.domain,
+    features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=SPEC.contexts, n_features=4)
+    return gp_spec_with(
+        domain=SPEC.contexts,
         features=features,
         reward_range=(0, 1),
         privacy=JointDP(epsilon=4.0, delta=1e-6),
@@ -146,7 +146,7 @@ def test_only_one_server_uses_a_folder(tmp_path):
 
 def test_another_specs_log_is_refused(tmp_path):
     opened(tmp_path).close()
-    other = Spec(domain=Box(low=[0], high=[1]), n_arms=3, privacy=LocalDP(epsilon=2.0))
+    other = Spec(contexts=Box(low=[0], high=[1]), arms=range(3), privacy=LocalDP(epsilon=2.0))
     with pytest.raises(IncompatibleState):
         opened(tmp_path, other)
 
@@ -270,7 +270,7 @@ def test_nothing_is_written_of_what_does_not_count(tmp_path):
 @pytest.mark.parametrize("name", ["smooth", "tree", "eliminate", "explore"])
 def test_another_processor_may_round_otherwise(tmp_path, monkeypatch, name):
     """Versions are taken as they were published: what is computed anew may differ, and decides nothing."""
-    spec = replace(SPEC, learner=name, arms="user", privacy=LocalDP(epsilon=8.0))
+    spec = replace(SPEC, learner=name, chooser="client", privacy=LocalDP(epsilon=8.0))
 
     def serve_on(server, seeds):
         for seed in seeds:
@@ -356,9 +356,9 @@ def same_arrays(left, right):
 SNAPSHOTS = [
     {"learner": "smooth"},
     {"learner": "tree"},
-    {"learner": "eliminate", "arms": "user"},
-    {"learner": "ma2025", "arms": "user", "n_users": 400, "mechanism": "paper-laplace"},
-    {"learner": "ma2025-printed", "arms": "user", "n_users": 400, "mechanism": "paper-laplace"},
+    {"learner": "eliminate", "chooser": "client"},
+    {"learner": "ma2025", "chooser": "client", "n_users": 400, "mechanism": "paper-laplace"},
+    {"learner": "ma2025-printed", "chooser": "client", "n_users": 400, "mechanism": "paper-laplace"},
     {"learner": "explore", "constants": {"depth": 2.0}},
     {"epsilons": (1.0, 8.0)},
 ]
@@ -367,7 +367,7 @@ SNAPSHOTS = [
 @pytest.mark.parametrize("change", SNAPSHOTS, ids=str)
 def test_a_snapshot_is_the_log(tmp_path, snapshots, change):
     """Opened by its snapshot or by its whole log, a folder is the same server, in every number."""
-    spec = replace(SPEC, privacy=LocalDP(epsilon=8.0), **change)
+    spec = changed(SPEC, privacy=LocalDP(epsilon=8.0), **change)
     snapshots(every=5)
     with opened(tmp_path, spec) as server:
         for seed in range(11):
@@ -382,7 +382,7 @@ def test_a_snapshot_is_the_log(tmp_path, snapshots, change):
 def test_a_snapshot_keeps_nonces_of_both_generations(tmp_path, snapshots):
     """What was seen before the last turn is refused after a restart too, while its version is open."""
     snapshots(every=1)
-    spec = replace(SPEC, privacy=LocalDP(epsilon=8.0), window=2)
+    spec = changed(SPEC, privacy=LocalDP(epsilon=8.0), window=2)
     with opened(tmp_path, spec) as server:
         for seed in range(6):
             server.absorb(reports_to(spec, server.publish(), 6, seed))
@@ -497,9 +497,9 @@ def test_a_disk_that_refuses_a_snapshot_refuses_no_report(tmp_path, monkeypatch,
 
 # -- merging and attaching ---------------------------------------------------------------------------
 
-TREE = Spec(
-    domain=Box(low=[0], high=[1]),
-    n_arms=2,
+TREE = spec_with(
+    contexts=Box(low=[0], high=[1]),
+    arms=range(2),
     privacy=LocalDP(epsilon=8.0),
     learner="tree",
     reports_per_version=6,

@@ -9,16 +9,17 @@ import pytest
 from dpbandits.domains import Box
 from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.local import Client, DurableServer, GPSpec, ReportCounts, ReportKey, Server, Spec, aggregate
-from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.server.aggregation import write_reports
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
+from specs import changed, spec_with
 
 BOX = Box(low=[0], high=[1])
-SPEC = Spec(
-    domain=BOX,
-    n_arms=2,
+SPEC = spec_with(
+    contexts=BOX,
+    arms=range(2),
     privacy=LocalDP(epsilon=2.0),
     learner="tree",
     reports_per_version=4,
@@ -73,8 +74,8 @@ def test_in_one_batch_too():
 
 def test_in_one_batch_of_several_lengths_too():
     """Reports of one batch are read length by length; a nonce counts once in all of it."""
-    spec = replace(SPEC, mechanism="oue", max_leaves=8)
-    bins = spec.partition()
+    spec = changed(SPEC, mechanism="oue", max_leaves=8)
+    bins = spec.protocol.bins.partition()
     for _ in range(3):
         bins.split(bins.leaves)
     few = Server(spec).publish()
@@ -95,9 +96,9 @@ def test_nonces_hold_over_the_whole_window(versions):
     for seed in range(3, 3 + versions):
         server.absorb(reports_to(server.publish(), 4, seed=seed))
     assert server.publish().version == 1 + versions
-    alive = [one.version for one in server.open_versions if one.version <= 1 + SPEC.window]
+    alive = [one.version for one in server.open_versions if one.version <= 1 + SPEC.protocol.window]
     assert all(server.absorb([answering(late, version)]).repeated == 1 for version in alive)
-    assert alive or versions > 1 + SPEC.window
+    assert alive or versions > 1 + SPEC.protocol.window
 
 
 # -- tags ---------------------------------------------------------------------------------------------
@@ -160,10 +161,10 @@ def test_a_flood_closes_no_version_before_its_time(tmp_path, kind):
     for flood in range(20):
         server.absorb(reports_to(server.publish(), 4, seed=flood))
         clock.now += 1.0
-    assert server.publish().version == SPEC.window  # one more would have closed version 0
+    assert server.publish().version == SPEC.protocol.window  # one more would have closed version 0
     assert server.absorb(honest).accepted == 1
     clock.now = 60.0
-    assert server.publish().version == SPEC.window + 1
+    assert server.publish().version == SPEC.protocol.window + 1
     assert server.absorb([answering(reports_to(held, 1, seed=98)[0], 0)]).closed == 1
 
 
@@ -186,9 +187,9 @@ def test_a_folder_opened_again_gives_people_their_time_anew(tmp_path):
     clock.now = 59.0
     with DurableServer.open(SPEC, tmp_path, least_open=60.0, clock=clock) as server:
         clock.now = 61.0
-        assert server.publish().version == SPEC.window
+        assert server.publish().version == SPEC.protocol.window
         clock.now = 119.0
-        assert server.publish().version == SPEC.window + 1
+        assert server.publish().version == SPEC.protocol.window + 1
 
 
 # -- counts that no reports have ----------------------------------------------------------------------
@@ -198,7 +199,7 @@ MECHANISMS = ("signed", "oue", "hadamard", "krr", "laplace", "paper-laplace")
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_merged_counts_are_possible_ones(mechanism):
-    spec = replace(SPEC, mechanism=mechanism)
+    spec = changed(SPEC, mechanism=mechanism)
     published = Server(spec).publish()
     counts = ReportCounts(spec, [published])
     counts.absorb(reports_to(published, 30, spec))
@@ -210,7 +211,7 @@ def test_merged_counts_are_possible_ones(mechanism):
 
 
 def test_one_more_than_there_are_reports_is_not_possible():
-    spec = replace(SPEC, mechanism="signed")
+    spec = changed(SPEC, mechanism="signed")
     published = Server(spec).publish()
     counts = ReportCounts(spec, [published])
     counts.absorb(reports_to(published, 30, spec))
@@ -237,8 +238,8 @@ def test_counts_altered_in_memory_are_refused_by_merge():
 
 
 def test_the_statement_says_what_a_forged_report_weighs():
-    spec = replace(SPEC, mechanism="signed", max_leaves=64)
-    one, every = spec.mechanism_for(64).weights
+    spec = changed(SPEC, mechanism="signed", max_leaves=64)
+    one, every = spec.protocol.mechanism_for(64).weights
     said = " ".join(spec.statement().explain().split())
     assert "unless they carry a key's tags nothing in their bytes proves it" in said
     assert f"as far as {math.ceil(every)} honest people do on average" in said
@@ -251,15 +252,15 @@ def test_the_statement_says_what_a_forged_report_weighs():
         privacy=JointDP(epsilon=4.0, delta=1e-6),
         noise=SimulatedNoise(1),
     )
-    assert f"as far as {math.ceil(10 * gp.weight) / 10:g} of the largest contributions" in " ".join(
+    assert f"as far as {math.ceil(10 * gp.protocol.weight) / 10:g} of the largest contributions" in " ".join(
         gp.statement().explain().split()
     )
 
 
 def test_a_forger_takes_the_class_of_epsilon_that_weighs_most():
-    spec = replace(SPEC, mechanism="signed", max_leaves=64, epsilons=(0.5, SPEC.epsilon))
-    _, most = spec.mechanism_for(64, 0.5).weights
-    for own in (0.5, SPEC.epsilon):
+    spec = changed(SPEC, mechanism="signed", max_leaves=64, epsilons=(0.5, SPEC.privacy.epsilon))
+    _, most = spec.protocol.mechanism_for(64, 0.5).weights
+    for own in (0.5, SPEC.privacy.epsilon):
         said = " ".join(spec.statement(LocalDP(epsilon=own)).explain().split())
         assert f"as far as {math.ceil(most):,} honest people do on average" in said
 

@@ -13,6 +13,7 @@ from dpbandits.local import Client, ReportCounts, Server, SourceSpec, Spec
 from dpbandits.local.learners import learner_for
 from dpbandits.policy.coins import PublicCoins
 from internals.questions import few_kept
+from specs import spec_with
 
 LEARNERS = ("questions", "smooth")
 HALF_LIFE = 500
@@ -21,8 +22,8 @@ HALF_LIFE = 500
 def spec_of(learner="questions", *, dim=1, forget=HALF_LIFE, **own):
     constants = own.pop("constants", {}) | ({} if forget is None else {"forget": forget})
     box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
-    given = {"n_arms": 2, "privacy": dpb.LocalDP(epsilon=4.0), "reports_per_version": 50} | own
-    return Spec(domain=box, learner=learner, constants=constants, **given)
+    given = {"arms": range(2), "privacy": dpb.LocalDP(epsilon=4.0), "reports_per_version": 50} | own
+    return spec_with(contexts=box, learner=learner, constants=constants, **given)
 
 
 class Turned:
@@ -54,7 +55,7 @@ def told_again(learner, forget, times, *, looks=False):
     rule, found = learner_for(spec), []
     versions = (rule.publish(spec, number, PublicCoins(number)) for number in range(100))
     published = next(one for one in versions if learner == "smooth" or one.about == "reward")
-    (mechanism,) = spec.counted_by(published)
+    (mechanism,) = spec.protocol.counted_by(published)
     people = np.full(mechanism.n_cells, 25 // mechanism.n_cells)
     sums = mechanism.simulate(people, 25 - people, np.random.default_rng(1))
     for turn in range(times):

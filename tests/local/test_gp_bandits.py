@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +24,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
+from specs import changed, gp_spec_with
 
 pytestmark = pytest.mark.numerics
 
@@ -41,7 +41,7 @@ def spec(**changes):
         "noise": SimulatedNoise(1),
         "n_candidates": 4,
     }
-    return GPSpec(**{**arguments, **changes})
+    return gp_spec_with(**{**arguments, **changes})
 
 
 def test_a_report_is_all_that_leaves_and_is_counted_once():
@@ -109,7 +109,7 @@ def test_candidates_outside_are_clipped_and_rows_that_cannot_be_read_are_never_c
     rows = [[math.nan], [1e300], [math.inf], [-7.0], [math.nan]]
     chosen = {client.decide(policy, rows) for _ in range(100)}
     assert chosen == {1, 2, 3}
-    inside = {contract.choose(policy, rows, contract.privacy).about[0] for _ in range(100)}
+    inside = {contract.protocol.choose(policy, rows, contract.privacy).about[0] for _ in range(100)}
     assert inside == {0.0, 1.0}
     with pytest.raises(InvalidData):
         contract.check(rows)
@@ -134,10 +134,12 @@ def test_what_no_device_sends_is_left_out():
     contract = spec()
     server = Server(contract)
     server.publish()
-    size = contract.release.mechanism.size
+    size = contract.protocol.release.mechanism.size
     head = bytes([0xD2]) + contract.digest + bytes(4)
-    clamp = contract.clamp
-    for number, huge in enumerate((2**63 - 1, -(2**63), int(32 * contract.release.sigma), clamp.entry + 1)):
+    clamp = contract.protocol.clamp
+    for number, huge in enumerate(
+        (2**63 - 1, -(2**63), int(32 * contract.protocol.release.sigma), clamp.entry + 1)
+    ):
         values = np.zeros(size, dtype="<i8")
         values[0] = huge
         assert server.absorb([head + number.to_bytes(8, "little") + values.tobytes()]).accepted == 0
@@ -158,21 +160,21 @@ def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(repor
     client, server = Client(contract), Server(contract)
     client.choose(server.publish(), np.array([[0.2]]))
     report = client.report(0.5)
-    assert np.frombuffer(report[HEADER_BYTES:], "<i8")[0] == contract.clamp.entry
+    assert np.frombuffer(report[HEADER_BYTES:], "<i8")[0] == contract.protocol.clamp.entry
     assert server.absorb([report]).accepted == 1
-    largest = contract.contribution(np.linspace(0, 1, 50)[:, None], np.ones(50))
-    honest = np.linalg.norm(contract.release.mechanism.to_coordinates(largest), axis=1).max()
-    heaviest = contract.clamp.norm * RELEASE_UNIT
-    assert contract.weight <= heaviest / honest
-    assert contract.weight < 80
+    largest = contract.protocol.contribution(np.linspace(0, 1, 50)[:, None], np.ones(50))
+    honest = np.linalg.norm(contract.protocol.release.mechanism.to_coordinates(largest), axis=1).max()
+    heaviest = contract.protocol.clamp.norm * RELEASE_UNIT
+    assert contract.protocol.weight <= heaviest / honest
+    assert contract.protocol.weight < 80
 
 
 def test_honest_gaussian_reports_are_within_the_bounds():
     """The norm of 2,000 reports at a tail of one in a million each; bounds are at one in a billion."""
     contract = spec(noise=SimulatedNoise(1))
-    size, sigma = contract.release.mechanism.size, contract.release.sigma
+    size, sigma = contract.protocol.release.mechanism.size, contract.protocol.release.sigma
     noise = contract.noise.integer_gaussian(sigma, 2000 * size).reshape(2000, size)
-    assert contract.clamp.holds(noise).all()
+    assert contract.protocol.clamp.holds(noise).all()
     bound = gaussian_clamp(sigma, size=size, entry=0.0, norm=0.0)
     assert (
         stats.chi2.sf((bound.norm / sigma) ** 2, size)
@@ -252,11 +254,13 @@ def test_any_two_users_are_within_the_sensitivity(report_gram):
     rng = np.random.default_rng(0)
     points, rewards = rng.random((400, 1)), rng.choice([0.0, 1.0, 0.3], 400)
     points[:4], rewards[:4] = 0.5, [0.0, 1.0, 0.0, 1.0]  # one point, opposite rewards: the worst
-    coordinates = contract.release.mechanism.to_coordinates(contract.contribution(points, rewards))
+    coordinates = contract.protocol.release.mechanism.to_coordinates(
+        contract.protocol.contribution(points, rewards)
+    )
     distance = np.linalg.norm(coordinates[:, None] - coordinates[None], axis=-1)
-    assert distance.max() <= contract.release.mechanism.sensitivity
+    assert distance.max() <= contract.protocol.release.mechanism.sensitivity
     if not report_gram:
-        assert distance.max() > 0.98 * contract.release.mechanism.sensitivity
+        assert distance.max() > 0.98 * contract.protocol.release.mechanism.sensitivity
 
 
 @pytest.mark.parametrize("report_gram", [False, True])
@@ -285,9 +289,9 @@ def test_aggregated_noise_is_exact():
     functions below .09: false alarm below 1e-6 (Kolmogorov and Smirnov).
     """
     contract = spec()
-    size, sigma = contract.release.mechanism.size, contract.release.sigma
+    size, sigma = contract.protocol.release.mechanism.size, contract.protocol.release.sigma
     nothing = np.zeros((1, size), dtype=np.int64)
-    sums = [sum(contract.release.release(0, nothing) for _ in range(40)) for _ in range(400)]
+    sums = [sum(contract.protocol.release.release(0, nothing) for _ in range(40)) for _ in range(400)]
     added = np.sort(np.ravel(sums) / (sigma * math.sqrt(40)))
     at_once = np.sort(contract.noise.integer_gaussian(math.sqrt(40) * sigma, 400 * size) / sigma) / math.sqrt(
         40
@@ -314,9 +318,11 @@ def test_spec_survives_its_config():
     assert spec(prior_variance=0.3).digest != spec().digest
     secure = spec(noise=SecureNoise())
     again = GPSpec.from_config(secure.to_config())
-    assert (again.digest, again.release.sigma) == (secure.digest, secure.release.sigma)
-    other = GPSpec.from_config(secure.to_config() | {"certificate": "concentrated"})
-    assert other.release.sigma > 1.06 * secure.release.sigma
+    assert (again.digest, again.protocol.release.sigma) == (secure.digest, secure.protocol.release.sigma)
+    config = secure.to_config()
+    tuning = config["tuning"] | {"certificate": "concentrated"}
+    other = GPSpec.from_config(config | {"tuning": tuning})
+    assert other.protocol.release.sigma > 1.06 * secure.protocol.release.sigma
     assert other.digest != secure.digest == spec().digest
     assert GPSpec.from_config(other.to_config()).digest == other.digest
     with pytest.raises(InvalidParameter, match="certificate"):
@@ -358,7 +364,7 @@ def test_as_published():
         total = total + sum(np.frombuffer(report[17:], dtype="<i8") for report in reports)
     policy = server.publish()
     # Algorithm 3 once more, from the sums: shift, weights and width
-    m, release = features.n_features, contract.release
+    m, release = features.n_features, contract.protocol.release
     gram, vector = release.mechanism.from_coordinates(total * 2.0**-20)
     tail = math.sqrt(2.0 * math.log(2.0 * 100 / 0.1))
     spectral = math.sqrt(40) * release.gram_noise_sd * (math.sqrt(2.0 * m) + tail)
@@ -382,7 +388,7 @@ def test_as_published():
         {"constants": {"horizont": 100.0}},
     ):
         with pytest.raises(InvalidParameter):
-            Server(replace(contract, **changes))
+            Server(changed(contract, **changes))
     with pytest.raises(InvalidParameter):
         PublishedWeights(version=0, mean=np.zeros(2), factor=np.eye(2)).scores(
             np.zeros((1, 2)), thompson_scale=1.0, normals=None
@@ -410,7 +416,7 @@ def test_candidates_that_change_afterwards_change_no_report():
         client.choose(published, mine)
         if overwrite:
             mine[:] = 0.9
-        return client.report(1.0)[-8 * contract.release.mechanism.size :]
+        return client.report(1.0)[-8 * contract.protocol.release.mechanism.size :]
 
     assert reported(overwrite=True) == reported(overwrite=False)
 
@@ -424,8 +430,8 @@ def test_predictions_of_published_weights_include_what_the_features_leave_out():
     contract = spec(domain=twenty, features=features, reward_range=(0, 10))
     mean, sd = Server(contract).publish().predict(contract, twenty.sample(50, np.random.default_rng(0)))
     np.testing.assert_allclose(mean, 5.0)
-    np.testing.assert_allclose(sd, 10.0 * math.sqrt(contract.prior_variance), rtol=1e-9)
-    assert contract.weight_variance == contract.prior_variance * features.scale**2
+    np.testing.assert_allclose(sd, 10.0 * math.sqrt(contract.tuning.prior_variance), rtol=1e-9)
+    assert contract.protocol.weight_variance == contract.tuning.prior_variance * features.scale**2
 
 
 def test_a_spec_holds_its_features_in_numbers_that_no_processor_computes_anew(monkeypatch):

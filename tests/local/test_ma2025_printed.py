@@ -124,7 +124,7 @@ def spec_of(one, n, constant):
         one,
         epsilon=1.0,
         learner="ma2025-printed",
-        arms="user",
+        chooser="client",
         mechanism="paper-laplace",
         tie="keyed",
         n_users=n,

@@ -13,20 +13,27 @@ from dpbandits.lab.worlds.contextual import World
 from dpbandits.local import Client, PublishedArms, PublishedQuestions, Robust, Server, SourceSpec, Spec
 from dpbandits.local.learners import learner_for
 from dpbandits.policy.coins import PublicCoins
+from specs import spec_with
 
 DIM = 10
 
 
 def spec_of(dim=DIM, *, n_arms=2, epsilon=2.0, learner="questions", **own):
     box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
-    return Spec(domain=box, n_arms=n_arms, privacy=dpb.LocalDP(epsilon=epsilon), learner=learner, **own)
+    return spec_with(
+        contexts=box, arms=range(n_arms), privacy=dpb.LocalDP(epsilon=epsilon), learner=learner, **own
+    )
 
 
 def version_of(spec, columns, **own):
     """A version over these columns, made up here."""
-    size = spec.grid_over(columns).size
+    size = spec.protocol.grids.over(columns).size
     cell = np.arange(size)
-    tables = {"arms": cell * 7 % spec.n_arms, "parts": cell % spec.n_parts, "turned": cell * 5 % 7 < 3}
+    tables = {
+        "arms": cell * 7 % spec.n_arms,
+        "parts": cell % spec.protocol.grids.n_parts,
+        "turned": cell * 5 % 7 < 3,
+    }
     return PublishedQuestions(version=4, columns=columns, **(tables | own))
 
 
@@ -61,7 +68,7 @@ def test_more_columns_than_are_asked_about_are_refused():
 
 
 def test_many_columns_have_few_arms_because_every_column_has_a_learner_of_its_own():
-    assert spec_of(n_arms=12).names_columns
+    assert spec_of(n_arms=12).protocol.grids.names_columns
     with pytest.raises(InvalidParameter, match="13 arms"):
         spec_of(n_arms=13)
     assert spec_of(n_arms=13, n_users=10**9, learner=None).learner == "smooth"
@@ -84,7 +91,7 @@ def test_a_version_of_many_columns_with_as_many_cells_as_may_be_has_few_kilobyte
     people |= {"a": dpb.Categories(list("abcdefg")), "b": dpb.Categories(list("abcdefghijklmnopqrstuvwxy"))}
     arms, privacy = list("abcdefghijkl"[:n_arms]), dpb.LocalDP(epsilon=4.0)
     spec = Spec(contexts=dpb.Schema(**people), arms=arms, privacy=privacy, learner="questions")
-    assert spec.grid_over((7, 8, 9)).size == 1400
+    assert spec.protocol.grids.over((7, 8, 9)).size == 1400
     latest = replace(version_of(spec, (7, 8, 9)), version=2**32 - 1)
     assert len(latest.to_json(spec)) <= most
 
@@ -92,7 +99,7 @@ def test_a_version_of_many_columns_with_as_many_cells_as_may_be_has_few_kilobyte
 def test_a_device_answers_by_the_named_columns_and_by_no_other():
     spec = spec_of(epsilon=16.0)  # at which a report hardly ever lies
     published, rng, codes = version_of(spec, (2, 7)), np.random.default_rng(0), set()
-    sizes = np.array(spec.grid_over((2, 7)).sizes)
+    sizes = np.array(spec.protocol.grids.over((2, 7)).sizes)
     for _ in range(20):
         context = rng.random(DIM)
         place = (context[[2, 7]] * sizes).astype(int)
@@ -104,7 +111,7 @@ def test_a_device_answers_by_the_named_columns_and_by_no_other():
             assert client.report(reward)[17] == 2 * published.parts[cell] + (not positive)
         others = rng.random(DIM)
         others[[2, 7]] = context[[2, 7]]
-        codes |= {int(spec.leaves(published, one)[0]) == cell for one in (context, others)}
+        codes |= {int(spec.protocol.places(published, one)[0]) == cell for one in (context, others)}
     assert codes == {True}
 
 
@@ -136,9 +143,9 @@ def test_a_version_of_more_cells_than_its_page_says_is_refused():
     tables = {"arms": np.zeros(cells, dtype=int), "parts": np.zeros(cells, dtype=int)}
     large = PublishedQuestions(version=4, columns=(0, 1, 2, 3), turned=np.zeros(cells, dtype=bool), **tables)
     with pytest.raises(IncompatibleState, match="more than 1400 cells"):
-        large.check(spec)
+        spec.protocol.fits(large)
     with pytest.raises(IncompatibleState):
-        spec.leaves(large, np.full(DIM, 0.5))
+        spec.protocol.places(large, np.full(DIM, 0.5))
 
 
 def test_columns_are_named_where_there_are_many_and_only_there():
@@ -151,7 +158,7 @@ def test_columns_are_named_where_there_are_many_and_only_there():
     assert "columns" not in json.loads(published.to_json(few))
     for columns in ((0,), (0, 1)):
         with pytest.raises(IncompatibleState):
-            replace(published, columns=columns).check(few)
+            few.protocol.fits(replace(published, columns=columns))
 
 
 def told(spec, learner, versions, rng, *, first=0, follower=None):
@@ -160,11 +167,11 @@ def told(spec, learner, versions, rng, *, first=0, follower=None):
     A follower is told the same and follows what was published.
     """
     coins = PublicCoins(1)
-    (mechanism,) = spec.counted_by(learner.publish(spec, first, coins))
+    (mechanism,) = spec.protocol.counted_by(learner.publish(spec, first, coins))
     for version in range(first, first + versions):
         published = learner.publish(spec, version, coins)
-        people = rng.random((spec.reports_per_version, spec.dim))
-        at = spec.leaves(published, people)
+        people = rng.random((spec.protocol.reports_per_version, spec.dim))
+        at = spec.protocol.places(published, people)
         good = (people[:, [1, 3]].min(axis=1) > 0.4) == (np.asarray(published.arms)[at] == 1)
         cells, signs = answers(published, at, rng.random(len(at)) < np.where(good, 0.9, 0.1))
         sums = mechanism.simulate(*signs_by_cell(cells, signs, mechanism.n_cells), rng)
@@ -232,7 +239,7 @@ def test_late_reports_about_one_column_count_for_all_that_are_asked_about():
     learner, coins = learner_for(spec), PublicCoins(1)
     first = {column: learner.publish(spec, column, coins) for column in range(5)}
     told(spec, learner, 30, rng)
-    (mechanism,) = spec.counted_by(first[0])
+    (mechanism,) = spec.protocol.counted_by(first[0])
     left, *_ = set(range(5)) - set(learner.columns)
     for column, before in ((left, 0), (learner.columns[0], 50)):
         reports = sum(learner.to_arrays()[f"joint.{kind}.n"].sum() for kind in ("rewards", "places"))
@@ -249,7 +256,7 @@ def test_late_reports_about_parts_that_have_moved_are_learned_as_if_they_had_com
     learners = learner_for(spec), learner_for(spec)
     old = learners[0].publish(spec, 0, coins)
     turned = replace(old, version=1, parts=old.parts[::-1])
-    (mechanism,) = spec.counted_by(old)
+    (mechanism,) = spec.protocol.counted_by(old)
     sums = [
         mechanism.simulate(*signs_by_cell(cells, cells >= 0, mechanism.n_cells), rng)
         for cells in rng.integers(3, size=(2, 300))
@@ -274,7 +281,7 @@ def test_it_finds_the_columns_that_matter():
     assert {3, 6} <= set(found.rule.columns)
     best_arm_for_all = 0.5
     assert found.reward[-20:].sum() / found.users[-20:].sum() > best_arm_for_all + 0.05
-    assert found.bins == spec_of().grid_over(found.rule.columns).size
+    assert found.bins == spec_of().protocol.grids.over(found.rule.columns).size
 
 
 def test_robust_servers_expect_forged_reports_about_every_column():

@@ -19,7 +19,7 @@ from dpbandits.errors import (
     MissingExtra,
     ProtocolError,
 )
-from dpbandits.local import Client, PublishedArms, Server, Spec
+from dpbandits.local import Client, PublishedArms, Server
 from dpbandits.local.server.aggregation import (
     aggregate,
     read_counts,
@@ -32,10 +32,11 @@ from dpbandits.local.server.counting import ReportCounts
 from dpbandits.privacy import LocalDP
 from dpbandits.state import State, write_state
 from internals.server import counts as counts_of
+from specs import spec_with
 
-BASE = Spec(
-    domain=Box(low=[0, 0], high=[1, 1]),
-    n_arms=3,
+BASE = spec_with(
+    contexts=Box(low=[0, 0], high=[1, 1]),
+    arms=range(3),
     privacy=LocalDP(epsilon=4.0),
     reports_per_version=60,
     mechanism="signed",

@@ -13,14 +13,15 @@ import pytest
 from dpbandits.budget import MemoryLedger, SQLiteLedger
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, ForkedState, IncompatibleState, ProtocolError
-from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Spec
+from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
+from specs import spec_with
 
 ACCOUNT = "local-reports"
-SPEC = Spec(
-    domain=Box(low=[0.0], high=[1.0]),
-    n_arms=2,
+SPEC = spec_with(
+    contexts=Box(low=[0.0], high=[1.0]),
+    arms=range(2),
     privacy=LocalDP(epsilon=1.0),
     mechanism="oue",
     learner="smooth",

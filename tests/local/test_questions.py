@@ -16,12 +16,13 @@ from dpbandits.local.learners import learner_for
 from dpbandits.local.learners.evidence import SourceEvidence
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.policy.coins import PublicCoins
+from specs import spec_with
 
 
 def spec_of(dim=2, *, n_arms=3, epsilon=1.0, **own):
     box = dpb.Box(low=[0.0] * dim, high=[1.0] * dim)
     privacy = dpb.LocalDP(epsilon=epsilon)
-    return Spec(domain=box, n_arms=n_arms, privacy=privacy, learner="questions", **own)
+    return spec_with(contexts=box, arms=range(n_arms), privacy=privacy, learner="questions", **own)
 
 
 def test_a_version_is_the_same_after_json():
@@ -119,7 +120,7 @@ def test_a_device_answers_for_its_own_cell():
     server, client = Server(spec), Client(spec, budget=1e9)
     published, rng = server.publish(), np.random.default_rng(0)
     for context in rng.random((20, 2)):
-        cell = int(spec.grid.locate(context[None])[0])
+        cell = int(spec.protocol.grids.whole.locate(context[None])[0])
         for reward in (0.0, 1.0):
             assert client.choose(published, context) == published.arms[cell]
             code = client.report(reward)[17]
@@ -132,7 +133,7 @@ def test_a_version_about_the_place_does_not_ask_for_the_reward():
     server, client = Server(spec), Client(spec, budget=1e9)
     while server.current.about != "place":
         published = server.publish()
-        for _ in range(spec.reports_per_version):
+        for _ in range(spec.protocol.reports_per_version):
             client.choose(published, [0.4, 0.6])
             server.absorb([client.report(1.0)])
     codes = set()
@@ -145,7 +146,7 @@ def test_a_version_about_the_place_does_not_ask_for_the_reward():
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"arms": "user"}, "the server assigns"),
+        ({"chooser": "client"}, "the server chooses"),
         ({"constants": {"parts": 3}}, "power of two"),
         ({"constants": {"parts": 32}}, "power of two"),
         ({"dim": 65}, "more than can be asked about"),
@@ -164,9 +165,9 @@ def test_a_simulated_crowd_is_watched_and_has_no_floating_noise():
     assert found.shares.shape == (4, 2, 3)
     assert (found.shares.sum(axis=2) == 1.0).all()
     assert [(seen, splits, len(arms)) for seen, splits, arms in found.snapshots] == [
-        (100, (), spec.grid.size)
+        (100, (), spec.protocol.grids.whole.size)
     ]
-    assert found.bins == spec.grid.size
+    assert found.bins == spec.protocol.grids.whole.size
     with pytest.raises(InvalidParameter, match="floating"):
         simulate(spec, one, n_users=200, seed=1, floating=True)
 
@@ -184,19 +185,22 @@ def test_a_category_has_its_own_cells():
     people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["a", "b", "c"]))
     spec = Spec(contexts=people, arms=["x", "y"], privacy=dpb.LocalDP(epsilon=1), learner="questions")
     cells = {
-        region: int(spec.grid.locate(spec.points({"age": [44], "region": [region]}))[0]) for region in "abc"
+        region: int(
+            spec.protocol.grids.whole.locate(spec.protocol.points({"age": [44], "region": [region]}))[0]
+        )
+        for region in "abc"
     }
-    assert spec.grid.sizes == (64, 3)
+    assert spec.protocol.grids.whole.sizes == (64, 3)
     assert len(set(cells.values())) == 3
 
 
 def test_a_table_of_other_parts_is_refused():
     spec = spec_of(epsilon=1.0)
     published = Server(spec).publish()
-    assert spec.n_parts == 1
-    other = replace(published, parts=published.parts + np.arange(spec.grid.size) % 2)
+    assert spec.protocol.grids.n_parts == 1
+    other = replace(published, parts=published.parts + np.arange(spec.protocol.grids.whole.size) % 2)
     with pytest.raises(IncompatibleState, match="does not fit"):
-        other.check(spec)
+        spec.protocol.fits(other)
 
 
 def reports_of(client, published, n, rng):
@@ -212,7 +216,7 @@ def driven(spec, versions, rng):
     """A server, and a client for many people, after so many versions."""
     server, client = Server(spec), Client(spec, budget=1e9)
     for _ in range(versions):
-        server.absorb(reports_of(client, server.publish(), spec.reports_per_version, rng))
+        server.absorb(reports_of(client, server.publish(), spec.protocol.reports_per_version, rng))
     return server, client
 
 
@@ -260,7 +264,7 @@ def test_late_reports_are_learned_as_if_they_had_come_in_time():
         server.publish()
         late, reports = reports[30:31], reports[:30] + reports[31:]
         server.absorb(late + reports_of(client, server.current, 30, rng))
-        if server.current.version > spec.window:
+        if server.current.version > spec.protocol.window:
             break
     arrays = server.to_arrays()
     numbers = np.concatenate([arrays[f"learner.{kind}.number"] for kind in ("rewards", "places")])
@@ -292,13 +296,13 @@ def test_the_statement_says_what_adaptive_questions_tell():
 
 def test_old_specs_keep_their_digests_and_the_default_follows_the_columns():
     box, privacy = dpb.Box(low=[0.0], high=[1.0]), dpb.LocalDP(epsilon=1)
-    smooth = Spec(domain=box, n_arms=2, privacy=privacy, learner="smooth")
+    smooth = Spec(contexts=box, arms=range(2), privacy=privacy, learner="smooth")
     assert Spec.from_json(smooth.to_json()).digest == smooth.digest
-    assert Spec(domain=box, n_arms=2, privacy=privacy).learner == "questions"
-    assert Spec(domain=box, n_arms=2, privacy=privacy, arms="user").learner == "smooth"
-    assert Spec(domain=box, n_arms=13, privacy=privacy).learner == "smooth"
+    assert Spec(contexts=box, arms=range(2), privacy=privacy).learner == "questions"
+    assert Spec(contexts=box, arms=range(2), privacy=privacy, chooser="client").learner == "smooth"
+    assert Spec(contexts=box, arms=range(13), privacy=privacy).learner == "smooth"
     many = dpb.Box(low=[0.0] * 8, high=[1.0] * 8)
-    assert Spec(domain=many, n_arms=2, privacy=privacy).learner == "smooth"
+    assert Spec(contexts=many, arms=range(2), privacy=privacy).learner == "smooth"
 
 
 def fed_source(target, n, rng):
@@ -343,7 +347,7 @@ def test_a_source_starts_the_learner_and_is_kept_with_it():
 def test_a_source_whose_rewards_are_others_is_dropped_once_reports_say_so():
     target, rng = spec_of(1, n_arms=2, epsilon=8.0, reports_per_version=50), np.random.default_rng(7)
     learner = learner_for(target)
-    partition = target.partition()
+    partition = target.protocol.bins.partition()
     for _ in range(3):
         partition.split(partition.leaves)
     shape = (partition.n_nodes, 2)
@@ -355,11 +359,16 @@ def test_a_source_whose_rewards_are_others_is_dropped_once_reports_say_so():
     evidence = SourceEvidence(partition=partition, local=Gaussians(precision, moment))
     learner.attach("liar", evidence)
     assert learner.doubts == {"liar": 0.0}
-    coins, (mechanism,) = PublicCoins(1), target.counted_by(learner.publish(target, 0, PublicCoins(1)))
+    coins, (mechanism,) = (
+        PublicCoins(1),
+        target.protocol.counted_by(learner.publish(target, 0, PublicCoins(1))),
+    )
     for version in range(40):
         published = learner.publish(target, version, coins)
-        places = rng.integers(target.grid.size, size=50)
-        best = (target.grid.centres[places, 0] > 0.5) == (np.asarray(published.arms)[places] == 1)
+        places = rng.integers(target.protocol.grids.whole.size, size=50)
+        best = (target.protocol.grids.whole.centres[places, 0] > 0.5) == (
+            np.asarray(published.arms)[places] == 1
+        )
         cells, signs = answers(published, places, rng.random(50) < np.where(best, 0.9, 0.1))
         sums = mechanism.simulate(*signs_by_cell(cells, signs, mechanism.n_cells), rng)
         learner.count(target, published, [[(mechanism, sums, 50)]])
@@ -374,11 +383,11 @@ def test_what_a_target_of_questions_refuses():
     server = Server(target)
     with pytest.raises(ProtocolError, match="no bins"):
         server.evidence()
-    tree = Spec(**(vars_of(target) | {"learner": "tree", "seed": 5}))
+    tree = spec_with(**(vars_of(target) | {"learner": "tree", "seed": 5}))
     named = server.attach_target("other", Server(tree))
     assert named.version == 1
     learner = learner_for(target)
-    partition = target.partition()
+    partition = target.protocol.bins.partition()
     bad = SourceEvidence(partition=partition, local=Gaussians(np.full((1, 2), np.nan), np.zeros((1, 2))))
     with pytest.raises(InvalidParameter, match="not finite"):
         learner.attach("bad", bad)
@@ -390,4 +399,4 @@ def test_what_a_target_of_questions_refuses():
 
 def vars_of(spec):
     """What a spec over a box was built of."""
-    return {"domain": spec.domain, "n_arms": spec.n_arms, "privacy": spec.privacy}
+    return {"contexts": spec.protocol.domain, "arms": range(spec.n_arms), "privacy": spec.privacy}

@@ -24,20 +24,20 @@ from dpbandits.local import (
     ReportCounts,
     Robust,
     Server,
-    Spec,
     aggregate,
 )
-from dpbandits.local.contract.questions import PublishedQuestions
+from dpbandits.local.contract.grid import PublishedQuestions
 from dpbandits.local.learners.base import combined_estimate, grouped_estimate, raised_variance
 from dpbandits.local.server.aggregation import read_counts, sums_digest, write_counts, write_reports
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, mechanism
 from internals.server import learner, snapshot_every
 from reproduction.ma2025.local import unit_spec
+from specs import changed, spec_with
 
-SPEC = Spec(
-    domain=Box(low=[0], high=[1]),
-    n_arms=2,
+SPEC = spec_with(
+    contexts=Box(low=[0], high=[1]),
+    arms=range(2),
     privacy=LocalDP(epsilon=2.0),
     mechanism="signed",
     reports_per_version=40,
@@ -217,7 +217,7 @@ def test_a_flood_moves_what_is_believed_no_farther_than_its_surprise(name):
 
 def test_a_flood_of_answers_moves_a_question_no_farther_either():
     """What is believed in every cell of the grid: before lengths are learned, a Gaussian update."""
-    spec = replace(SPEC, mechanism="auto", learner="questions", constants={"parts": 1.0})
+    spec = changed(SPEC, mechanism="auto", learner="questions", constants={"parts": 1.0})
     moved = {}
     for robust in (None, Robust(bytes(32), surprise=0.5)):
         server = Server(spec, robust=robust)
@@ -238,23 +238,23 @@ def test_a_flood_of_answers_moves_a_question_no_farther_either():
 def test_one_bit_and_sixteen_signed_bins_weigh_what_the_mechanism_gives(epsilon):
     """One bit: (e^epsilon + 1)/(e^epsilon - 1). Every bin's sign: enumerated over payloads elsewhere."""
     grown = np.exp(epsilon)
-    bit = replace(SPEC, privacy=LocalDP(epsilon=epsilon), mechanism="krr", max_leaves=1)
-    assert bit.weight == pytest.approx((grown + 1) / (grown - 1), rel=1e-8)
-    many = replace(SPEC, privacy=LocalDP(epsilon=epsilon), mechanism="signed", max_leaves=16)
-    a, b, _ = many.mechanism_for(16).rates
-    assert many.weight == pytest.approx(float(16 / Fraction(a - b)), rel=1e-12)
+    bit = changed(SPEC, privacy=LocalDP(epsilon=epsilon), mechanism="krr", max_leaves=1)
+    assert bit.protocol.weight == pytest.approx((grown + 1) / (grown - 1), rel=1e-8)
+    many = changed(SPEC, privacy=LocalDP(epsilon=epsilon), mechanism="signed", max_leaves=16)
+    a, b, _ = many.protocol.mechanism_for(16).rates
+    assert many.protocol.weight == pytest.approx(float(16 / Fraction(a - b)), rel=1e-12)
     if epsilon == 1.0:
-        assert many.weight == pytest.approx(39.2, abs=0.1)
+        assert many.protocol.weight == pytest.approx(39.2, abs=0.1)
     said = " ".join(many.statement().explain().split())
     found = float(re.search(r"as far as ([\d.,]+) honest people", said)[1].replace(",", ""))
-    assert many.weight <= found <= 1.03 * many.weight
+    assert many.protocol.weight <= found <= 1.03 * many.protocol.weight
 
 
 def test_the_largest_class_counts_and_diagnostics_say_the_current_version():
     spec = replace(SPEC, epsilons=(0.5, 2.0))
-    assert spec.weight == replace(SPEC, privacy=LocalDP(epsilon=0.5)).weight
+    assert spec.protocol.weight == replace(SPEC, privacy=LocalDP(epsilon=0.5)).protocol.weight
     shown = Server(SPEC).diagnostics()
-    assert shown["weight"] == SPEC.mechanism_for(1).weights[1] < SPEC.weight
+    assert shown["weight"] == SPEC.protocol.mechanism_for(1).weights[1] < SPEC.protocol.weight
 
 
 # -- anomalies ----------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def test_a_strongest_report_is_one_that_weighs_most():
 
 def test_a_server_shows_the_operator_and_keeps_it():
     """Devices draw their own noise: an honest crowd has six deviations once in 4e8 runs, two sides."""
-    server = Server(replace(SPEC, max_leaves=1))
+    server = Server(changed(SPEC, max_leaves=1))
     published = server.publish()
     server.absorb(reports_to(published, 300, server.spec))
     server.publish()
@@ -509,8 +509,8 @@ def test_forgers_promote_their_arm():
 
 
 def test_forgers_answer_questions_the_way_that_moves_their_arm():
-    spec = replace(SPEC, mechanism="auto", learner="questions", constants={"parts": 2.0})
-    size = spec.grid.size
+    spec = changed(SPEC, mechanism="auto", learner="questions", constants={"parts": 2.0})
+    size = spec.protocol.grids.whole.size
     halves, arms = np.arange(size) % 2, (np.arange(size) // 2) % 2
     published = PublishedQuestions(version=0, arms=arms, parts=halves, turned=(halves == 1) ^ (arms == 0))
     # in part 0 arm 1 is asked about as it is, and arm 0 turned; in part 1 the other way round
@@ -539,7 +539,7 @@ def test_what_forgers_want_follows_what_is_published():
     there = Forgers(share=0.1, arm=lambda points: (points[:, 0] < 0.5).astype(int))
     assert there.wanted(published, SPEC).tolist() == [1.0, 1.0]
     chosen = PublishedArms(version=0, splits=(0,), weights=np.full((2, 2), 0.5))
-    assert Forgers(share=0.1, arm=1).wanted(chosen, replace(SPEC, arms="user")).tolist() == [
+    assert Forgers(share=0.1, arm=1).wanted(chosen, replace(SPEC, chooser="client")).tolist() == [
         -1.0,
         1.0,
         -1.0,

@@ -13,17 +13,18 @@ from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.nonces import NonceSet
 from dpbandits.privacy import LocalDP
 from internals.server import counts
+from specs import spec_with
 
 
 def spec_of(*, epsilon=4.0, learner="tree", **changes):
     base = {
-        "domain": Box(low=[0, 0], high=[1, 1]),
-        "n_arms": 3,
+        "contexts": Box(low=[0, 0], high=[1, 1]),
+        "arms": range(3),
         "privacy": LocalDP(epsilon=epsilon),
         "learner": learner,
         "reports_per_version": 50,
     }
-    return Spec(**(base | changes))
+    return spec_with(**(base | changes))
 
 
 def reports_for(spec, policy, n, seed=0):
@@ -50,10 +51,10 @@ def run(spec, n_batches=40, size=60):
     [
         {},
         {"learner": "smooth"},
-        {"learner": "smooth", "arms": "user", "mechanism": "laplace"},
+        {"learner": "smooth", "chooser": "client", "mechanism": "laplace"},
         {"mechanism": "signed"},
         {"learner": "eliminate", "epsilon": 8.0},
-        {"arms": "user"},
+        {"chooser": "client"},
         {"mechanism": "hadamard"},
         {"tie": "keyed"},
     ],
@@ -73,7 +74,7 @@ def test_bytes_alone_rebuild_every_decision(change):
 
 
 def test_ma2025_is_served_too():
-    spec = spec_of(learner="ma2025", n_users=2400, arms="user", mechanism="paper-laplace")
+    spec = spec_of(learner="ma2025", n_users=2400, chooser="client", mechanism="paper-laplace")
     server, _, _ = run(spec, n_batches=3)
     assert server.totals.accepted == 180
 
@@ -145,8 +146,8 @@ def test_memory_is_bounded_by_window_and_bins():
     spec = spec_of(window=3, reports_per_version=100)
     server, _, _ = run(spec, n_batches=30, size=100)
     nonces = len(counts(server).nonces())
-    assert nonces <= 100 * 2 * (spec.window + 2)
-    assert server.memory_bytes <= 16 * nonces + 8 * 2 * 1024 * (spec.window + 1)
+    assert nonces <= 100 * 2 * (spec.protocol.window + 2)
+    assert server.memory_bytes <= 16 * nonces + 8 * 2 * 1024 * (spec.protocol.window + 1)
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))

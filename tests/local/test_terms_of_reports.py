@@ -24,7 +24,7 @@ from internals.server import snapshot_every
 
 BOX = Box(low=[0], high=[1])
 FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.3), domain=BOX, n_features=4)
-BINS = Spec(domain=BOX, n_arms=2, privacy=LocalDP(epsilon=8.0), epsilons=(1.0, 8.0))
+BINS = Spec(contexts=BOX, arms=range(2), privacy=LocalDP(epsilon=8.0), epsilons=(1.0, 8.0))
 SECURE, SIMULATED = SecureNoise(), SimulatedNoise(1)
 
 

@@ -15,13 +15,14 @@ from dpbandits.lab.evaluation.crowds import Crowd
 from dpbandits.lab.evaluation.transfer_crowds import SourceFeed
 from dpbandits.lab.worlds.contextual import World, world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import Client, Server, SourceClient, SourceSpec, Spec
+from dpbandits.local import Client, Server, SourceClient, SourceSpec
 from dpbandits.local.learners import TransferTree, TreeRule
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from internals.client import remembered
 from internals.server import counts, learner
+from specs import changed, spec_with
 
 MEANS = np.array([0.2, 0.9, 0.55])
 
@@ -53,12 +54,12 @@ class Liar:
 
 def spec_for(one, *, epsilon=1.0, **changes):
     base = {
-        "domain": Box(low=[0] * one.dim, high=[1] * one.dim),
-        "n_arms": one.n_arms,
+        "contexts": Box(low=[0] * one.dim, high=[1] * one.dim),
+        "arms": range(one.n_arms),
         "privacy": LocalDP(epsilon=epsilon),
         "learner": "tree",
     }
-    return Spec(**(base | changes))
+    return spec_with(**(base | changes))
 
 
 def source_of(one, n=5000, epsilon=8.0, *, gamma=0.0, kappa=1.0, behaviour="even", **rest):
@@ -82,7 +83,7 @@ def source_spec(*, epsilon=2.0, **changes):
     "changes",
     [
         {},
-        {"arms": "server"},
+        {"chooser": "server"},
         {"propensities": (0.2, 0.3, 0.5), "looks": False},
         {"propensities": ((0.2, 0.3, 0.5), (0.5, 0.3, 0.2)), "depth": 1},
         {"depth": 0, "mechanism": "krr"},
@@ -117,7 +118,7 @@ def test_specs_travel_as_json(changes):
         {"looks": 7},
         {"propensities": (math.nan, 0.5, 0.5)},
         {"propensities": "abc"},
-        {"target": replace(TARGET, tie="keyed")},
+        {"target": changed(TARGET, tie="keyed")},
         {"target": replace(TARGET, learner="eliminate")},
     ],
 )
@@ -135,7 +136,7 @@ def test_other_json_is_refused(text):
 def test_depth_grows_with_what_reports_can_carry():
     def depth(n, epsilon, arms="behaviour"):
         return SourceSpec(
-            target=TARGET, name="a", n_users=n, privacy=LocalDP(epsilon=epsilon), arms=arms
+            target=TARGET, name="a", n_users=n, privacy=LocalDP(epsilon=epsilon), chooser=arms
         ).bins_depth
 
     for arms in ("behaviour", "server"):
@@ -156,7 +157,7 @@ def test_depth_grows_with_what_reports_can_carry():
     [
         {"epsilon": 8.0},
         {"epsilon": 1.0},
-        {"epsilon": 4.0, "arms": "server"},
+        {"epsilon": 4.0, "chooser": "server"},
         {"epsilon": 4.0, "gamma": 2.0, "kappa": 0.5},
         {"epsilon": 6.0, "kappa": 0.3, "behaviour": "avoid-best"},  # propensities unknown
     ],
@@ -207,7 +208,7 @@ def test_real_devices_and_simulated_crowds_give_the_same_sums():
 
 def test_arms_that_a_source_server_assigns_stay_public():
     source = SourceSpec(
-        target=TARGET, name="s", n_users=600, privacy=LocalDP(epsilon=4.0), arms="server", depth=2
+        target=TARGET, name="s", n_users=600, privacy=LocalDP(epsilon=4.0), chooser="server", depth=2
     )
     server, device = Server(source.reports), SourceClient(source.reports, budget=1e9)
     rng = np.random.default_rng(0)
@@ -251,7 +252,7 @@ def test_a_source_starts_its_target_and_no_other():
     assert len(started.splits) > len(first.splits)
     x = np.random.default_rng(9).random((2000, 2))
     means = world("tune-stripes").mean_rewards(x)
-    partition = target.partition(started.splits)
+    partition = target.protocol.bins.partition(started.splits)
     got = means[np.arange(2000), started.arms[partition.rank[partition.locate(x)]]].mean()
     assert got > means.mean(axis=0).max() + 0.6 * (means.max(axis=1).mean() - means.mean(axis=0).max())
     # bytes alone rebuild it
@@ -293,7 +294,7 @@ def test_targets_teach_each_other_what_they_heard_themselves():
     assert not one.evidence().local.precision.any()
     assert len(other.attach_target("one", one).splits) <= 1
     with pytest.raises(IncompatibleState):
-        other.attach_target("one", Server(replace(target, n_arms=2)))
+        other.attach_target("one", Server(replace(target, arms=range(2))))
     with pytest.raises(ProtocolError):
         other.attach_target("one", Server(replace(target, learner="eliminate")))
 
@@ -367,7 +368,7 @@ def test_evidence_of_another_shape_is_refused():
     tree.attach("a", good)
 
 
-@pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, True, 10**400])
+@pytest.mark.parametrize("arm", [1.5, 3, -1, "a", None, 10**400])
 def test_a_decision_that_is_no_arm_is_missing_and_refused_nowhere(arm):
     source = SourceSpec(target=TARGET, name="past", n_users=100, privacy=LocalDP(epsilon=3.0))
     device, server = SourceClient(source.reports), Server(source.reports)
@@ -388,7 +389,7 @@ def test_propensities_of_any_kind_become_numbers_that_travel():
 
 
 def test_a_huge_source_stops_at_the_most_cells_a_report_can_have():
-    wide = replace(TARGET, n_arms=256, max_leaves=2**16)
+    wide = changed(TARGET, arms=range(256), max_leaves=2**16)
     source = SourceSpec(target=wide, name="a", n_users=2**53, privacy=LocalDP(epsilon=16.0))
     assert 2**source.bins_depth * 256 <= 2**20
 
@@ -400,7 +401,11 @@ def test_without_sources_the_tree_is_the_tree():
     one = world("tune-waves")
     spec = spec_for(one)
     plain = Crowd(
-        spec, one, n_users=3000, seed=1, rule=TreeRule(partition=spec.partition(), n_arms=3, max_leaves=1024)
+        spec,
+        one,
+        n_users=3000,
+        seed=1,
+        rule=TreeRule(partition=spec.protocol.bins.partition(), n_arms=3, max_leaves=1024),
     )
     while plain.running:
         plain.step()
@@ -414,7 +419,7 @@ def test_a_good_source_halves_the_regret(arms):
     one = world("tune-waves")
     spec = spec_for(one, reports_per_version=200)
     alone = np.mean([simulate(spec, one, n_users=4000, seed=s).average_regret for s in range(3)])
-    sources = [source_of(one, 5000, 8.0, arms=arms)]
+    sources = [source_of(one, 5000, 8.0, chooser=arms)]
     helped = [simulate_transfer(spec, one, sources=sources, n_users=4000, seed=s) for s in range(3)]
     assert np.mean([run.average_regret for run in helped]) < 0.5 * alone
     assert all(run.rule.doubts["source 0"] <= 0.125 for run in helped)
@@ -448,7 +453,7 @@ def test_sources_that_look_are_never_believed_exactly():
     target = spec_for(world("tune-waves"))
     looks = SourceSpec(target=target, name="a", n_users=1000, privacy=LocalDP(epsilon=4.0))
     blind = replace(looks, looks=False)
-    assert (looks.least_doubt, blind.least_doubt, replace(looks, arms="server").least_doubt) == (
+    assert (looks.least_doubt, blind.least_doubt, replace(looks, chooser="server").least_doubt) == (
         1.0,
         0.0,
         0.0,

@@ -13,7 +13,6 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfer
 from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import Spec
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import (
     Ma2025TransferConstants,
@@ -24,6 +23,7 @@ from dpbandits.local.published import (
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
+from specs import spec_with
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
@@ -140,12 +140,12 @@ def test_odd_lists_are_refused():
 
 
 def spec_of(one, n, **constants):
-    return Spec(
-        domain=Box(low=[0] * one.dim, high=[1] * one.dim),
-        n_arms=one.n_arms,
+    return spec_with(
+        contexts=Box(low=[0] * one.dim, high=[1] * one.dim),
+        arms=range(one.n_arms),
         privacy=LocalDP(epsilon=4.0),
         learner="ma2025",
-        arms="user",
+        chooser="client",
         mechanism="paper-laplace",
         n_users=n,
         reports_per_version=500,

@@ -1984,8 +1984,8 @@ MUTATIONS = (
         "the statement's number of people that a forged report weighs leaves out all cells but one",
         (
             "local/contract/spec.py",
-            "return max(one.weights[1] for one in self.mechanisms_for(most))",
-            "return max(one.weights[0] for one in self.mechanisms_for(most))",
+            "return max(one.weights[1] for one in self.mechanisms_for(self.layout.sizes[-1]))",
+            "return max(one.weights[0] for one in self.mechanisms_for(self.layout.sizes[-1]))",
         ),
         tests="tests/local/test_robust.py::test_one_bit_and_sixteen_signed_bins_weigh_"
         "what_the_mechanism_gives",
@@ -2089,8 +2089,8 @@ MUTATIONS = (
         "a device that chose a smaller epsilon reports at the largest",
         (
             "local/contract/spec.py",
-            "about=(cell, self.mechanism_for(n_cells, privacy.epsilon), turned, silent),",
-            "about=(cell, self.mechanism_for(n_cells), turned, silent),",
+            "report = self.mechanism_for(self.layout.n_cells(published), privacy.epsilon)",
+            "report = self.mechanism_for(self.layout.n_cells(published))",
         ),
         tests="tests/local/test_own_epsilon.py::test_devices_pay_their_own_epsilon_an"
         "d_servers_learn_from_all",
@@ -2130,8 +2130,8 @@ MUTATIONS = (
         "an arm that the spec does not have",
         "a hostile version makes a device fail where the person is, and not before",
         (
-            "local/contract/questions.py",
-            "(np.asarray(arms) >= 0) & (np.asarray(arms) < spec.n_arms)",
+            "local/contract/grid.py",
+            "(np.asarray(arms) >= 0) & (np.asarray(arms) < self.n_arms)",
             "np.asarray(arms) >= 0",
         ),
         tests="tests/local/test_questions.py::test_a_hostile_version_is_refused_before_a_context_is_read",
@@ -2140,8 +2140,8 @@ MUTATIONS = (
         "a part that the spec does not have",
         "a hostile version makes a device fail where the person is, and not before",
         (
-            "local/contract/questions.py",
-            "(parts >= 0) & (parts < spec.n_parts)",
+            "local/contract/grid.py",
+            "(parts >= 0) & (parts < self.n_parts)",
             "parts >= 0",
         ),
         tests="tests/local/test_questions.py::test_a_table_of_other_parts_is_refused",
@@ -2150,7 +2150,7 @@ MUTATIONS = (
         "columns that the spec does not have",
         "a hostile version makes a device fail where the person is, and not before",
         (
-            "local/contract/spec.py",
+            "local/contract/grid.py",
             "not columns or columns[-1] >= self.dim",
             "not columns",
         ),
@@ -2160,7 +2160,7 @@ MUTATIONS = (
         "columns in any order",
         "one grid has several texts: a server marks versions for one device and nobody sees it",
         (
-            "local/contract/questions.py",
+            "local/contract/grid.py",
             "columns != tuple(sorted(set(columns)))",
             "len(columns) != len(set(columns))",
         ),
@@ -2170,7 +2170,7 @@ MUTATIONS = (
         "a version of more cells than its page says",
         "a version over many columns costs a device as many bytes as its server likes",
         (
-            "local/contract/spec.py",
+            "local/contract/grid.py",
             "        if grid.size > MOST_CELLS:\n",
             "        if grid.size > 1 << 16:\n",
         ),
@@ -2180,7 +2180,7 @@ MUTATIONS = (
         "a device that answers by the first columns",
         "devices answer about other columns than the ones that a version names",
         (
-            "local/contract/questions.py",
+            "local/contract/grid.py",
             "points[:, self.columns] if self.columns else points",
             "points[:, : len(self.columns)] if self.columns else points",
         ),
@@ -2201,7 +2201,7 @@ MUTATIONS = (
         "a version with two texts",
         "bits after the last cell are ignored: a server marks versions for one device and nobody sees it",
         (
-            "local/contract/questions.py",
+            "local/contract/grid.py",
             " or bits[size * width :].any()",
             "",
         ),
@@ -2267,8 +2267,8 @@ MUTATIONS = (
         "people of a source that promised a smaller epsilon report at the target's",
         (
             "local/contract/sources.py",
-            "            privacy=self.privacy,\n            mechanism=self.mechanism,",
-            "            mechanism=self.mechanism,",
+            '            privacy=self.privacy,\n            learner="explore",',
+            '            learner="explore",',
         ),
         tests="tests/local/test_transfer.py::test_impossible_sources_are_refused",
     ),
@@ -2619,8 +2619,8 @@ MUTATIONS = (
         "reports of an earlier build with less noise are promised as those of this one",
         (
             "local/contract/statement.py",
-            'if entry["status"] == spec.status and are_weaker(',
-            "if False and are_weaker(",
+            'if entry["status"] == protocol.status and weaker:',
+            "if False and weaker:",
         ),
         tests="tests/local/test_terms_of_reports.py::test_weaker_terms_than_the_specs_are_refused",
     ),
@@ -2643,7 +2643,7 @@ MUTATIONS = (
     _bug(
         "merged counts of any noise",
         "simulated reports that another process counted are promised as enforced",
-        ("local/server/counting.py", " or other.spec.status != self.spec.status:", ":"),
+        ("local/server/counting.py", "if own != others:", "if own[0] != others[0]:"),
         tests="tests/local/test_terms_of_reports.py::test_counts_of_other_noise_are_not_merged",
     ),
     _bug(

@@ -117,10 +117,11 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
     simulated = simulate_published_local("printed", promise, seed)
     world = dubey2021_worlds.world_of("printed", seed)
     spec = local_spec("printed", promise, seed, published=True)
-    spec = replace(spec, learner="dubey2021", constants={"horizon": 12.0})
+    tuning = replace(spec.tuning, constants={"horizon": 12.0})
+    spec = replace(spec, learner="dubey2021", tuning=tuning)
     server, noise = Server(spec), SimulatedNoise(seed)
-    size = spec.release.mechanism.size
-    draws = noise.integer_gaussian(spec.release.sigma, 12 * size).reshape(12, size)
+    size = spec.protocol.release.mechanism.size
+    draws = noise.integer_gaussian(spec.protocol.release.sigma, 12 * size).reshape(12, size)
     regret = 0.0
     for t in range(12):
         policy, candidates = server.publish(), world.decision_sets(t, t + 1)[0]
@@ -129,8 +130,8 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
         else:
             scores = policy.scores(spec.features(candidates), thompson_scale=0.0, normals=None)
             index = int(np.argmax(scores))
-        raw = spec.contribution(candidates[index][None], world.rewards(t, t + 1, [index]))
-        silent = spec.release.mechanism.to_coordinates(raw[0]) / RELEASE_UNIT
+        raw = spec.protocol.contribution(candidates[index][None], world.rewards(t, t + 1, [index]))
+        silent = spec.protocol.release.mechanism.to_coordinates(raw[0]) / RELEASE_UNIT
         values = np.rint(silent).astype(np.int64) + draws[t]
         head = bytes([0xD2]) + spec.digest + t.to_bytes(4, "little") + t.to_bytes(8, "little")
         assert server.absorb([head + values.astype("<i8").tobytes()]).accepted == 1

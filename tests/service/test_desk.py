@@ -254,7 +254,7 @@ def test_a_local_policy_is_in_the_ledger_and_has_a_statement(desk: Caller) -> No
 
 
 BINS = dpb.local.Spec(
-    domain=dpb.Box([0, 0], [4, 8]), n_arms=3, learner="tree", privacy=dpb.LocalDP(epsilon=1)
+    contexts=dpb.Box([0, 0], [4, 8]), arms=range(3), learner="tree", privacy=dpb.LocalDP(epsilon=1)
 )
 
 
@@ -286,7 +286,7 @@ def test_a_map_over_columns_of_people_names_their_categories() -> None:
     drawn = drawn_map(SPEC, published, 0, 1)
     assert [tick.says for tick in drawn.up] == ["north", "<i>south</i>", "west"]
     assert drawn.across[0].says == "18"
-    one_column = dpb.local.Spec(domain=dpb.Box([0], [1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+    one_column = dpb.local.Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
     assert drawn_map(one_column, dpb.local.Server(one_column).publish(), 0, None).up == ()
 
 

@@ -17,8 +17,9 @@ from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, TryAgain, Writes
 from service import databases
+from specs import spec_with
 
-SPEC = dpb.local.Spec(
+SPEC = spec_with(
     contexts=dpb.Schema(age=dpb.Range(18, 90)),
     arms=["mail", "call"],
     privacy=dpb.LocalDP(epsilon=1),

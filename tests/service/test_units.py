@@ -21,7 +21,7 @@ def policy(population: str) -> tuple[str, dict[str, Any]]:
 
 
 def survey(population: str) -> tuple[str, dict[str, Any]]:
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(1))
+    spec = dpb.local.Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=dpb.LocalDP(1))
     return "local", {"name": "tips", "population": population, "spec": spec.to_config()}
 
 

@@ -50,12 +50,13 @@ from dpbandits.state.format import read_state
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from service import databases
 from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
+from specs import spec_with
 
 LEASE = 0.6
 """Seconds that the database waits for a worker here."""
 WORKERS = 4
 REPORTS = 600
-TIPS = dpb.local.Spec(
+TIPS = spec_with(
     contexts=dpb.Schema(x=dpb.Range(0, 1)),
     arms=["a", "b"],
     privacy=dpb.LocalDP(epsilon=1),

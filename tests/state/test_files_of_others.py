@@ -19,7 +19,7 @@ def outbox(place):
 
 
 def server(place):
-    spec = dpb.local.Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+    spec = dpb.local.Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
     with DurableServer.open(spec, place):
         return
 

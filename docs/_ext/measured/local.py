@@ -6,7 +6,7 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
-from dpbandits.local.contract.questions import people_for
+from dpbandits.local.contract.grid import people_for
 from reproduction.ma2025.local import QUESTION_TARGETS, TARGETS
 
 EPSILONS = (1.0, 2.0, 4.0)

@@ -194,10 +194,10 @@ class DeviceSampler(_Sampler):
     """One choice of this device a trial; see the module.
 
     Args:
-        client: of a `Spec` with labelled arms.
+        client: of a `Spec`.
 
     Raises:
-        InvalidParameter: no client, or a spec without labels.
+        InvalidParameter: no client, or a spec without arms.
     """
 
     _direction = "maximize"
@@ -205,9 +205,9 @@ class DeviceSampler(_Sampler):
     def __init__(self, client: Client[Any]) -> None:
         super().__init__()
         self.client = _checks.an(client, Client, name="client", pass_="Client(spec)")
-        self._labels = tuple(getattr(client.spec, "labels", None) or ())
+        self._labels = tuple(getattr(client.spec, "arms", ()))
         if not self._labels:
-            raise InvalidParameter("client: expected one whose spec has labels, arms=[...]")
+            raise InvalidParameter("client: expected one whose spec has arms, arms=[...]")
         self._met: dict[_Key, tuple[Any, Any]] = {}
         self._chosen: _Key | None = None
 

@@ -277,17 +277,17 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
 
     Example:
         >>> from dpbandits import Box, LocalDP
-        >>> spec = Spec(domain=Box(low=[0], high=[1]), n_arms=2, privacy=LocalDP(epsilon=0.5))
+        >>> spec = Spec(contexts=Box([0], [1]), arms=range(2), privacy=LocalDP(epsilon=0.5))
         >>> row = audit_of(spec.to_config()).run()
         >>> row.claimed_epsilon, row.verdict
         (0.5, 'holds')
     """
     found = _read(config)
     if isinstance(found, Spec):
-        report = found.counted_by(Server(found).publish())[-1]
+        report = found.protocol.counted_by(Server(found).publish())[-1]
         return ExactAudit(
             name="configuration",
-            epsilon=found.epsilon,
+            epsilon=found.privacy.epsilon,
             scope="policy",
             sees="the payload of a report that answers the first version",
             neighbours="any two inputs (cell, sign)",
@@ -315,7 +315,7 @@ def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
     """
     found = _read(config)
     if isinstance(found, Spec):
-        report = found.counted_by(Server(found).publish())[-1]
+        report = found.protocol.counted_by(Server(found).publish())[-1]
         return (f"report-{report.name}", "local-refusals", "local-missing-reward")
     return _FOR_KIND[found.tuning.release or "features"]
 

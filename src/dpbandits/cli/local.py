@@ -97,7 +97,7 @@ def simulate_command(
     from dpbandits.lab.evaluation.summary import Estimate
     from dpbandits.lab.evaluation.transfer_crowds import simulate_transfer
     from dpbandits.local.contract.sources import LEARN_FROM_SOURCES
-    from dpbandits.local.contract.spec import PUBLISHED, Spec
+    from dpbandits.local.contract.spec import PUBLISHED, Spec, SpecTuning
     from dpbandits.privacy.definitions import LocalDP
 
     if out is not None:
@@ -123,11 +123,13 @@ def simulate_command(
     spec = Spec(
         **crowd.people,
         privacy=LocalDP(epsilon=epsilon),
+        chooser="client" if published else "server",
         learner=learner,  # type: ignore[arg-type]  # None: the spec decides
-        mechanism="paper-laplace" if published else mechanism,
-        arms="user" if published else "server",
         n_users=users,
-        reports_per_version=max(100, users // _VERSIONS_OF_SLOW_RULES) if slow else 100,
+        tuning=SpecTuning(
+            mechanism="paper-laplace" if published else mechanism,
+            reports_per_version=max(100, users // _VERSIONS_OF_SLOW_RULES) if slow else 100,
+        ),
     )
     snapshots = tuple(int(users * share) for share in (0.02, 0.1, 0.3, 0.95)) if out else ()
     once = partial(
@@ -173,7 +175,7 @@ def simulate_command(
     for label, value in (("average regret", regret), ("average reward", reward)):
         error = f"{value.standard_error:.4f}" if reps > 1 else "one run"
         table.add_row(label, f"{value.mean:.4f}", error)
-    table.add_row("cells of the grid" if spec.asks else "bins at the end", f"{bins:g}", "")
+    table.add_row("cells of the grid" if spec.protocol.asks else "bins at the end", f"{bins:g}", "")
     error = f"{anomaly.standard_error:.2f}" if reps > 1 else "one run"
     table.add_row("anomaly of the reports", f"{anomaly.mean:.2f}", error)
     for label, mean in crowd.references.items():
@@ -211,7 +213,7 @@ def _made_up(name: str, dim: int | None, arms: int | None) -> _Crowd:
 
     one = ma2025(n_arms=arms or 3, dim=dim or 2) if name == "ma" else world(name)
     cube = Box(low=[0.0] * one.dim, high=[1.0] * one.dim)
-    return _Crowd(name=name, world=one, people={"domain": cube, "n_arms": one.n_arms})
+    return _Crowd(name=name, world=one, people={"contexts": cube, "arms": range(one.n_arms)})
 
 
 def _table(data: str) -> _Crowd:
@@ -234,7 +236,7 @@ def _table(data: str) -> _Crowd:
     return _Crowd(
         name=table.name,
         world=one,
-        people={"contexts": table.schema, "labels": table.arms.labels, "reward_range": table.reward_range},
+        people={"contexts": table.schema, "arms": table.arms.labels, "reward_range": table.reward_range},
         table=table,
         users=min(horizon or len(one.columns), len(one.columns)),
         epsilon=epsilon,

@@ -446,12 +446,12 @@ class _Asked:
         promise = getattr(policy, "guarantee", None) if spec is None else spec
         status = getattr(promise, "status", "none")
         grounds = _GROUNDS.get(status, BANNER)
-        of_spec = getattr(spec, "menu", None)
-        menu = getattr(policy, "menu", None) if spec is None else of_spec
+        asked = policy if spec is None else spec.protocol
+        menu = getattr(asked, "menu", None)
         if menu is not None and isinstance(menu.contexts, Schema):
             predict = policy.predict if spec is None else partial(policy.predict, spec)
             return cls(predict, menu.contexts.columns, tuple(menu.arms.labels), grounds)
-        domain: Domain | None = getattr(policy if spec is None else spec, "domain", None)
+        domain: Domain | None = getattr(asked, "domain", None)
         if not isinstance(domain, Box) or not hasattr(policy, "predict"):
             raise InvalidParameter(
                 f"{_checks.kind_of(policy)} cannot be drawn: expected a policy or what it published, with "

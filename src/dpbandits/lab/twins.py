@@ -88,11 +88,11 @@ def twin(policy: Any, *, room: Literal["lab", "central", "local"] = "lab", **cha
 def _asked(policy: Any) -> dict[str, Any]:
     """How it is asked: contexts and arms, or a domain; and what every policy takes."""
     if isinstance(policy, Spec):
-        if policy.contexts is None or policy.menu is None:
-            raise InvalidParameter("only specs with contexts= and arms= have a twin")
+        if not isinstance(policy.contexts, Schema):
+            raise InvalidParameter("only specs with contexts=Schema(...) have a twin")
         said = {"reward_range": policy.reward_range, "seed": policy.seed}
         unsaid = {"horizon": None, "user_ids": False, "clip": True}  # as a device clips
-        return _people(policy.contexts, policy.menu.arms.labels) | said | unsaid
+        return _people(policy.contexts, policy.arms) | said | unsaid
     menu = policy.menu
     if menu is None and not isinstance(policy, RoundPolicy):
         raise InvalidParameter("only explore-then-commit with contexts=Schema(...) and arms= has such a twin")

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
+    from dpbandits.local.contract.bins import PublishedArms
+    from dpbandits.local.contract.gp_spec import GPSpec, GPSpecTuning, PublishedWeights
+    from dpbandits.local.contract.grid import PublishedQuestions
     from dpbandits.local.contract.keys import ReportKey
-    from dpbandits.local.contract.questions import PublishedQuestions
-    from dpbandits.local.contract.reports import PublishedArms
     from dpbandits.local.contract.sources import SourceSpec
-    from dpbandits.local.contract.spec import Spec
+    from dpbandits.local.contract.spec import Spec, SpecTuning
     from dpbandits.local.device.client import Client, SourceClient
     from dpbandits.local.device.outbox import FileOutbox, MemoryOutbox
     from dpbandits.local.server.aggregation import aggregate
@@ -43,6 +43,7 @@ __all__ = [
     "DurableServer",
     "FileOutbox",
     "GPSpec",
+    "GPSpecTuning",
     "MemoryOutbox",
     "PublishedArms",
     "PublishedQuestions",
@@ -54,18 +55,19 @@ __all__ = [
     "SourceClient",
     "SourceSpec",
     "Spec",
+    "SpecTuning",
     "aggregate",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dpbandits.local.contract.gp_spec": ("GPSpec", "PublishedWeights"),
+        "dpbandits.local.contract.gp_spec": ("GPSpec", "GPSpecTuning", "PublishedWeights"),
         "dpbandits.local.contract.keys": ("ReportKey",),
-        "dpbandits.local.contract.questions": ("PublishedQuestions",),
-        "dpbandits.local.contract.reports": ("PublishedArms",),
+        "dpbandits.local.contract.grid": ("PublishedQuestions",),
+        "dpbandits.local.contract.bins": ("PublishedArms",),
         "dpbandits.local.contract.sources": ("SourceSpec",),
-        "dpbandits.local.contract.spec": ("Spec",),
+        "dpbandits.local.contract.spec": ("Spec", "SpecTuning"),
         "dpbandits.local.device.client": ("Client", "SourceClient"),
         "dpbandits.local.device.outbox": ("FileOutbox", "MemoryOutbox"),
         "dpbandits.local.server.aggregation": ("aggregate",),

@@ -61,7 +61,7 @@ from dpbandits.policy.decision import Decision, Receipt
 
 if TYPE_CHECKING:
     from dpbandits.central.published_function import PublishedFunction
-    from dpbandits.local.contract.reports import PublishedArms
+    from dpbandits.local.contract.bins import PublishedArms
     from dpbandits.local.contract.spec import Spec
 
 __all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy", "RemoteServer"]
@@ -663,7 +663,7 @@ class RemoteServer(_Remote):
         answer = self._made("GET", "/policy", None, missing=InvalidParameter)
         try:
             spec = Spec.from_json(json.dumps(answer["spec"]))
-            return spec, spec.publishes.from_json(json.dumps(answer["published"]), spec)
+            return spec, spec.protocol.publishes.from_json(json.dumps(answer["published"]), spec)
         except KeyError:
             raise _strange() from None
 

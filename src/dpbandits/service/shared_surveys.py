@@ -162,7 +162,7 @@ class SharedServer:
 
     def _is_due(self, server: Server[Any]) -> bool:
         """Whether there is a next version, and it closes none that this worker has seen for too short."""
-        first = server.current.version + 1 - self.spec.window
+        first = server.current.version + 1 - self.spec.protocol.window
         closed = [one for one in self._seen if one < first]
         return server.is_due and self._pace.are_old(closed)
 
@@ -257,7 +257,7 @@ class SharedServer:
             return
         if kind not in (_BEGUN, _PUBLISHED):
             raise CorruptState("a row of a local policy is of another kind: use the release of its writer")
-        published = self.spec.publishes.from_json(content.decode(), self.spec)
+        published = self.spec.protocol.publishes.from_json(content.decode(), self.spec)
         if kind == _BEGUN:
             server.begin_with(published)
         server.republish(published)

@@ -24,7 +24,15 @@ from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.schema import Schema
 
-__all__ = ["Menu"]
+__all__ = ["Menu", "listed_arms"]
+
+
+def listed_arms(arms: Any) -> Arms:
+    """Arms by a list of their labels; InvalidParameter for anything else."""
+    listed = isinstance(arms, Arms | Sequence) or (isinstance(arms, np.ndarray) and arms.ndim == 1)
+    if not listed or isinstance(arms, str):
+        raise InvalidParameter(f'arms is {kind_of(arms)}, expected a list: arms=["mail", "call"]')
+    return arms if isinstance(arms, Arms) else Arms(list(arms))
 
 
 class Menu:
@@ -51,12 +59,7 @@ class Menu:
 
     def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
         an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
-        came: Any = arms
-        listed = isinstance(came, Arms | Sequence) or (isinstance(came, np.ndarray) and came.ndim == 1)
-        if not listed or isinstance(came, str):
-            raise InvalidParameter(f'arms is {kind_of(came)}, expected a list: arms=["mail", "call"]')
-        self.contexts = contexts
-        self.arms = came if isinstance(came, Arms) else Arms(list(came))
+        self.contexts, self.arms = contexts, listed_arms(arms)
         self._codes = np.arange(self.arms.n_arms, dtype=np.float64)
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 

@@ -11,9 +11,9 @@ from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfe
 from dpbandits.lab.evaluation.crowds import people_of
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.lab.worlds.transfer import SourceWorld
-from dpbandits.local import Spec
 from dpbandits.privacy import LocalDP
 from reproduction.ma2025.crowds import BinUCB, play
+from specs import spec_with
 
 PEOPLE = dpb.Schema(
     region=dpb.Categories(["north", "south", "west"]),
@@ -44,13 +44,13 @@ def table(**changes):
 
 def spec_of(world, **changes):
     own = {"contexts": world.schema, "arms": world.arms.labels, "reward_range": world.reward_range}
-    return Spec(**(own | {"privacy": LocalDP(epsilon=4.0)} | changes))
+    return spec_with(**(own | {"privacy": LocalDP(epsilon=4.0)} | changes))
 
 
 def test_people_lie_where_their_devices_put_them():
     world = table()
     crowd = people_of(world)
-    np.testing.assert_array_equal(crowd.columns, spec_of(world).points(frame()))
+    np.testing.assert_array_equal(crowd.columns, spec_of(world).protocol.points(frame()))
     np.testing.assert_allclose(crowd.rewards, (world.reward_table + 10.0) / 30.0)
 
 
@@ -97,7 +97,7 @@ def test_sources_of_a_table_need_its_columns():
         {"arms": ARMS[::-1]},
         {"contexts": dpb.Schema(age=dpb.Range(18, 90))},
         {"reward_range": (0, 1)},
-        {"contexts": None, "arms": "server", "domain": dpb.Box(low=[0] * 3, high=[1] * 3), "n_arms": 3},
+        {"contexts": dpb.Box(low=[0] * 3, high=[1] * 3)},
     ],
     ids=str,
 )

@@ -22,7 +22,7 @@ from dpbandits.audit.scores import fit_categories
 from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import DPBanditsError
-from dpbandits.local import Client, MemoryOutbox, PublishedArms, Spec
+from dpbandits.local import Client, MemoryOutbox, PublishedArms, Spec, SpecTuning
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import LocalDP
 
@@ -37,8 +37,15 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 
 
 def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **more: Any) -> Spec:
-    arguments: dict[str, Any] = {"n_arms": 2, "mechanism": "signed", "learner": "tree"} | more
-    return Spec(domain=Box(low=[low], high=[high]), privacy=LocalDP(epsilon=epsilon), seed=seed, **arguments)
+    return Spec(
+        contexts=Box([low], [high]),
+        arms=range(2),
+        privacy=LocalDP(epsilon=epsilon),
+        learner="tree",
+        seed=seed,
+        tuning=SpecTuning(mechanism="signed"),
+        **more,
+    )
 
 
 def _one_bin() -> PublishedArms:
@@ -68,7 +75,7 @@ def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
         try:
             client = Client(spec, ledger=ledger, outbox=outbox)
             if looks:
-                spec.domain.validate(np.array([[context]]))
+                spec.protocol.domain.validate(np.array([[context]]))
             client.choose(_one_bin(), [context])
             report = client.report(float(world))
         except DPBanditsError as error:

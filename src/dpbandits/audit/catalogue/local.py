@@ -13,13 +13,17 @@ from dpbandits.domains import Box, RewardRange
 from dpbandits.local import (
     Client,
     GPSpec,
+    GPSpecTuning,
     PublishedArms,
     PublishedQuestions,
     Server,
     SourceClient,
     SourceSpec,
     Spec,
+    SpecTuning,
 )
+from dpbandits.local.contract.bins import Chooser
+from dpbandits.local.contract.gp_spec import GPLearnerName
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.reports import PaperLaplace
@@ -46,15 +50,21 @@ _gaussian = partial(
 )
 
 
-def _spec(epsilon: float, seed: int, **more: Any) -> Spec:
+def _spec(epsilon: float, seed: int, *, chooser: Chooser = "server", n_arms: int = 2, **tuning: Any) -> Spec:
     return Spec(
-        domain=Box(low=[0.0], high=[1.0]), privacy=LocalDP(epsilon=epsilon), learner="tree", seed=seed, **more
+        contexts=Box(low=[0.0], high=[1.0]),
+        arms=range(n_arms),
+        privacy=LocalDP(epsilon=epsilon),
+        learner="tree",
+        chooser=chooser,
+        seed=seed,
+        tuning=SpecTuning(**tuning),
     )
 
 
 def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> bytes:
     """The report of a fresh device that chose this arm."""
-    client = Client(spec, budget=spec.epsilon * _CHOICES)
+    client = Client(spec, budget=spec.privacy.epsilon * _CHOICES)
     for _ in range(_CHOICES):
         if client.choose(policy, [0.25]) == arm:
             break
@@ -64,7 +74,7 @@ def _reported(spec: Spec, policy: PublishedArms, arm: int, reward: float) -> byt
 @_bin("local-bins-report", sees="the bytes of one device's report", share=0.15)
 def _reports(epsilon: float, seed: int) -> Draw:
     """The device's whole path: choose, report, bytes; the header holds no data."""
-    spec = _spec(epsilon, seed, n_arms=2, mechanism="signed")
+    spec = _spec(epsilon, seed, mechanism="signed")
 
     def run(world: int) -> FloatArray:
         client = Client(spec)
@@ -78,7 +88,7 @@ def _reports(epsilon: float, seed: int) -> Draw:
 @_bin("local-bins-policy", sees="the policy that the server publishes after one report", share=0.05)
 def _published_policy(epsilon: float, seed: int) -> Draw:
     """A server that publishes after every report; arms are the device's, so probabilities are published."""
-    spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", arms="user", reports_per_version=1)
+    spec = _spec(epsilon, seed, n_arms=3, mechanism="krr", chooser="client", reports_per_version=1)
 
     def run(world: int) -> FloatArray:
         server = Server(spec)
@@ -104,13 +114,13 @@ _ASKED = 3
 def _questioned(epsilon: float, seed: int) -> Draw:
     """A server that writes its versions to tell one of two people from the other, after every report anew."""
     spec = Spec(
-        domain=Box(low=[0.0], high=[1.0]),
-        n_arms=2,
+        contexts=Box(low=[0.0], high=[1.0]),
+        arms=range(2),
         privacy=LocalDP(epsilon=epsilon / _ASKED),
         learner="questions",
         seed=seed,
     )
-    left = spec.grid.centres[:, 0] < 0.5
+    left = spec.protocol.grids.whole.centres[:, 0] < 0.5
 
     @cache
     def written(number: int, odd: int) -> PublishedQuestions:
@@ -138,16 +148,16 @@ def _questioned(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-def _gp_spec(epsilon: float, seed: int, **more: Any) -> GPSpec:
+def _gp_spec(epsilon: float, seed: int, *, learner: GPLearnerName = "weights", **tuning: Any) -> GPSpec:
     return GPSpec(
         domain=Box(low=[-1.0], high=[1.0]),
         features=LineFeatures(),
         reward_range=RewardRange(0.0, 1.0),
         privacy=JointDP(epsilon=epsilon, delta=DELTA),
-        n_candidates=2,
+        learner=learner,
         seed=seed,
         noise=PreparedNoise(),
-        **more,
+        tuning=GPSpecTuning(n_candidates=2, **tuning),
     )
 
 
@@ -184,7 +194,7 @@ def _gp_weights(epsilon: float, seed: int) -> Draw:
 @_bin("local-transfer", sees="the target's policy after a source's report was attached", share=0.01)
 def _transferred(epsilon: float, seed: int) -> Draw:
     """The source promises epsilon; the target, another crowd, publishes what it has learned of it."""
-    target = _spec(epsilon, seed, n_arms=2, arms="user", reports_per_version=1)
+    target = _spec(epsilon, seed, chooser="client", reports_per_version=1)
     source = SourceSpec(target=target, name="earlier", n_users=4, privacy=LocalDP(epsilon=epsilon))
 
     def run(world: int) -> FloatArray:
@@ -214,16 +224,16 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
     and tells more.
     """
     spec = Spec(
-        domain=Box(low=[0.0], high=[1.0]),
-        n_arms=2,
+        contexts=Box(low=[0.0], high=[1.0]),
+        arms=range(2),
         privacy=LocalDP(epsilon=epsilon),
+        chooser="client",
         learner="ma2025",
-        mechanism="paper-laplace",
-        arms="user",
-        reports_per_version=4,
         n_users=4,
-        constants={"radius": 1e-3, "bias": 1e-3},
         seed=seed,
+        tuning=SpecTuning(
+            mechanism="paper-laplace", reports_per_version=4, constants={"radius": 1e-3, "bias": 1e-3}
+        ),
     )
     policy = Server(spec).publish()
     clamp = PaperLaplace(n_cells=spec.n_arms, epsilon=epsilon).clamp

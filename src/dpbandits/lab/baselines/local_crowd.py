@@ -17,10 +17,12 @@ from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.lab.baselines.base import defaults
 from dpbandits.lab.evaluation.crowds import answers, signs_by_cell
 from dpbandits.local import PublishedArms, Spec
+from dpbandits.local.contract.statement import weakest
 from dpbandits.local.learners.base import Learner
 from dpbandits.local.learners.table import learner_for
 from dpbandits.policy import RoundPolicy, best_choice
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.tables import Schema
 
 __all__ = ["LocalCrowd"]
 
@@ -70,14 +72,12 @@ class LocalCrowd(RoundPolicy):
         seed: Seed = 0,
     ) -> None:
         self.spec = _checks.an(spec, Spec, name="spec", pass_="spec=Spec(contexts=..., arms=[...])")
-        if spec.menu is None or spec.arms != "server" or spec.epsilons:
-            raise InvalidParameter(
-                "spec: expected contexts and labelled arms that the server assigns, and one epsilon"
-            )
+        if not isinstance(spec.contexts, Schema) or spec.chooser != "server" or spec.epsilons:
+            raise InvalidParameter('spec: expected contexts=Schema(...), chooser="server" and one epsilon')
         super().__init__(
             **defaults(
                 contexts=spec.contexts,
-                arms=spec.menu.arms.labels,
+                arms=spec.arms,
                 reward_range=spec.reward_range,
                 horizon=horizon,
                 user_ids=user_ids,
@@ -96,7 +96,7 @@ class LocalCrowd(RoundPolicy):
     @property
     def guarantee(self) -> Guarantee:
         """Of every report, had a device made it; here its noise is simulated."""
-        found = self.spec.stated(None, (), status="simulated")
+        found = weakest(self.spec, None, (), status="simulated")
         return replace(found, notes=(*found.notes, _NO_DEVICE))
 
     @property
@@ -106,14 +106,14 @@ class LocalCrowd(RoundPolicy):
 
     @property
     def _size(self) -> int:
-        return self.spec.reports_per_version
+        return self.spec.protocol.reports_per_version
 
     def _leaves(self, points: FloatArray) -> IntArray:
         """(n,) bins, or cells of the grid, of encoded contexts (n, d)."""
-        menu = self.spec.menu
+        menu = self.spec.protocol.menu
         if menu is None:  # refused above; for type checkers
             return np.zeros(len(points), dtype=np.int64)
-        return self.spec.located(self._published, menu.in_cube(points))
+        return self.spec.protocol.layout.locate(self._published, menu.in_cube(points))
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int
@@ -134,7 +134,7 @@ class LocalCrowd(RoundPolicy):
         """A version's people report, and the rule learns from the sum."""
         spec, rule, stop = self.spec, self._rule, self._book.asked
         points, rewards, told, refused = self._book.block(self._start, stop)
-        (mechanism,) = spec.counted_by(self._published)
+        (mechanism,) = spec.protocol.counted_by(self._published)
         places = self._leaves(points[:, :-1])
         nobody = ~told | refused | (points[:, -1] != np.asarray(self._published.arms)[places])
         devices = np.random.default_rng([self.seed, 3, self._version])

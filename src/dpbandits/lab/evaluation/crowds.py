@@ -15,9 +15,9 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.forgers import Forgers, strongest
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.tables import TableBandit
+from dpbandits.local.contract.bins import PublishedArms
+from dpbandits.local.contract.grid import PublishedQuestions
 from dpbandits.local.contract.people import DeviceMenu
-from dpbandits.local.contract.questions import PublishedQuestions
-from dpbandits.local.contract.reports import PublishedArms
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import (
     BinLearner,
@@ -91,7 +91,7 @@ def people_of(table: TableBandit) -> PeopleWorld:
 
 def _check_people(spec: Spec, world: TableBandit) -> None:
     """Refuse a spec of other people, arms or rewards than a table's, with InvalidParameter."""
-    told = spec.contexts, spec.labels, spec.reward_range
+    told = spec.contexts, spec.arms, spec.reward_range
     if told != (world.schema, world.arms.labels, world.reward_range):
         raise InvalidParameter(
             "the spec is of other columns, arms or rewards than the table: build it with "
@@ -235,7 +235,7 @@ class Crowd:
             world = people_of(world)
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")
-        if floating and spec.asks:
+        if floating and spec.protocol.asks:
             raise InvalidParameter(
                 "floating: the paper's noise is of bins, and the learner 'questions' has none"
             )
@@ -258,13 +258,13 @@ class Crowd:
         if forgers is not None:
             self._forged = forgers.among(n_users, np.random.default_rng([seed, 2]))
         self._excess = np.zeros(2)
-        self._n_versions = -(-n_users // spec.reports_per_version)
+        self._n_versions = -(-n_users // spec.protocol.reports_per_version)
         self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
         self._taken: list[tuple[int, tuple[int, ...], IntArray]] = []
         self._pending = sorted(snapshots)
         self._watched, self._shares = watched, list[FloatArray]()
         self._version = self._cells = 0
-        if spec.asks:
+        if spec.protocol.asks:
             self._nodes, self._located = np.zeros(0, dtype=np.int64), 0
         else:  # everyone's leaf, moved down where a leaf is split
             self._nodes = self.rule.partition.locate(self._contexts)
@@ -278,7 +278,7 @@ class Crowd:
     @property
     def seen(self) -> int:
         """Users who have come."""
-        return min(len(self._best), self._version * self.spec.reports_per_version)
+        return min(len(self._best), self._version * self.spec.protocol.reports_per_version)
 
     def run(self, after: Callable[["Crowd"], None] | None = None) -> SimulationResult:
         """All who are left, `after` being called after every version."""
@@ -298,7 +298,7 @@ class Crowd:
             reward=bounds.low * users + bounds.width * reward,
             users=users.astype(int),
             rule=self.rule,
-            bins=self._cells if self.spec.asks else len(self.rule.partition.leaves),
+            bins=self._cells if self.spec.protocol.asks else len(self.rule.partition.leaves),
             snapshots=tuple(self._taken),
             anomaly=deviations(self._excess),
             shares=None if self._watched is None else np.array(self._shares),
@@ -307,7 +307,7 @@ class Crowd:
     def step(self) -> None:
         """One version: its users choose, report, and the rule learns."""
         spec, rule, luck = self.spec, self.rule, self._luck
-        start, stop = self.seen, min(len(self._best), self.seen + spec.reports_per_version)
+        start, stop = self.seen, min(len(self._best), self.seen + spec.protocol.reports_per_version)
         published = rule.publish(spec, self._version, self._coins)
         if isinstance(published, PublishedQuestions):
             self._ask(published, slice(start, stop))
@@ -330,7 +330,7 @@ class Crowd:
         self._look(start, published.splits, lambda: rule.weights().argmax(axis=1))
         positive = luck[people, 0] < mean
         if self._floating:
-            noise = FloatingLaplace(n_cells=spec.n_cells(len(leaves)), epsilon=spec.epsilon)
+            noise = FloatingLaplace(n_cells=spec.protocol.n_cells(len(leaves)), epsilon=spec.privacy.epsilon)
             estimate = reported(noise, cells, positive, self._noise)
         else:
             estimate = grouped_estimate(self._counted(published, cells, positive, people))
@@ -341,12 +341,12 @@ class Crowd:
 
     def _ask(self, published: PublishedQuestions, people: slice) -> None:
         """`step` of a version of questions."""
-        at = self.spec.located(published, self._contexts[people])
+        at = self.spec.protocol.layout.locate(published, self._contexts[people])
         self._cells = len(published.parts)
         mean = self._lose(np.asarray(published.arms)[at], people)
         self._look(people.start, (), cast(QuestionLearner | ColumnLearner, self.rule).leading)
         if self._watched is not None:
-            watched = np.asarray(published.arms)[self.spec.located(published, self._watched)]
+            watched = np.asarray(published.arms)[self.spec.protocol.layout.locate(published, self._watched)]
             self._shares.append(np.eye(self.spec.n_arms)[watched])
         cells, signs = answers(published, at, self._luck[people, 0] < mean)
         self.rule.count(self.spec, published, self._counted(published, cells, signs, people))
@@ -373,13 +373,13 @@ class Crowd:
             groups = self._noise.integers(self._groups, size=len(cells))
         unknown = self._unknown[people]
         if unknown.any():
-            n_cells = self.spec.counted_by(published)[0].n_cells
+            n_cells = self.spec.protocol.counted_by(published)[0].n_cells
             cells = np.where(unknown, (self._strays[people] * n_cells).astype(np.int64), cells)
         wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
         counted = []
         for group in range(self._groups):
             parts = []
-            for kind, one in enumerate(self.spec.counted_by(published)):
+            for kind, one in enumerate(self.spec.protocol.counted_by(published)):
                 here = (groups == group) & (classes == kind)
                 told, n = here & ~forged, int(here.sum())
                 if not n:
@@ -401,7 +401,7 @@ class Crowd:
 
     def relocate(self) -> None:
         """Find the leaves of those still to come, where a leaf was split since."""
-        if self.spec.asks:
+        if self.spec.protocol.asks:
             return
         partition = self.rule.partition
         if partition.n_nodes == self._located:

@@ -13,8 +13,8 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.local.contract.questions import PublishedQuestions
-from dpbandits.local.contract.reports import PublishedArms
+from dpbandits.local.contract.bins import PublishedArms
+from dpbandits.local.contract.grid import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.reports import RandomisedResponse, ReportMechanism, SignedTernary
 
@@ -60,9 +60,9 @@ class Forgers:
     def wanted(self, published: PublishedArms, spec: Spec) -> FloatArray:
         """(n_cells,) +1 where signed sums are to grow, -1 where to fall, 0 where nothing is wanted."""
         if isinstance(published, PublishedQuestions):
-            points = spec.grid_of(published).centres
+            points = spec.protocol.grids.of(published).centres
         else:
-            bins = spec.bins(published)
+            bins = spec.protocol.bins.of(published)
             points = (bins.low[bins.leaves] + bins.high[bins.leaves]) / 2.0
         arm = self.arm(points) if callable(self.arm) else np.full(len(points), self.arm)
         if published.arms is None:
@@ -73,7 +73,7 @@ class Forgers:
         towards = np.where(own, *signs)
         if isinstance(published, PublishedQuestions):
             signed = np.where(published.turned, -towards, towards)
-            sums = np.bincount(published.parts, signed, minlength=spec.n_parts)
+            sums = np.bincount(published.parts, signed, minlength=spec.protocol.grids.n_parts)
             towards = np.where(sums < 0.0, -1.0, 1.0)
         return towards
 

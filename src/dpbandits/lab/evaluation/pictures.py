@@ -56,8 +56,10 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
     figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
     from matplotlib.patches import Rectangle
 
-    boxes = "cells" if spec.asks else "bins"
-    edge: dict[str, Any] = {"linewidth": 0.0} if spec.asks else {"edgecolor": "white", "linewidth": 0.6}
+    boxes = "cells" if spec.protocol.asks else "bins"
+    edge: dict[str, Any] = (
+        {"linewidth": 0.0} if spec.protocol.asks else {"edgecolor": "white", "linewidth": 0.6}
+    )
     for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
         for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
             bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
@@ -77,8 +79,8 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 
 def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
-    if spec.asks:
-        half = 0.5 / np.array(spec.grid.sizes)
-        return spec.grid.centres - half, spec.grid.centres + half
-    partition = spec.partition(splits)
+    if spec.protocol.asks:
+        half = 0.5 / np.array(spec.protocol.grids.whole.sizes)
+        return spec.protocol.grids.whole.centres - half, spec.protocol.grids.whole.centres + half
+    partition = spec.protocol.bins.partition(splits)
     return partition.low[partition.leaves], partition.high[partition.leaves]

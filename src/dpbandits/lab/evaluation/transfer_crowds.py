@@ -5,7 +5,7 @@ Status `simulated`; regret is the target's users' alone, and looks at mean rewar
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld, SimulationResult, Sized, reported, simulate
 from dpbandits.lab.worlds.tables import TableBandit
-from dpbandits.local.contract.reports import PublishedArms
-from dpbandits.local.contract.sources import SourceArms, SourceSpec
+from dpbandits.local.contract.bins import PublishedArms
+from dpbandits.local.contract.sources import SourceChooser, SourceSpec
 from dpbandits.local.contract.spec import PUBLISHED, Spec
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.learners.evidence import source_evidence
@@ -53,7 +53,7 @@ class SimulatedSource:
         people: who they are, and which arms they were given.
         n_users: how many.
         epsilon: of each report.
-        arms: `behaviour`, or `server`: the source's server assigns arms instead.
+        chooser: who chose the arms: `behaviour`, or `server`, the source's server instead.
         depth: of the source's bins; None: the public rule.
         start: target users before the source's first report.
         span: target users over which its reports are spread evenly; 0: all at once.
@@ -65,13 +65,13 @@ class SimulatedSource:
     people: SourcePeople
     n_users: int
     epsilon: float
-    arms: SourceArms = "behaviour"
+    chooser: SourceChooser = "behaviour"
     depth: int | None = None
     start: int = 0
     span: int = 0
 
     def __post_init__(self) -> None:
-        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
+        _checks.one_of(self.chooser, get_args(SourceChooser), name="chooser")
         _checks.number(self.epsilon, name="epsilon")
         _checks.integer(self.n_users, name="n_users")
         depth = 0 if self.depth is None else self.depth
@@ -116,8 +116,8 @@ def simulate_transfer(
     if published:
         rule: Any = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
     else:
-        rule = tree = learner_for(spec) if spec.asks else _tree(spec)
-        if not spec.asks:
+        rule = tree = learner_for(spec) if spec.protocol.asks else _tree(spec)
+        if not spec.protocol.asks:
             tree.skip = skip
         feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
         for feed in feeds:
@@ -172,7 +172,7 @@ def simulate_tasks(
         raise InvalidParameter("expected one spec, one world and one number of users a target")
     crowds, trees = [], []
     for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
-        if spec.tie != "first":
+        if spec.tuning.tie != "first":
             raise InvalidParameter("learner: targets that share need the learner 'tree' and tie 'first'")
         trees.append(_tree(spec))
         crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=trees[-1]))
@@ -206,7 +206,7 @@ class SourceFeed:
             name=self.name,
             n_users=one.n_users,
             privacy=LocalDP(epsilon=one.epsilon),
-            arms=one.arms,
+            chooser=one.chooser,
             propensities=None if chances is None else tuple(chances.tolist()),
             looks=chances is None,
             depth=one.depth,
@@ -218,7 +218,7 @@ class SourceFeed:
         contexts, self._means, self._arms = one.people.draw(one.n_users, people)
         self._luck = people.random(one.n_users)
         self._at = rule.partition.rank[rule.partition.locate(contexts)]
-        self._mechanism = self.spec.reports.mechanism_for(len(rule.partition.leaves))
+        self._mechanism = self.spec.reports.protocol.mechanism_for(len(rule.partition.leaves))
         self._coins = PublicCoins(self.spec.reports.seed)
         self._sent = self._version = 0
 
@@ -237,7 +237,7 @@ class SourceFeed:
     def report(self, due: int) -> None:
         """Let all report who are among the first `due` of the source's people."""
         spec, leaves = self.spec.reports, self.rule.partition.leaves
-        step = self.spec.reports_per_version if self.spec.arms == "server" else due - self._sent
+        step = self.spec.reports_per_version if self.spec.chooser == "server" else due - self._sent
         while self._sent < due:
             chunk = slice(self._sent, min(due, self._sent + step))
             at = self._at[chunk]
@@ -259,15 +259,15 @@ def _published(
     """Algorithm 3's tree after its sources."""
     kind: Any = Ma2025Rule if spec.learner == "ma2025-printed" else Ma2025TransferRule
     rule: Ma2025TransferRule | Ma2025Rule = kind(
-        partition=spec.partition(),
+        partition=spec.protocol.bins.partition(),
         n_arms=spec.n_arms,
-        max_leaves=spec.max_leaves,
+        max_leaves=spec.tuning.max_leaves,
         constants=kind.Constants(
             n_users=spec.n_users or n_users,
-            epsilon=spec.epsilon,
+            epsilon=spec.privacy.epsilon,
             source_users=tuple(one.n_users for one in sources),
             source_epsilons=tuple(one.epsilon for one in sources),
-            **spec.constants,
+            **spec.tuning.constants,
         ),
     )
     for index, one in enumerate(sources):
@@ -281,7 +281,7 @@ def _published(
             leaves = rule.partition.leaves
             cells = rule.partition.rank[rule.partition.locate(contexts[here])] * spec.n_arms + arms[here]
             paper = FloatingLaplace(n_cells=len(leaves) * spec.n_arms, epsilon=one.epsilon)
-            mechanism = paper if floating else theirs.mechanism_for(len(leaves))
+            mechanism = paper if floating else theirs.protocol.mechanism_for(len(leaves))
             published = PublishedArms(version=0, splits=tuple(rule.partition.splits), weights=rule.weights())
             estimate = reported(mechanism, cells, positive[here], noise)
             rule.learn(VersionSums.of(published, leaves, estimate), crowd=index + 1)

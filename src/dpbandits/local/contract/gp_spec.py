@@ -20,6 +20,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._checks import an, assign
+from dpbandits._config import Configured
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.domains import Domain, RewardRange
@@ -30,6 +31,7 @@ from dpbandits.local.contract.reports import (
     Contract,
     Published,
     Records,
+    ReportProtocol,
     check_points,
     read_only,
     read_points,
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from dpbandits.privacy.noise import NoiseSource
     from dpbandits.privacy.prefix_sums import BlockRelease
 
-__all__ = ["GPLearnerName", "GPSpec", "PublishedWeights"]
+__all__ = ["GPLearnerName", "GPSpec", "GPSpecTuning", "GaussianReports", "PublishedWeights"]
 
 GPLearnerName = Literal["weights", "dubey2021"]
 
@@ -70,6 +72,41 @@ def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
 
 
 @worded
+@dataclass(frozen=True, kw_only=True)
+class GPSpecTuning(Configured):
+    """What a `GPSpec` rarely needs to say.
+
+    Args:
+        report_gram: whether devices report phi phi^T too, as Algorithm 3 needs; else the server simulates it
+            from public decision sets.
+        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
+            range; see `GaussianReports.weight_variance`.
+        thompson_scale: multiplies posterior deviations in the devices' draws.
+        n_candidates: of the simulated public decision sets.
+        certificate: of secure noise; it fixes the scale, which server and devices must agree on.
+        constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
+
+    Raises:
+        InvalidParameter: an argument is outside what it may be.
+    """
+
+    report_gram: bool = False
+    prior_variance: float = 0.2
+    thompson_scale: float = 0.25
+    n_candidates: int = 25
+    certificate: NoiseCertificate = "near_gaussian"
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.report_gram, bool):
+            raise InvalidParameter("report_gram: expected True or False")
+        _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
+        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)
+        _checks.integer(self.n_candidates, name="n_candidates")
+        _checks.one_of(self.certificate, get_args(NoiseCertificate), name="certificate")
+
+
+@worded
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GPSpec(Contract["PublishedWeights"]):
     """The public contract between devices and server.
@@ -86,18 +123,11 @@ class GPSpec(Contract["PublishedWeights"]):
         features: map of candidates, of norm at most 1.
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
-        report_gram: whether devices report phi phi^T too, as Algorithm 3 needs; else the server simulates it
-            from public decision sets.
-        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range; see `weight_variance`.
-        thompson_scale: multiplies posterior deviations in the devices' draws.
-        n_candidates: of the simulated public decision sets.
+        learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
         seed: of the simulated public sets.
         noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
-        certificate: of secure noise; it fixes the scale, which server and devices must agree on.
-        learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
-        constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
         deadline: seconds after a choice by which a device reports it, with a reward or without.
+        tuning: what is rarely needed: the prior, the draws, what is reported and constants of the learner.
 
     Raises:
         InvalidParameter: numbers outside their ranges; domain and features that do not fit.
@@ -120,28 +150,19 @@ class GPSpec(Contract["PublishedWeights"]):
         "features": feature_models.from_config,
         "reward_range": RewardRange.from_config,
         "privacy": definitions.from_config,
+        "tuning": GPSpecTuning.from_config,
     }
-    report_format = 0xD2
     epsilons = ()
-    window = None
-    contexts = None
-    menu = None
-    reports_per_version = 0
 
     domain: Domain
     features: Features
     reward_range: RewardRange
     privacy: JointDP
-    report_gram: bool = False
-    prior_variance: float = 0.2
-    thompson_scale: float = 0.25
-    n_candidates: int = 25
+    learner: GPLearnerName = "weights"
     seed: Seed = 0
     noise: "NoiseSource" = field(default_factory=_secure)
-    certificate: NoiseCertificate = "near_gaussian"
-    learner: GPLearnerName = "weights"
-    constants: Mapping[str, float] = field(default_factory=dict)
     deadline: float = DEADLINE
+    tuning: GPSpecTuning = field(default_factory=GPSpecTuning)
 
     def __post_init__(self) -> None:
         an(self.domain, Domain, name="domain", pass_="domain=Box(low=[0], high=[1])")
@@ -163,31 +184,65 @@ class GPSpec(Contract["PublishedWeights"]):
                 "privacy: delta is 0, and a Gaussian report needs more: pass delta=1e-6, or build a Spec, "
                 "whose reports need none"
             )
-        _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
-        _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)
-        _checks.integer(self.n_candidates, name="n_candidates")
         _checks.integer(self.seed, name="seed", minimum=0)
-        _checks.one_of(self.certificate, get_args(NoiseCertificate), name="certificate")
-        if getattr(self.noise, "certificate", self.certificate) != self.certificate:
+        tuning = an(self.tuning, GPSpecTuning, name="tuning", pass_="tuning=GPSpecTuning(report_gram=True)")
+        if getattr(self.noise, "certificate", tuning.certificate) != tuning.certificate:
             raise InvalidParameter(
-                f"the spec's certificate is {self.certificate!r} and its noise has another: pass "
-                f"noise=SecureNoise(certificate={self.certificate!r})"
+                f"the spec's certificate is {tuning.certificate!r} and its noise has another: pass "
+                f"noise=SecureNoise(certificate={tuning.certificate!r})"
             )
-        if not isinstance(self.report_gram, bool):
-            raise InvalidParameter("report_gram: expected True or False")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
-        if self.learner == "dubey2021" and not self.report_gram:
-            raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
-        check_constants(self.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
+        if self.learner == "dubey2021" and not tuning.report_gram:
+            raise InvalidParameter(
+                "Algorithm 3 reports Grams: build the spec with tuning=GPSpecTuning(report_gram=True)"
+            )
+        check_constants(tuning.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
+
+    @cached_property
+    def protocol(self) -> "GaussianReports":
+        """See `Contract.protocol`."""
+        return GaussianReports(self)
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
+        """See `Configured.from_config`; the noise source is the device's own.
+
+        Args:
+            config: from `to_config`.
+            noise: of the device, by default the operating system's.
+        """
+        with reading("the configuration of a GPSpec"):
+            fields = cls.arguments(config)
+            own = _secure(fields["tuning"].certificate) if noise is None else noise
+            return cls(**fields, noise=own)
+
+
+class GaussianReports(ReportProtocol["PublishedWeights"]):
+    """What devices and servers do under a `GPSpec`: a report is a vector of noisy integers.
+
+    Args:
+        spec: the contract.
+    """
+
+    report_format = 0xD2
+
+    def __init__(self, spec: GPSpec) -> None:
+        self._spec, self.publishes = spec, PublishedWeights
+        self.status, self.domain = spec.noise.status, spec.domain
+
+    def fits(self, published: "PublishedWeights") -> None:
+        """See `ReportProtocol.fits`: weights of the spec's features."""
+        if len(published.mean) != self._spec.features.n_features:
+            raise IncompatibleState("the weights belong to another spec: ask the server for both again")
 
     def label(self, arm: int) -> Any:
-        """See `Contract.label`."""
+        """See `ReportProtocol.label`."""
         return arm
 
     @property
     def weight_variance(self) -> float:
         """Of a feature weight before any data, in squared widths of the reward range."""
-        return self.prior_variance * self.features.scale**2
+        return self._spec.tuning.prior_variance * self._spec.features.scale**2
 
     @cached_property
     def release(self) -> "BlockRelease":
@@ -200,16 +255,16 @@ class GPSpec(Contract["PublishedWeights"]):
         from dpbandits.privacy.prefix_sums import BlockRelease, identity
 
         mechanism = GramVectorMechanism(
-            n_features=self.features.n_features,
-            supports=self.features.supports,
-            vector_only=not self.report_gram,
+            n_features=self._spec.features.n_features,
+            supports=self._spec.features.supports,
+            vector_only=not self._spec.tuning.report_gram,
         )
         return BlockRelease(
             factor=identity(1),
             mechanism=mechanism,
-            noise=self.noise,
-            epsilon=self.privacy.epsilon,
-            delta=self.privacy.delta,
+            noise=self._spec.noise,
+            epsilon=self._spec.privacy.epsilon,
+            delta=self._spec.privacy.delta,
             max_rounds=1,
         )
 
@@ -240,25 +295,25 @@ class GPSpec(Contract["PublishedWeights"]):
     # -- the device's part: from a context to a private payload --------------------------------------
 
     def own(self, privacy: JointDP | None) -> JointDP:
-        """See `Contract.own`: the spec's promise, for every device."""
-        if privacy not in (None, self.privacy):
+        """See `ReportProtocol.own`: the spec's promise, for every device."""
+        if privacy not in (None, self._spec.privacy):
             raise InvalidParameter("privacy: every device keeps the spec's")
-        return self.privacy
+        return self._spec.privacy
 
     def choose(
         self, published: "PublishedWeights", context: Any, _privacy: JointDP, available: Any = None
     ) -> Chosen:
-        """See `Contract.choose`: the row of the candidates (n, d), 0 where none is read."""
-        published.lineage(self)
+        """See `ReportProtocol.choose`: the row of the candidates (n, d), 0 where none is read."""
+        published.lineage(self._spec)
         if available is not None:
             raise InvalidParameter("available is for arms: of candidates leave rows out instead")
-        points = read_points(context, dim=self.domain.dim, ndim=2)
+        points = read_points(context, dim=self._spec.domain.dim, ndim=2)
         rows = (
             np.zeros(0, dtype=np.int64) if points is None else np.flatnonzero(~np.isnan(points).any(axis=1))
         )
         if points is None or not len(rows):
             return Chosen(version=published.version, arm=0, about=None, missing=True)
-        inside = self.domain.clip(np.clip(points[rows], -_FARTHEST, _FARTHEST))
+        inside = self._spec.domain.clip(np.clip(points[rows], -_FARTHEST, _FARTHEST))
         best = self._best(published, inside)
         return Chosen(
             version=published.version,
@@ -272,23 +327,25 @@ class GPSpec(Contract["PublishedWeights"]):
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
         if published.version == 0:
             return int(rng.integers(len(rows)))
-        phi = self.features(rows)
+        phi = self._spec.features(rows)
         normals = rng.standard_normal(phi.shape[1:])
-        return int(published.scores(phi, thompson_scale=self.thompson_scale, normals=normals).argmax())
+        return int(
+            published.scores(phi, thompson_scale=self._spec.tuning.thompson_scale, normals=normals).argmax()
+        )
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""
-        if isinstance(self.domain, domains.Box):
-            check_points(self.domain, context, ndim=2)
+        if isinstance(self._spec.domain, domains.Box):
+            check_points(self._spec.domain, context, ndim=2)
             return
-        rows = self.domain.validate(context)
+        rows = self._spec.domain.validate(context)
         if rows.ndim != 2 or not len(rows):
-            raise InvalidData(f"candidates: expected shape (n, {self.domain.dim}), n at least 1")
+            raise InvalidData(f"candidates: expected shape (n, {self._spec.domain.dim}), n at least 1")
 
     def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
         """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
-        phi = self.features(self.domain.validate(chosen))
-        z = self.reward_range.to_centred(self.reward_range.validate(rewards, clip=True))
+        phi = self._spec.features(self._spec.domain.validate(chosen))
+        z = self._spec.reward_range.to_centred(self._spec.reward_range.validate(rewards, clip=True))
         rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
         return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
 
@@ -296,8 +353,8 @@ class GPSpec(Contract["PublishedWeights"]):
         """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
         if choice.missing or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
-        z = self.reward_range.to_centred(self.reward_range.validate([reward], clip=True))
-        return self.release.mechanism.encode(self.features(choice.about[None]), z)[None]
+        z = self._spec.reward_range.to_centred(self._spec.reward_range.validate([reward], clip=True))
+        return self.release.mechanism.encode(self._spec.features(choice.about[None]), z)[None]
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
         """The payload: where the user's data meets noise."""
@@ -305,34 +362,16 @@ class GPSpec(Contract["PublishedWeights"]):
         return payload
 
     def terms(self, privacy: JointDP) -> dict[str, Any]:
-        """See `Contract.terms`."""
+        """See `ReportProtocol.terms`."""
         from dpbandits.privacy.release_terms import terms_of_release
 
-        return terms_of_release(self.release.record(), self.noise)
+        return terms_of_release(self.release.record(), self._spec.noise)
 
-    def statement(self, privacy: JointDP | None = None) -> "Guarantee":
-        """What one report promises."""
+    def statement(self, privacy: JointDP) -> "Guarantee":
+        """See `ReportProtocol.statement`."""
         from dpbandits.local.contract.statement import gp_report_guarantee
 
-        return gp_report_guarantee(
-            self.own(privacy), self.release, weight=self.weight, status=self.noise.status
-        )
-
-    # -- bytes ---------------------------------------------------------------------------------------
-
-    def to_config(self) -> dict[str, Any]:
-        """JSON-ready and complete, but for the noise source, which is the device's own.
-
-        The certificate is part of it, because it fixes the scale of the noise.
-        """
-        return super().to_config()
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
-        """See `Configured.from_config`; with the device's noise, by default the operating system's."""
-        with reading("the configuration of a GPSpec"):
-            fields = cls.arguments(config)
-            return cls(**fields, noise=_secure(fields["certificate"]) if noise is None else noise)
+        return gp_report_guarantee(privacy, self.release, weight=self.weight, status=self.status)
 
 
 @dataclass(frozen=True)
@@ -425,19 +464,13 @@ class PublishedWeights(Published):
         self.lineage(spec)
         rows = spec.domain.validate(contexts, name="points")
         law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
-        mean, spread = law.predict_function(spec.features, rows, weight_variance=spec.weight_variance)
+        mean, spread = law.predict_function(
+            spec.features, rows, weight_variance=spec.protocol.weight_variance
+        )
         return spec.reward_range.from_centred(mean), spec.reward_range.width * spread
 
     @worded
     def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
-        """See `Published.recommend_batch`: the highest mean; without `contexts`, of the rows (n, d)."""
+        """See `Published.recommend_batch`: the highest mean of the rows (n, d)."""
         best = np.atleast_2d(self.predict(spec, contexts)[0]).argmax(axis=1)
-        return tuple(spec.label(arm) for arm in best.tolist())
-
-    def check(self, spec: GPSpec) -> None:
-        """Refuse weights of another number of features, with IncompatibleState."""
-        if len(self.mean) != spec.features.n_features:
-            raise IncompatibleState("the weights belong to another spec: ask the server for both again")
-
-
-GPSpec.publishes = PublishedWeights
+        return tuple(best.tolist())

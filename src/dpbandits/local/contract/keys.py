@@ -40,7 +40,7 @@ class ReportKey:
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> key = ReportKey(bytes(32))
         >>> client, server = dpb.local.Client(spec), dpb.local.Server(spec, key=key)
         >>> arm = client.choose(server.publish(), [0.3])

@@ -20,7 +20,7 @@ are counted. NumPy and the standard library only: devices read it.
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Self, TypeVar
@@ -29,17 +29,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._calls import worded
-from dpbandits._checks import an, as_points, assign, integer
+from dpbandits._checks import an, as_points, assign
 from dpbandits._config import Configured
 from dpbandits._reading import json_object, reading
-from dpbandits._seen import Seen, no_such, said
+from dpbandits._seen import Seen, no_such
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter
 
 if TYPE_CHECKING:
-    from dpbandits.local.contract.spec import Spec
     from dpbandits.privacy.guarantee import Guarantee, Status
 
 __all__ = [
@@ -50,9 +49,9 @@ __all__ = [
     "Chosen",
     "Contract",
     "Published",
-    "PublishedArms",
     "PublishedT",
     "Records",
+    "ReportProtocol",
     "Written",
     "check_points",
     "pack",
@@ -111,24 +110,15 @@ class Published(Seen, Configured):
     unwritten: ClassVar[frozenset[str]] = frozenset()
     version: int
 
-    def check(self, spec: Any) -> None:
-        """Refuse what does not fit the spec.
-
-        Raises:
-            IncompatibleState: shapes, arms or probabilities are impossible.
-        """
-        raise NotImplementedError
-
     def recommend_batch(self, spec: Any, contexts: Any) -> tuple[Any, ...]:
         """What is best for everybody, as `spec.label` calls it: for whoever decides without a device.
 
         Args:
             spec: that it belongs to.
-            contexts: of n people, in any form that `Menu.encode` takes; see `recommend` for specs without
-                contexts.
+            contexts: of n people, in any form that `Menu.encode` takes; points (n, dim) of a box.
 
         Raises:
-            IncompatibleState: as `check`.
+            IncompatibleState: it does not fit the spec.
             InvalidData: contexts that cannot be read; the message names columns and never a value.
         """
         raise NotImplementedError
@@ -160,19 +150,20 @@ class Published(Seen, Configured):
         Of one spec this is checked and computed once: nothing published changes.
 
         Raises:
-            IncompatibleState: as `check`; or it has been used with another spec.
+            IncompatibleState: it does not fit the spec, or has been used with another one.
         """
         known: tuple[str, bytes] | None = self.__dict__.get("_lineage")
         whose = an(spec, Contract, name="spec", pass_=_SPEC).fingerprint
-        if not isinstance(self, spec.publishes):
+        publishes = spec.protocol.publishes
+        if not isinstance(self, publishes):
             raise IncompatibleState(
                 f"a {type(self).__name__} came with a {type(spec).__name__}, whose server publishes a "
-                f"{spec.publishes.__name__}: ask it for both again"
+                f"{publishes.__name__}: ask it for both again"
             )
         if known is not None and known[0] != whose:
             raise IncompatibleState("it was published for another spec: ask the server for both again")
         if known is None:
-            self.check(spec)
+            spec.protocol.fits(self)
             digest = hashlib.blake2b(f"{self.kind}|{whose}".encode(), digest_size=16)
             left_out = self.aside | {name for name in self.unwritten if not getattr(self, name)}
             named = [one.name for one in fields(self) if one.name not in left_out]
@@ -267,32 +258,16 @@ class Contract(Written, ABC, Generic[PublishedT]):
     """What devices and server agree on before anyone reports; frozen.
 
     Attributes:
-        report_format: first byte of a report.
-        publishes: the class of what the server publishes.
         reward_range: public bounds of rewards.
         deadline: seconds after a choice by which a device reports it, with a reward or without.
         epsilons: classes that a report may name in the open; empty: it names none.
-        window: how many versions before the current one are still accepted; None: all.
-        reports_per_version: a new version is published after so many; 0: whenever the server publishes.
         seed: public randomness of the server.
-        noise: of the devices, where the contract leaves it open; None: the operating system's, always.
     """
 
-    report_format: int
-    publishes: type[Any]
     reward_range: RewardRange
     deadline: float
     epsilons: Sequence[float]
-    window: int | None
-    reports_per_version: int
     seed: int
-    noise: Any = None
-
-    @property
-    def status(self) -> "Status":
-        """What a device's reports are by their noise: enforced, or simulated."""
-        status: Status = "enforced" if self.noise is None else self.noise.status
-        return status
 
     if not TYPE_CHECKING:  # who checks types is told of every name that is not here
 
@@ -309,32 +284,11 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """Digest of the whole spec, 64 hexadecimal digits: what a device's account is bound to."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=32).hexdigest()
 
+    @property
     @abstractmethod
-    def own(self, privacy: Any) -> Any:
-        """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
+    def protocol(self) -> "ReportProtocol[PublishedT]":
+        """What devices and servers do under this contract; for the library's own clients and servers."""
 
-    @abstractmethod
-    def choose(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
-        """The choice of a device in this context; nothing is remembered, and no context is refused.
-
-        Args:
-            published: by the server.
-            context: whatever the spec's `contexts` read; without them (dim,) for a `Spec`, candidates
-                (n, dim) for a `GPSpec`. Numbers outside the domain are clipped to it; what cannot be read
-                counts as missing.
-            privacy: the device's own.
-            available: arms that may be given; None for all.
-
-        Raises:
-            IncompatibleState: what was published does not fit the spec.
-            InvalidParameter: `available`, of a spec without arms.
-        """
-
-    def label(self, arm: int) -> Any:
-        """What a device answers with: the arm's label where it has one, else the arm, or the row."""
-        return arm
-
-    @abstractmethod
     def check(self, context: Any) -> None:
         """Refuse a context that a device would clip or count as missing: to test an integration.
 
@@ -345,6 +299,70 @@ class Contract(Written, ABC, Generic[PublishedT]):
         Raises:
             InvalidData: another shape or type, NaN, or a point outside the domain.
         """
+        self.protocol.check(context)
+
+    def statement(self, privacy: Any = None) -> "Guarantee":
+        """What one report promises: as the contract says, or to a device with its own `privacy`."""
+        return self.protocol.statement(self.protocol.own(privacy))
+
+
+class ReportProtocol(ABC, Generic[PublishedT]):
+    """What devices and servers do under one contract: one implementation a kind of report.
+
+    Attributes:
+        report_format: first byte of a report.
+        publishes: the class of what the server publishes.
+        window: how many versions before the current one are still accepted; None: all.
+        reports_per_version: a new version is published after so many; 0: whenever the server publishes.
+        status: whether the noise of reports is enforced, or simulated.
+        domain: where points of contexts, or candidates, lie.
+        menu: columns and arms as devices read them; None where contexts are points.
+    """
+
+    report_format: ClassVar[int]
+    publishes: type[PublishedT]
+    window: int | None = None
+    reports_per_version: int = 0
+    status: "Status" = "enforced"
+    domain: Any
+    menu: Any = None
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """How many honest people one forged report weighs at most."""
+
+    @abstractmethod
+    def fits(self, published: PublishedT) -> None:
+        """Refuse what was published with impossible shapes, arms or probabilities, with IncompatibleState."""
+
+    @abstractmethod
+    def own(self, privacy: Any) -> Any:
+        """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
+
+    @abstractmethod
+    def choose(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
+        """The choice of a device in this context; nothing is remembered, and no context is refused.
+
+        Args:
+            published: by the server.
+            context: whatever the spec's `contexts` read; of a box (dim,), and of a `GPSpec` candidates
+                (n, dim). Numbers outside the domain are clipped to it; what cannot be read counts as missing.
+            privacy: the device's own.
+            available: arms that may be given; None for all.
+
+        Raises:
+            IncompatibleState: what was published does not fit the spec.
+            InvalidParameter: `available`, of a spec without arms.
+        """
+
+    @abstractmethod
+    def label(self, arm: int) -> Any:
+        """What a device answers with: the arm's label, or the row of the candidates."""
+
+    @abstractmethod
+    def check(self, context: Any) -> None:
+        """See `Contract.check`."""
 
     @abstractmethod
     def exact(self, choice: Chosen, reward: float | None) -> Any:
@@ -364,25 +382,8 @@ class Contract(Written, ABC, Generic[PublishedT]):
         """What a log of releases says of reports that keep this promise; see `ReleaseLog`."""
 
     @abstractmethod
-    def statement(self, privacy: Any = None) -> "Guarantee":
-        """What one report promises."""
-
-    def stated(
-        self, privacy: Any, released: Iterable[Mapping[str, Any]], *, status: "Status" = "enforced"
-    ) -> "Guarantee":
-        """What one more report promises, and all that were made on the terms of a log: the weakest of them.
-
-        Args:
-            privacy: as for `statement`.
-            released: entries of a `ReleaseLog`.
-            status: what else is known of the noise in what was released.
-
-        Raises:
-            CorruptState: an entry cannot be read, or promises less than this contract.
-        """
-        from dpbandits.local.contract.statement import weakest
-
-        return weakest(self, self.own(privacy), released, status=status)
+    def statement(self, privacy: Any) -> "Guarantee":
+        """What one report promises that keeps this promise, which `own` has read."""
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
@@ -447,7 +448,8 @@ def read_only(values: Any, kind: Any) -> NDArray[Any]:
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
     """One report."""
-    return bytes([spec.report_format]) + spec.digest + version.to_bytes(4, "little") + nonce + payload
+    kind = bytes([spec.protocol.report_format])
+    return kind + spec.digest + version.to_bytes(4, "little") + nonce + payload
 
 
 def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, NDArray[np.uint64], Records]:
@@ -456,172 +458,8 @@ def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, N
     Returns:
         (n,) whether format and spec digest are right, (n,) versions, (n,) nonces, (n, rest) payloads.
     """
-    head = np.frombuffer(bytes([spec.report_format]) + spec.digest, dtype=np.uint8)
+    head = np.frombuffer(bytes([spec.protocol.report_format]) + spec.digest, dtype=np.uint8)
     sound = (records[:, :5] == head).all(axis=1)
     versions = np.ascontiguousarray(records[:, _VERSION]).view("<u4")[:, 0].astype(np.int64)
     nonces = np.ascontiguousarray(records[:, _NONCE]).view("<u8")[:, 0].astype(np.uint64)
     return np.asarray(sound), versions, nonces, records[:, HEADER_BYTES:]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class PublishedArms(Published):
-    """What the server tells everyone: bins and, for each, an arm or probabilities of arms.
-
-    Attributes:
-        version: counts up from 0.
-        splits: split nodes in order; `spec.partition(splits)` rebuilds the bins.
-        arms: (L,) the arm every bin pulls (server-assigned arms), or None.
-        weights: (L, K) probabilities of arms (arms chosen by users), or None.
-        mean, sd: (L, K) expected rewards and their standard deviations, where it comes of
-            `Server.estimate()`, else None: devices need none.
-    """
-
-    kind = "PublishedArms"
-    aside = frozenset({"mean", "sd"})
-
-    version: int
-    splits: tuple[int, ...]
-    arms: IntArray | None = None
-    weights: FloatArray | None = None
-    mean: FloatArray | None = None
-    sd: FloatArray | None = None
-
-    def __repr__(self) -> str:
-        chosen = "user" if self.arms is None else "server"
-        return said(self, version=self.version, bins=len(self.splits) + 1, arms=chosen)
-
-    def __post_init__(self) -> None:
-        with reading("published arms", IncompatibleState):
-            if integer(self.version, name="version", minimum=0) >= 1 << 32:
-                raise InvalidParameter("version: expected an integer below 2^32")
-            assign(self, splits=tuple(_integers(self.splits, name="splits").tolist()))
-            if self.arms is not None:
-                assign(self, arms=_integers(self.arms, name="arms"))
-            for name in ("weights", "mean", "sd"):
-                if (rows := getattr(self, name)) is not None:
-                    assign(self, **{name: _numbers(rows, name=name)})
-
-    def check(self, spec: "Spec") -> None:
-        """Refuse bins, arms or probabilities that do not fit the spec, with IncompatibleState."""
-        n_leaves, arms, weights = len(self.splits) + 1, self.arms, self.weights
-        if n_leaves > spec.max_leaves:
-            raise IncompatibleState("the published bins are more than the spec allows")
-        with reading("published bins of the spec", IncompatibleState):
-            spec.bins(self)
-        good = False
-        if spec.arms == "server" and arms is not None and weights is None:
-            good = arms.shape == (n_leaves,) and bool(((arms >= 0) & (arms < spec.n_arms)).all())
-        elif spec.arms == "user" and weights is not None and arms is None and (weights >= 0).all():
-            good = weights.shape == (n_leaves, spec.n_arms) and np.allclose(weights.sum(axis=-1), 1.0)
-        law = [one for one in (self.mean, self.sd) if one is not None]
-        good &= len(law) in (0, 2) and all(
-            one.shape == (n_leaves, spec.n_arms) and bool(np.isfinite(one).all()) for one in law
-        )
-        if not good:
-            raise IncompatibleState("the published arms do not fit the spec and its bins")
-
-    @classmethod
-    def from_json(cls, text: str, spec: "Contract[Any]") -> Self:
-        """See `Published.from_json`: what the spec's server publishes, bins or questions."""
-        kind: Any = getattr(spec, "publishes", cls)
-        if kind is not cls and issubclass(kind, cls):
-            read: Self = kind.from_json(text, spec)
-            return read
-        return super().from_json(text, spec)
-
-    @worded
-    def predict(self, spec: "Spec", contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.
-
-        Args:
-            spec, contexts: as for `recommend_batch`.
-
-        Returns:
-            Two arrays in reward units, one row a person and one column an arm.
-
-        Raises:
-            IncompatibleState, InvalidData: as `recommend_batch`.
-            ProtocolError: nothing is said of rewards here.
-        """
-        self.lineage(spec)
-        if self.mean is None or self.sd is None:
-            raise ProtocolError("devices are told arms alone: ask the server for estimate(), which predicts")
-        leaves = spec.leaves(self, contexts)
-        return self.mean[leaves], self.sd[leaves]
-
-    @worded
-    def recommend_batch(self, spec: "Spec", contexts: Any) -> tuple[Any, ...]:
-        """See `Published.recommend_batch`: the arm of everybody's bin, or its likeliest one.
-
-        Without `contexts` in the spec, points of its domain: (n, dim), or (dim,) of one person.
-        """
-        self.lineage(spec)
-        leaves = spec.leaves(self, contexts)
-        best = self.weights.argmax(axis=1) if self.arms is None and self.weights is not None else self.arms
-        if best is None:  # refused by `check`; for type checkers
-            return ()
-        return tuple(spec.label(arm) for arm in best[leaves].tolist())
-
-    @worded
-    def to_decisions(self, spec: "Spec") -> str:
-        """JSON that decides without this library: see `dpbandits.export.decide_by`.
-
-        Args:
-            spec: that it belongs to.
-
-        Raises:
-            IncompatibleState: as `check`.
-            InvalidParameter: columns of the spec that are not exported.
-        """
-        from dpbandits.export import decisions
-
-        self.lineage(spec)
-        box, labels = spec.domain, spec.labels
-        bounds = zip(box.low.tolist(), box.high.tolist(), strict=True)
-        return decisions.written_policy(
-            self._rule(spec),
-            schema=spec.contexts,
-            arms=range(spec.n_arms) if labels is None else labels,
-            version=self.version,
-            bounds=() if spec.contexts is not None else tuple(bounds),
-            clip=spec.contexts is not None,
-        )
-
-    def _rule(self, spec: "Spec") -> dict[str, Any]:
-        """The bins as a tree, whose leaves say every arm's chance."""
-        from dpbandits.export import decisions
-
-        bins, weights = spec.bins(self), self.weights
-        told = decisions.chosen(self.arms.tolist(), spec.n_arms) if self.arms is not None else []
-        told = told if weights is None else weights.tolist()
-        nodes: list[dict[str, Any]] = []
-        for node in range(bins.n_nodes):
-            if bins.left[node] < 0:
-                nodes.append({"scores": told[bins.rank[node]]})
-                continue
-            split = {"column": int(bins.split_column[node]), "at": float(bins.threshold[node])}
-            nodes.append(split | {"below": int(bins.left[node]), "above": int(bins.right[node])})
-        return {"type": "tree", "nodes": nodes}
-
-
-def _integers(values: Any, *, name: str) -> IntArray:
-    """(n,) integers that nobody changes any more; nothing is rounded, and no boolean is one."""
-    whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
-    if not whole or np.ndim(values) != 1:
-        raise InvalidParameter(f"{name}: expected integers, one after another")
-    return read_only(values, np.int64)
-
-
-def _numbers(rows: Any, *, name: str) -> FloatArray:
-    """(n, m) numbers that nobody changes any more, none of them a boolean."""
-    if isinstance(rows, np.ndarray):
-        good = rows.dtype.kind in "iuf"
-    else:
-        good = all(_made_of(row, int, float, np.integer, np.floating) for row in rows)
-    if not good or np.ndim(rows) != 2:
-        raise InvalidParameter(f"{name}: expected rows of numbers")
-    return read_only(rows, np.float64)
-
-
-def _made_of(values: Any, *kinds: type) -> bool:
-    return all(issubclass(kind, kinds) and kind is not bool for kind in set(map(type, values)))

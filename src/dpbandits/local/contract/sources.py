@@ -13,10 +13,10 @@ NumPy and the standard library only: devices read it.
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -31,9 +31,9 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports.mechanism import MAX_CELLS
 
-__all__ = ["LEARN_FROM_SOURCES", "SourceArms", "SourceSpec", "source_depth"]
+__all__ = ["LEARN_FROM_SOURCES", "SourceChooser", "SourceSpec", "source_depth"]
 
-SourceArms = Literal["behaviour", "server"]
+SourceChooser = Literal["behaviour", "server"]
 
 # A source's bins are split while the deviation that its reports leave of an arm's mean reward, people and
 # arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
@@ -63,7 +63,7 @@ class SourceSpec(Written):
         name: of the source, unique for the target.
         n_users: expected number of reports; fixes the depth of the bins.
         privacy: of every report of the source.
-        arms: `behaviour` or `server`, see above.
+        chooser: who chose the arms: `behaviour` or `server`, see above.
         propensities: public probabilities of the arms under the behaviour policy, (K,), or (bins, K) with
             the bins' averages; None: unknown, and estimated from the private counts.
         looks: whether the behaviour policy looks at the context. Inside a bin it may then pull an arm
@@ -81,13 +81,17 @@ class SourceSpec(Written):
     """
 
     config_label, config_type, written_format = "kind", "SourceSpec", 1
-    config_parsers = {"target": Spec.from_config, "propensities": _as_tuple}  # noqa: RUF012
+    config_parsers = {  # noqa: RUF012
+        "target": Spec.from_config,
+        "privacy": LocalDP.from_config,
+        "propensities": _as_tuple,
+    }
 
     target: Spec
     name: str
     n_users: int
     privacy: LocalDP
-    arms: SourceArms = "behaviour"
+    chooser: SourceChooser = "behaviour"
     propensities: tuple[float, ...] | tuple[tuple[float, ...], ...] | None = None
     looks: bool = True
     depth: int | None = None
@@ -97,33 +101,33 @@ class SourceSpec(Written):
     def __post_init__(self) -> None:
         if not isinstance(self.target, Spec):
             raise InvalidParameter(f"target: expected a Spec, got {type(self.target).__name__}")
-        if self.target.tie != "first":
+        if self.target.tuning.tie != "first":
             raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
         if self.target.learner not in LEARN_FROM_SOURCES:
             raise InvalidParameter(
                 "target: only the learners 'questions' and 'tree' learn from sources: build its Spec with "
                 "learner='questions'"
             )
-        if self.target.asks and self.target.names_columns:
+        if self.target.protocol.asks and self.target.protocol.grids.names_columns:
             raise InvalidParameter(
                 f"target: of {self.target.dim} columns only the learner 'tree' learns from sources: build "
                 "its Spec with learner='tree'"
             )
-        if "forget" in self.target.constants:
+        if "forget" in self.target.tuning.constants:
             raise InvalidParameter("target: one that forgets learns from no source: what it says has no age")
         name: object = self.name  # of any type, where the spec comes from a file
         if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
         if not isinstance(self.looks, bool):
             raise InvalidParameter("looks: expected True or False")
-        _checks.one_of(self.arms, ("behaviour", "server"), name="arms")
+        _checks.one_of(self.chooser, get_args(SourceChooser), name="chooser")
         integer(self.n_users, name="n_users", minimum=1)
-        most = self.target.max_leaves.bit_length() - 1
+        most = self.target.tuning.max_leaves.bit_length() - 1
         if self.depth is not None and integer(self.depth, name="depth", minimum=0) > most:
             raise InvalidParameter(f"depth: expected at most {most}, so that bins are at most max_leaves")
         if self.propensities is not None:
             self._check_propensities()
-        self.reports.mechanism_for(2**self.bins_depth)
+        self.reports.protocol.mechanism_for(2**self.bins_depth)
 
     @cached_property
     def bins_depth(self) -> int:
@@ -137,7 +141,7 @@ class SourceSpec(Written):
 
     def bins(self) -> DyadicPartition:
         """A fresh partition into the source's bins."""
-        partition = self.target.partition()
+        partition = self.target.protocol.bins.partition()
         for _ in range(self.bins_depth):
             partition.split(partition.leaves)
         return partition
@@ -150,20 +154,7 @@ class SourceSpec(Written):
     @property
     def least_doubt(self) -> float:
         """How far the source is believed to be off at least, in units of the tree's spread."""
-        return 1.0 if self.looks and self.arms == "behaviour" else 0.0
-
-    def to_config(self) -> dict[str, Any]:
-        """See `Written.to_config`."""
-        config = super().to_config()
-        config["epsilon"] = config.pop("privacy")["epsilon"]
-        return config
-
-    @classmethod
-    def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Written.arguments`."""
-        fields = super().arguments(config)
-        fields["privacy"] = LocalDP(epsilon=fields.pop("epsilon"))
-        return fields
+        return 1.0 if self.looks and self.chooser == "behaviour" else 0.0
 
     def _reports(self, depth: int) -> Spec:
         # The seed carries the source's name, so that no two sources' reports can be taken for each other's.
@@ -171,14 +162,17 @@ class SourceSpec(Written):
         return replace(
             self.target,
             privacy=self.privacy,
-            mechanism=self.mechanism,
             learner="explore",
-            arms="server" if self.arms == "server" else "user",
-            reports_per_version=self.reports_per_version,
+            chooser="server" if self.chooser == "server" else "client",
             n_users=self.n_users,
             seed=int.from_bytes(digest, "little"),
-            constants={"depth": depth} if depth else {},
             epsilons=(),
+            tuning=replace(
+                self.target.tuning,
+                mechanism=self.mechanism,
+                reports_per_version=self.reports_per_version,
+                constants={"depth": depth} if depth else {},
+            ),
         )
 
     def _check_propensities(self) -> None:
@@ -205,14 +199,14 @@ def source_depth(source: SourceSpec) -> int:
     a few times what the tree lets it move below the bin.
     """
     target, depth = source.target, 0
-    while 2 ** (depth + 1) <= target.max_leaves:
+    while 2 ** (depth + 1) <= target.tuning.max_leaves:
         bins = 2 ** (depth + 1)
-        if bins * (1 if source.arms == "server" else target.n_arms) > MAX_CELLS:
+        if bins * (1 if source.chooser == "server" else target.n_arms) > MAX_CELLS:
             break
         spec = source._reports(depth + 1)
-        share = 1.0 / spec.n_cells(bins)
-        variance = float(spec.mechanism_for(bins).moments.signed_variance(np.array(share)))
-        reports = source.n_users / (1 if spec.arms == "user" else target.n_arms)
+        share = 1.0 / spec.protocol.n_cells(bins)
+        variance = float(spec.protocol.mechanism_for(bins).moments.signed_variance(np.array(share)))
+        reports = source.n_users / (1 if spec.chooser == "client" else target.n_arms)
         deviation = math.sqrt(variance / reports) / (2.0 * share)
         if deviation > _DEEPEST * _CHILD_SD * 2.0 ** (-(depth + 1) / target.dim):
             break

@@ -1,17 +1,16 @@
 """What one report promises, in the library's own words: of a bin, and of a Gaussian-process device."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState
 from dpbandits.local.contract.reports import Contract
-from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy import definitions
 from dpbandits.privacy.certificates import PureDP
-from dpbandits.privacy.definitions import Definition, JointDP, LocalDP
+from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 from dpbandits.privacy.release_terms import are_weaker
@@ -59,21 +58,33 @@ _AUTHENTIC = (
 
 
 def weakest(
-    spec: Contract[Any], own: Definition, released: Iterable[Mapping[str, Any]], *, status: Status
+    spec: Contract[Any], privacy: Any, released: Iterable[Mapping[str, Any]], *, status: Status = "enforced"
 ) -> Guarantee:
-    """The guarantee of reports with the promise `own` and of all that a log knows; see `Contract.stated`."""
-    promises, simulated = [own], status != "enforced"
+    """What one more report promises, and all that were made on the terms of a log: the weakest of them.
+
+    Args:
+        spec: the contract.
+        privacy: the device's own promise; None: the contract's.
+        released: entries of a `ReleaseLog`.
+        status: what else is known of the noise in what was released.
+
+    Raises:
+        CorruptState: an entry cannot be read, or promises less than the contract.
+    """
+    protocol = spec.protocol
+    promises, simulated = [protocol.own(privacy)], status != "enforced"
     for entry in released:
         with reading("an entry of a device's log of releases", CorruptState):
-            promise = spec.own(definitions.from_config(entry["privacy"]))
-            if entry["status"] == spec.status and are_weaker(entry, spec.terms(promise), privacy=promise):
+            promise = protocol.own(definitions.from_config(entry["privacy"]))
+            weaker = are_weaker(entry, protocol.terms(promise), privacy=promise)
+            if entry["status"] == protocol.status and weaker:
                 raise CorruptState(
                     "reports were made on weaker terms than the spec promises: it and the log of releases do "
                     "not belong together"
                 )
             simulated |= entry["status"] != "enforced"
         promises.append(promise)
-    guarantee = spec.statement(max(promises, key=lambda promise: promise.epsilon))
+    guarantee = protocol.statement(max(promises, key=lambda promise: promise.epsilon))
     return replace(guarantee, status="simulated") if simulated else guarantee
 
 
@@ -87,19 +98,32 @@ def _people(n: float) -> str:
     return f"{math.ceil(n):,}" if n >= 100.0 else f"{math.ceil(10.0 * n) / 10.0:g}"
 
 
-def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
-    """The guarantee of one report under the spec; `epsilon` is a user's own, None the spec's.
+def report_guarantee(
+    *,
+    mechanism: str,
+    epsilon: float,
+    exact: float,
+    weights: Sequence[tuple[float, float]],
+    most: int,
+    asks: bool,
+    chooser: str,
+    classes: bool,
+) -> Guarantee:
+    """The guarantee of one report under a `Spec`.
 
-    The certificate is the largest that any number of bins up to `max_leaves` gives: of two bins, of all,
-    and of powers of two between; of questions, that of their parts. Every one of them is exact, rounded up,
-    and at most the spec's epsilon.
+    Args:
+        mechanism: name of the report.
+        epsilon: that the report keeps.
+        exact: the largest epsilon that a version's mechanism has, at most `epsilon`.
+        weights: of every class of epsilon, how many honest people a forged report weighs in one cell, and
+            over all.
+        most: bins at most, or parts of a question.
+        asks: whether versions are questions.
+        chooser: who chooses among the arms.
+        classes: whether a report names a class of epsilon.
     """
-    most = spec.n_parts if spec.asks else spec.max_leaves
-    sizes = {most} if spec.asks else {1, most} | {2**k for k in range(1, most.bit_length())}
-    epsilon = spec.epsilon if epsilon is None else epsilon
-    exact = max(spec.mechanism_for(size, epsilon).exact_epsilon for size in sizes if size <= most)
     hidden, notes = "the bin of the context, the arm and the reward", []
-    if spec.asks:
+    if asks:
         hidden = "whatever a version asks of the context and the reward"
         notes.append(
             "The server assigns arms, and which arm a cell of the grid gives is public: whoever sees the "
@@ -111,7 +135,7 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             "to whoever does not see the action, k reports tell at most k epsilon about their user, whatever "
             "was asked."
         )
-    elif spec.arms == "server":
+    elif chooser == "server":
         hidden = "the bin of the context and the reward"
         notes.append(
             "The server assigns arms, and which arm a bin pulls is public: whoever sees the action that is "
@@ -125,20 +149,18 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
             "that is taken learns of the context what these choices tell, whatever the report hides."
         )
     # a forger takes the class that weighs most
-    weights = [one.weights for one in spec.mechanisms_for(most)]
     in_one, over_all = (max(kind) for kind in zip(*weights, strict=True))
     where = f"{_people(in_one)} in any one bin and arm, where there are {most} bins, the most"
-    if spec.asks:
+    if asks:
         where = f"{_people(in_one)} in any one part of a question, of {most}"
     notes.append(_weight(f"{_people(over_all)} honest people do on average, {where}"))
-    if spec.epsilons:
+    if classes:
         notes.append(
             "A report names its class of epsilon in the open: one of the spec's, each kept as it says."
         )
     record = MechanismRecord(
-        name=f"one report ({spec.mechanism})",
-        law=f"{_NAMES.get(spec.mechanism, spec.mechanism)} randomised report over (cell, sign), "
-        f"hiding {hidden}; its",
+        name=f"one report ({mechanism})",
+        law=f"{_NAMES.get(mechanism, mechanism)} randomised report over (cell, sign), hiding {hidden}; its",
         scale=epsilon,
         sensitivity=epsilon,
         certificate=PureDP(epsilon=exact),
@@ -187,7 +209,7 @@ def report_guarantee(spec: Spec, *, epsilon: float | None = None) -> Guarantee:
 
 
 def gp_report_guarantee(
-    privacy: JointDP, release: BlockRelease, *, weight: float, status: Literal["enforced", "simulated"]
+    privacy: JointDP, release: BlockRelease, *, weight: float, status: Status
 ) -> Guarantee:
     """The guarantee of one report whose only contact with raw data is `release`; `weight` is its most."""
     sums = "z phi" if release.mechanism.vector_only else "phi phi^T and z phi"

@@ -18,19 +18,17 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 
-import numpy as np
-
 from dpbandits._calls import worded
 from dpbandits._checks import an
 from dpbandits._seen import no_such, said
 from dpbandits.budget import Cost, Ledger, MemoryLedger, Terms, Unit
 from dpbandits.budget.amounts import Amount, exact
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
+from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.reports import (
     NONCE_BYTES,
     Chosen,
     Contract,
-    PublishedArms,
     PublishedT,
     pack,
     read_reward,
@@ -105,7 +103,7 @@ class Client(Held, Generic[PublishedT]):
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> client, server = Client(spec), dpb.local.Server(spec)
         >>> arm = client.choose(server.publish(), [0.3])
         >>> report = client.report(1.0)
@@ -126,7 +124,7 @@ class Client(Held, Generic[PublishedT]):
         account: str = "local-reports",
     ) -> None:
         self.spec = an(spec, Contract, name="spec", pass_=_SPEC)
-        self.privacy = own = spec.own(privacy)
+        self.privacy = own = spec.protocol.own(privacy)
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
         an(self._outbox, Outbox, name="outbox", pass_="outbox=FileOutbox(folder)")
         purse: Ledger = MemoryLedger() if ledger is None else ledger
@@ -142,7 +140,7 @@ class Client(Held, Generic[PublishedT]):
         )
         purse.open_account(account, privacy=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse, account
-        simulated = spec.status != "enforced"  # the account remembers noise that can be repeated
+        simulated = spec.protocol.status != "enforced"  # the account remembers noise that can be repeated
         self._cost = Cost(unit=unit, epsilon=own.epsilon, delta=own.delta, simulated=simulated)
         self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
         self._last: _Open | None = None
@@ -164,7 +162,9 @@ class Client(Held, Generic[PublishedT]):
         """
         paid = self._ledger.balance(self._account)
         status: Status = "simulated" if paid.simulated else "enforced"
-        return self.spec.stated(self.privacy, self._outbox.log(), status=status)
+        from dpbandits.local.contract.statement import weakest
+
+        return weakest(self.spec, self.privacy, self._outbox.log(), status=status)
 
     @property
     def unsafe_counts(self) -> Mapping[str, int]:
@@ -182,7 +182,7 @@ class Client(Held, Generic[PublishedT]):
         depend on its user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
-        return self.spec.label(self._read(published, context, available).arm)
+        return self.spec.protocol.label(self._read(published, context, available).arm)
 
     @in_turn
     def choose(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
@@ -195,8 +195,8 @@ class Client(Held, Generic[PublishedT]):
 
         Args:
             published: by the server.
-            context: a dict, a dataclass or a row where the spec has `contexts`; else (dim,) for a `Spec`,
-                candidates (n, dim) for a `GPSpec`. No context is refused: numbers outside the domain are
+            context: a dict, a dataclass or a row where the spec has columns; (dim,) of a box, and for a
+                `GPSpec` candidates (n, dim). No context is refused: numbers outside the domain are
                 clipped to it; what cannot be read is missing, and decided as the middle of the domain is
                 (candidates: as row 0).
             available: list of the arms that may be given to this person now; default all. The report hides it
@@ -206,7 +206,7 @@ class Client(Held, Generic[PublishedT]):
                 average one. Of candidates leave rows out instead.
 
         Returns:
-            The arm's label where the spec has labels, else its number, or that of the row.
+            The arm's label, or the number of the row.
 
         Raises:
             InvalidParameter: not what the spec's server publishes, or `available` where there are no arms.
@@ -214,7 +214,7 @@ class Client(Held, Generic[PublishedT]):
             BudgetExceeded: the device's budget does not cover another report.
             StateError, OSError: the report of the earlier choice could not be charged or stored.
         """
-        return self.spec.label(self._choose(published, context, available).arm)
+        return self.spec.protocol.label(self._choose(published, context, available).arm)
 
     def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
         """See `choose`."""
@@ -254,7 +254,7 @@ class Client(Held, Generic[PublishedT]):
         """Refuse what is not of the spec's server, before anything private is read."""
         if published is self._told is not None:
             return
-        kind = self.spec.publishes
+        kind = self.spec.protocol.publishes
         an(
             published,
             kind,
@@ -286,7 +286,7 @@ class Client(Held, Generic[PublishedT]):
             raise BudgetExceeded(f"{error}; {_SPENT}") from None
 
     def _read(self, published: PublishedT, context: Any, available: Any) -> Chosen:
-        choice = self.spec.choose(published, context, self.privacy, available)
+        choice = self.spec.protocol.choose(published, context, self.privacy, available)
         self._counts["unavailable arms"] += choice.unavailable
         self._counts["missing contexts"] += choice.missing
         self._counts["clipped contexts"] += choice.clipped
@@ -311,12 +311,12 @@ class Client(Held, Generic[PublishedT]):
         self._holder.charge(nonce.hex(), cost=self._cost)
         if not self._remembered:
             own = {"privacy": self.privacy.to_config(), "charge": self._account, "witnessed": False}
-            self._outbox.remember("report", self.spec.terms(self.privacy) | own)
+            self._outbox.remember("report", self.spec.protocol.terms(self.privacy) | own)
             self._remembered = True
         value, clipped = read_reward(self.spec.reward_range, reward)
         self._counts["missing rewards"] += value is None
         self._counts["clipped rewards"] += clipped
-        payload = self.spec.noised(choice, self.spec.exact(choice, value), self.privacy)
+        payload = self.spec.protocol.noised(choice, self.spec.protocol.exact(choice, value), self.privacy)
         self._paid = None
         return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
 
@@ -344,7 +344,7 @@ class SourceClient(Client[PublishedArms]):
 
     Example:
         >>> import dpbandits as dpb
-        >>> target = Spec(domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1),
+        >>> target = Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1),
         ...     learner="tree")
         >>> source = dpb.local.SourceSpec(
         ...     target=target, name="last year", n_users=1000, privacy=dpb.LocalDP(epsilon=4))
@@ -363,15 +363,14 @@ class SourceClient(Client[PublishedArms]):
         Args:
             published: by the source's server; its bins count, its arms do not.
             context: as for `choose`.
-            arm: the arm that was pulled, its label where the spec has labels; what is no arm is missing, like
-                a context.
+            arm: label of the arm that was pulled; what is no arm is missing, like a context.
 
         Raises:
-            InvalidParameter: the spec's arms are assigned by the server.
+            InvalidParameter: the spec's server chooses.
             IncompatibleState, BudgetExceeded, StateError, OSError: as for `choose`.
         """
-        if self.spec.arms != "user":
-            raise InvalidParameter("observe: expected a spec with arms 'user'")
+        if self.spec.chooser != "client":
+            raise InvalidParameter('observe: expected a spec with chooser="client"')
         choice, pulled = self._choose(published, context), _pulled(arm, self.spec)
         choice.arm = 0 if pulled is None else pulled
         choice.missing |= pulled is None
@@ -379,8 +378,5 @@ class SourceClient(Client[PublishedArms]):
 
 def _pulled(arm: Any, spec: Spec) -> int | None:
     """The arm, or None where it is none."""
-    if spec.menu is not None:
-        code = spec.menu.arms.code(arm)
-        return None if code < 0 else code
-    whole = isinstance(arm, int | np.integer) and not isinstance(arm, bool)
-    return int(arm) if whole and 0 <= arm < spec.n_arms else None
+    code = spec.protocol.arms.code(arm)
+    return None if code < 0 else code

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from dpbandits._checks import integer
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.local.contract.reports import PublishedArms, PublishedT
+from dpbandits.local.contract.bins import PublishedArms
+from dpbandits.local.contract.reports import PublishedT
 from dpbandits.local.contract.spec import MOST_ARMS, Spec
 from dpbandits.models.forgetting import counting
 from dpbandits.models.trees.partition import DyadicPartition
@@ -298,12 +299,12 @@ class BinLearner(ABC):
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
         constants = cls._constants_of(spec)
-        partition, leaves = spec.partition(), spec.max_leaves
+        partition, leaves = spec.protocol.bins.partition(), spec.tuning.max_leaves
         return cls(partition=partition, n_arms=spec.n_arms, max_leaves=leaves, constants=constants)
 
     @classmethod
     def _constants_of(cls, spec: Spec) -> Any:
-        return cls.Constants(**spec.constants)
+        return cls.Constants(**spec.tuning.constants)
 
     def _begin(self) -> None:
         """What the rule keeps, before anybody has reported."""
@@ -314,14 +315,14 @@ class BinLearner(ABC):
         A leaf's coins depend on (seed, version, node) only.
         """
         partition, splits = self.partition, tuple(self.partition.splits)
-        if spec.arms == "user":
+        if spec.chooser == "client":
             return PublishedArms(version=version, splits=splits, weights=self.weights())
         normals = coins.normal(f"arms/{version}", 0, partition.n_nodes, self.n_arms)[partition.leaves]
         return PublishedArms(version=version, splits=splits, arms=self.assign(normals))
 
     def count(self, spec: Spec, published: PublishedArms, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
-        leaves = spec.bins(published).leaves
+        leaves = spec.protocol.bins.of(published).leaves
         self.learn(VersionSums.of(published, leaves, grouped_estimate(counted)))
 
     @abstractmethod

@@ -14,7 +14,7 @@ What is left out is left out for good, and what two columns say only together is
 that was left out tell nothing more.
 
 Privacy: post-processing of reports; the columns of a version are a function of earlier reports, as what it
-asks is, see `local.contract.questions`. Source: this library.
+asks is, see `local.contract.grid`. Source: this library.
 """
 
 import math
@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState
-from dpbandits.local.contract.questions import MOST_CELLS, PublishedQuestions
+from dpbandits.local.contract.grid import MOST_CELLS, PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted
 from dpbandits.local.learners.questions import QuestionConstants, QuestionLearner
@@ -54,7 +54,8 @@ class ColumnLearner:
     def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
         self.constants, self._spec, self._surprise = constants, spec, math.inf
         self._alone = [
-            QuestionLearner(spec, constants, grid=spec.grid_over((column,))) for column in range(spec.dim)
+            QuestionLearner(spec, constants, grid=spec.protocol.grids.over((column,)))
+            for column in range(spec.dim)
         ]
         self._live = np.arange(spec.dim)
         self._each = self._due = _ALONE * (1.0 + 1.0 / self._alone[0].tells)
@@ -63,7 +64,7 @@ class ColumnLearner:
     @classmethod
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
-        return cls(spec, QuestionConstants(**spec.constants))
+        return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -175,7 +176,7 @@ class ColumnLearner:
         return tuple(sorted(taken))
 
     def _fresh(self, columns: tuple[int, ...]) -> QuestionLearner:
-        one = QuestionLearner(self._spec, self.constants, grid=self._spec.grid_over(columns))
+        one = QuestionLearner(self._spec, self.constants, grid=self._spec.protocol.grids.over(columns))
         one.resist(self._surprise)
         return one
 

@@ -1,7 +1,7 @@
 """The recommended rule: arms on a fine grid, and one-bit questions about what is known least.
 
 **Model.** f_k(x) = 1/2 + psi(x) w_k: Gaussian processes whose lengths and deviation are averaged over
-(`models.averaged_regression`), on the public grid of the spec (`local.contract.questions`).
+(`models.averaged_regression`), on the public grid of the spec (`local.contract.grid`).
 
 **Arms** of a version: the best of a posterior draw in every cell of the grid, its deviation times
 sqrt(temperature/K), and less for a product of variance S that reports cannot have told of yet: times
@@ -35,7 +35,7 @@ Reports that count take the place of reports wherever the above goes by their nu
 at again at least every .3 h/ln 2 of them, and what is older than 10 h is dropped.
 
 Privacy: post-processing of reports; what devices are asked does not touch their promise, see
-`local.contract.questions`. Source: this library.
+`local.contract.grid`. Source: this library.
 """
 
 import itertools
@@ -51,7 +51,7 @@ from scipy import sparse
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local.contract.questions import Grid, PublishedQuestions
+from dpbandits.local.contract.grid import Grid, PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, child_spread, grouped_estimate, raised_variance
 from dpbandits.local.learners.evidence import SourceEvidence
@@ -212,31 +212,33 @@ class QuestionLearner:
     Constants: ClassVar = QuestionConstants
 
     def __init__(self, spec: Spec, constants: QuestionConstants, *, grid: Grid | None = None) -> None:
-        self.constants, self.n_arms, self.n_parts = constants, spec.n_arms, spec.n_parts
+        self.constants, self.n_arms = constants, spec.n_arms
+        self.n_parts = n_parts = spec.protocol.grids.n_parts
         self._half_life = constants.forget
-        self.grid = grid = spec.grid if grid is None else grid
+        self.grid = grid = spec.protocol.grids.whole if grid is None else grid
         self._centres = grid.centres
-        codes = {place: spec.codes[one] for place, one in enumerate(grid.columns) if one in spec.codes}
-        codes = codes if grid.columns else dict(spec.codes)
+        known = spec.protocol.codes
+        codes = {place: known[one] for place, one in enumerate(grid.columns) if one in known}
+        codes = codes if grid.columns else dict(known)
         n_features = max(_FEWEST_FEATURES, min(_FEATURES, _MOST_WEIGHTS // spec.n_arms))
         features = ProductFeatures(self._centres, categories=codes, n_features=n_features)
         self._model = AveragedRegression(features, n_functions=spec.n_arms, constant_sd=constants.constant_sd)
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
         self._surprise = math.inf
-        self._rewards, self._places = (_Told(grid.size, spec.n_parts) for _ in range(2))
-        self._counts = _Told(grid.size, spec.n_parts)
+        self._rewards, self._places = (_Told(grid.size, n_parts) for _ in range(2))
+        self._counts = _Told(grid.size, n_parts)
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
-        self._parts = self._density.boxes(self._centres, spec.n_parts)
+        self._parts = self._density.boxes(self._centres, n_parts)
         self._sources: dict[str, _Source] = {}
         self.reports, self._renewed, self._looked = 0, 0, 0
-        even = np.array(1.0 / spec.n_parts)
-        self._tells = 1.0 / float(spec.mechanism_for(spec.n_parts).moments.signed_variance(even))
+        even = np.array(1.0 / n_parts)
+        self._tells = 1.0 / float(spec.protocol.mechanism_for(n_parts).moments.signed_variance(even))
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the rule."""
-        return cls(spec, QuestionConstants(**spec.constants))
+        return cls(spec, QuestionConstants(**spec.tuning.constants))
 
     @property
     def tells(self) -> float:

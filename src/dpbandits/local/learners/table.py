@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbandits._calls import caller_level
-from dpbandits.domains import Arms
+from dpbandits.domains import Arms, Box
 from dpbandits.errors import DPBanditsWarning, InvalidParameter
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.spec import Spec
@@ -50,10 +50,10 @@ def learner_for(spec: Spec | GPSpec) -> Any:
     Warns:
         CoarseBins: people's columns are more than the bins can tell apart.
     """
-    if isinstance(spec, Spec) and not spec.asks:
+    if isinstance(spec, Spec) and not spec.protocol.asks:
         _warn_if_coarse(spec)
     try:
-        if isinstance(spec, Spec) and spec.asks and spec.names_columns:
+        if isinstance(spec, Spec) and spec.protocol.asks and spec.protocol.grids.names_columns:
             return ColumnLearner.of(spec)
         return LEARNERS[spec.learner].of(spec)
     except TypeError:
@@ -65,15 +65,15 @@ def _warn_if_coarse(spec: Spec) -> None:
 
     Bins are halved along one column after another, in the order of the schema.
     """
-    if spec.contexts is None:
+    if isinstance(spec.contexts, Box):
         return
     parts = spec.contexts.domain.parts
     halvings = sum((part.n_arms - 1).bit_length() if isinstance(part, Arms) else part.dim for part in parts)
-    if halvings >= spec.max_leaves.bit_length():
+    if halvings >= spec.tuning.max_leaves.bit_length():
         warnings.warn(
             f"{spec.dim} columns take 2^{halvings} bins to be told apart and there are at most "
-            f"{spec.max_leaves}: bins are halved along the columns in their order, so that the last of them "
-            "count for little or nothing; name those first that matter most, leave others out, or "
+            f"{spec.tuning.max_leaves}: bins are halved along the columns in their order, so that the last "
+            "of them count for little or nothing; name those first that matter most, leave others out, or "
             "put categories together",
             CoarseBins,
             stacklevel=caller_level(),

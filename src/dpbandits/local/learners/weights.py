@@ -50,12 +50,12 @@ class WeightLearner:
     @classmethod
     def of(cls, spec: GPSpec) -> Self:
         """A fresh learner for the spec; TypeError where its constants are not those of the learner."""
-        return cls(spec, **spec.constants)
+        return cls(spec, **spec.tuning.constants)
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
         """The posterior of the weights: of the last `refine`."""
         self._expected[version] = self._expected_gram(version)
-        law = self._posterior or WeightPosterior.prior(spec.weight_variance, spec.features.supports)
+        law = self._posterior or WeightPosterior.prior(spec.protocol.weight_variance, spec.features.supports)
         return PublishedWeights(version=version, mean=law.mean, factor=law.factor)
 
     def count(self, _spec: GPSpec, published: PublishedWeights, counted: Counted) -> None:
@@ -75,18 +75,18 @@ class WeightLearner:
         if not used:
             return
         counts = np.array([self._counts[version] for version in used], dtype=np.float64)
-        release, mechanism = self.spec.release, self.spec.release.mechanism
+        release, mechanism = self.spec.protocol.release, self.spec.protocol.release.mechanism
         coordinates = RELEASE_UNIT * np.array([self._sums[k] for k in used], dtype=np.float64)
         expected = counts[:, None, None] * np.array([self._expected[k] for k in used])
         model: dict[str, Any] = {
             "noise_covariance": np.diag(counts),
             "gram_noise_sd": 0.0,
             "vector_noise_sd": release.vector_noise_sd,
-            "prior_variance": self.spec.weight_variance,
+            "prior_variance": self.spec.protocol.weight_variance,
             "reward_variance": REWARD_VARIANCE,
             "supports": self.spec.features.supports,
         }
-        if self.spec.report_gram:
+        if self.spec.tuning.report_gram:
             grams, vectors = mechanism.from_coordinates(coordinates)
             model |= {"gram_noise_sd": release.gram_noise_sd, "prior_grams": expected}
             model["prior_gram_sd"] = PUBLIC_LAW_SPREAD * counts
@@ -134,12 +134,15 @@ class WeightLearner:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
         if self._public is None:
             sets = uniform_decision_sets(
-                self.spec.domain, n_sets=PUBLIC_SETS, n_candidates=self.spec.n_candidates, seed=self.spec.seed
+                self.spec.domain,
+                n_sets=PUBLIC_SETS,
+                n_candidates=self.spec.tuning.n_candidates,
+                seed=self.spec.seed,
             )
             self._public = PublicSets(self.spec.features, sets)
         if self._posterior is None:
             return self._public.mean_gram_uniform()
         rng = np.random.Generator(np.random.Philox(key=[self.spec.seed, version]))
         normals = rng.standard_normal((len(self._public), self.spec.features.n_features))
-        weights = self._posterior.sample_weights(normals, scale=self.spec.thompson_scale)
+        weights = self._posterior.sample_weights(normals, scale=self.spec.tuning.thompson_scale)
         return self._public.mean_gram_of_best(weights)

@@ -49,13 +49,13 @@ class Dubey2021Weights(WeightLearner):
     def __init__(
         self, spec: GPSpec, *, horizon: float, norm_bound: float = 1.0, failure_probability: float = 0.1
     ) -> None:
-        if not spec.report_gram:
+        if not spec.tuning.report_gram:
             raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
         super().__init__(spec)
         self.horizon = _checks.number(horizon, name="horizon")
         self.norm_bound = _checks.number(norm_bound, name="norm_bound", exclusive=False)
         self.failure_probability = _checks.probability(failure_probability, name="failure_probability")
-        self._total = np.zeros(spec.release.mechanism.size, dtype=np.int64)
+        self._total = np.zeros(spec.protocol.release.mechanism.size, dtype=np.int64)
 
     def add(self, _version: int, n: int, sums: IntArray) -> None:
         """Sums are not kept apart by version: there may be as many versions as users."""
@@ -78,7 +78,7 @@ class Dubey2021Weights(WeightLearner):
 
     def publish(self, spec: GPSpec, version: int, _coins: PublicCoins) -> PublishedWeights:
         """Shifted Gram, weights and radius from all reports so far."""
-        m, release = spec.features.n_features, spec.release
+        m, release = spec.features.n_features, spec.protocol.release
         total = np.asarray(self._total * RELEASE_UNIT, dtype=np.float64)
         gram, vector = release.mechanism.from_coordinates(total)
         growth = math.sqrt(max(1, self.reports))

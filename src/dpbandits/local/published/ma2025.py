@@ -87,8 +87,8 @@ class Ma2025Rule(EliminatingLearner):
 
     @classmethod
     def _constants_of(cls, spec: Spec) -> Ma2025Constants:
-        own: dict[str, Any] = dict(spec.constants)
-        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **own)
+        own: dict[str, Any] = dict(spec.tuning.constants)
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **own)
 
     def assign(self, normals: FloatArray) -> IntArray:
         """An arm left, by the public coin: not in the paper, whose users choose."""

@@ -76,7 +76,7 @@ class Ma2025VariantRule(EliminatingLearner):
 
     @classmethod
     def _constants_of(cls, spec: Spec) -> Ma2025VariantConstants:
-        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.epsilon, **spec.constants)
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **spec.tuning.constants)
 
     def assign(self, normals: FloatArray) -> IntArray:
         """An arm left, by the public coin: not in the paper, whose users choose."""

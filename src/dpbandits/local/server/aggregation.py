@@ -153,7 +153,7 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
     if kind is None:
         raise IncompatibleState("not the JSON of a Spec or GPSpec: pass what spec.to_json() wrote")
     contract: Contract[Any] = kind.from_json(spec)
-    return contract, [contract.publishes.from_json(version, contract) for version in published]
+    return contract, [contract.protocol.publishes.from_json(version, contract) for version in published]
 
 
 def sums_digest(counts: ReportCounts[Any]) -> str:

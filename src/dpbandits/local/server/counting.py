@@ -196,7 +196,7 @@ class ReportCounts(Generic[PublishedT]):
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> published, reports = dpb.local.Server(spec).publish(), []
         >>> for _ in range(4):
         ...     client = dpb.local.Client(spec)
@@ -269,7 +269,7 @@ class ReportCounts(Generic[PublishedT]):
             if known.lineage != lineage:
                 raise IncompatibleState(f"version {published.version} is another one here: another lineage")
             return
-        mechanisms = self.spec.counted_by(published) * self._groups
+        mechanisms = self.spec.protocol.counted_by(published) * self._groups
         self.versions[published.version] = OpenVersion(
             published=published, mechanisms=mechanisms, lineage=lineage, groups=self._groups
         )
@@ -420,7 +420,8 @@ class ReportCounts(Generic[PublishedT]):
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
         """Refuse what `merge` refuses, with its errors, and change nothing."""
         _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
-        if other.spec.to_json() != self.spec.to_json() or other.spec.status != self.spec.status:
+        own, others = ((one.spec.to_json(), one.spec.protocol.status) for one in (self, other))
+        if own != others:
             raise IncompatibleState("the counts belong to another spec, or to reports of other noise")
         if other.grouping != self.grouping:
             raise IncompatibleState("the counts are of other groups: count them again with this robust=")

@@ -53,8 +53,9 @@ from dpbandits.errors import (
     ProtocolError,
     StateError,
 )
+from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.keys import ReportKey
-from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
+from dpbandits.local.contract.reports import Contract, PublishedT, Records
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
@@ -108,7 +109,7 @@ class DurableServer(Held, Generic[PublishedT]):
         >>> import tempfile
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> folder, client = tempfile.mkdtemp(), dpb.local.Client(spec)
         >>> with DurableServer.open(spec, folder) as server:
         ...     arm = client.choose(server.publish(), [0.3])
@@ -380,8 +381,8 @@ class DurableServer(Held, Generic[PublishedT]):
     def _note_terms(self) -> None:
         """Write down on which terms reports come from now on, unless they came on them before."""
         server, spec = self._server, self._server.spec
-        own = spec.own(None)
-        terms = spec.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
+        own = spec.protocol.own(None)
+        terms = spec.protocol.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
         if server.remember(terms):
             self._journal.append(_TERMS, json.dumps(terms).encode())
 
@@ -469,7 +470,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     def _published_in(self, text: str) -> PublishedT:
         spec = self._server.spec
-        published: PublishedT = spec.publishes.from_json(text, spec)
+        published: PublishedT = spec.protocol.publishes.from_json(text, spec)
         return published
 
     def _merged(self, content: bytes) -> None:
@@ -489,8 +490,8 @@ class DurableServer(Held, Generic[PublishedT]):
             sums = SourceSums(
                 **arrays,
                 partition=partition,
-                moments=source.reports.mechanism_for(len(partition.leaves)).moments,
-                arm_hidden=source.arms == "behaviour",
+                moments=source.reports.protocol.mechanism_for(len(partition.leaves)).moments,
+                arm_hidden=source.chooser == "behaviour",
             )
         self._server.attach_sums(source, sums, self._published_in(public["published"]))
 
@@ -499,7 +500,7 @@ class DurableServer(Held, Generic[PublishedT]):
         with reading("a target's evidence", CorruptState):
             target = Spec.from_json(public["target"])
             splits, local = arrays["splits"].tolist(), Gaussians(arrays["precision"], arrays["moment"])
-            partition = DyadicPartition(dim=target.dim, tie=target.tie, splits=splits)
+            partition = DyadicPartition(dim=target.dim, tie=target.tuning.tie, splits=splits)
             evidence = SourceEvidence(partition=partition, local=local)
         published = self._published_in(public["published"])
         self._server.attach_evidence(public["name"], target, evidence, published)

@@ -57,7 +57,7 @@ class Robust:
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> server = dpb.local.Server(spec, robust=Robust(bytes(32), groups=3))
         >>> client = dpb.local.Client(spec)
         >>> arm = client.choose(server.publish(), [0.3])

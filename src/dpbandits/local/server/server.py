@@ -17,10 +17,12 @@ from dpbandits._reading import reading
 from dpbandits._seen import no_such, said
 from dpbandits._typing import FloatArray
 from dpbandits.errors import IncompatibleState, ProtocolError
+from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import ReportKey
-from dpbandits.local.contract.reports import Contract, PublishedArms, PublishedT, Records
+from dpbandits.local.contract.reports import Contract, PublishedT, Records
 from dpbandits.local.contract.spec import Spec
+from dpbandits.local.contract.statement import weakest
 from dpbandits.local.learners.base import Counted, Learner
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums, source_evidence
 from dpbandits.local.learners.explore import ExploreRule
@@ -83,7 +85,7 @@ class Server(Held, Generic[PublishedT]):
     Example:
         >>> import dpbandits as dpb
         >>> spec = dpb.local.Spec(
-        ...     domain=dpb.Box(low=[0], high=[1]), n_arms=2, privacy=dpb.LocalDP(epsilon=1))
+        ...     contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
         >>> server = Server(spec)
         >>> server.publish().version, server.absorb([b"not a report"]).malformed
         (0, 1)
@@ -124,7 +126,7 @@ class Server(Held, Generic[PublishedT]):
     @property
     def guarantee(self) -> "Guarantee":
         """What every report promises its user: those that the spec lets devices make, and those before."""
-        return self.spec.stated(None, self._holder.log)
+        return weakest(self.spec, None, self._holder.log)
 
     @in_turn
     def remember(self, terms: Mapping[str, Any]) -> bool:
@@ -268,8 +270,8 @@ class Server(Held, Generic[PublishedT]):
         label: object = name
         if not isinstance(label, str) or not label:
             raise ProtocolError("attach_target: expected a name for the target")
-        if any(getattr(mine, one) != getattr(target, one) for one in ("domain", "n_arms", "reward_range")):
-            raise IncompatibleState("attach_target: expected the same domain, arms and reward range")
+        if any(getattr(mine, one) != getattr(target, one) for one in ("contexts", "arms", "reward_range")):
+            raise IncompatibleState("attach_target: expected the same contexts, arms and reward range")
         if target == mine:
             raise IncompatibleState(
                 "attach_target: the other target has this one's spec, so that a report of one counts in "
@@ -304,7 +306,7 @@ class Server(Held, Generic[PublishedT]):
         if (
             any(array.shape != shape for array in (sums.signed, sums.count, sums.reach))
             or len(sums.partition.leaves) != shape[0]
-            or sums.arm_hidden != (source.arms == "behaviour")
+            or sums.arm_hidden != (source.chooser == "behaviour")
             or self._targets.get(source.name) is not None
         ):
             raise IncompatibleState(
@@ -367,7 +369,7 @@ class Server(Held, Generic[PublishedT]):
     @property
     def is_due(self) -> bool:
         """Whether `publish` would go on to a new version now."""
-        enough = self._fresh >= self.spec.reports_per_version and (self._fresh or self._told)
+        enough = self._fresh >= self.spec.protocol.reports_per_version and (self._fresh or self._told)
         return bool(enough) and self._pace.are_old(self._left_behind(self.current.version + 1))
 
     @in_turn
@@ -399,7 +401,7 @@ class Server(Held, Generic[PublishedT]):
         """
         if self.changes or published.version:
             raise ProtocolError("begin_with: expected version 0, for a server that nobody has used")
-        published.check(self.spec)
+        self.spec.protocol.fits(published)
         self._counts.versions.clear()
         self._adopt(published)
 
@@ -449,7 +451,7 @@ class Server(Held, Generic[PublishedT]):
             counts = server._counts
             counts.versions.clear()
             for text in texts:
-                counts.open(spec.publishes.from_json(text, spec))
+                counts.open(spec.protocol.publishes.from_json(text, spec))
             counts.fill({name.replace(".", "/"): array for name, array in parts.items()})
             counts.seen = RecentNonces(young, old, since=int(numbers["since"]))
             server._pace.opened(counts.versions)
@@ -473,9 +475,11 @@ class Server(Held, Generic[PublishedT]):
         send what a person could have sent, or a single bit, do not show: a small number is no proof of
         honesty. It is 0 for a `GPSpec`, which has no such test.
         """
-        mechanisms = self.spec.counted_by(self.current)
+        mechanisms = self.spec.protocol.counted_by(self.current)
         weight = (
-            self.spec.weight if isinstance(self.spec, GPSpec) else max(one.weights[1] for one in mechanisms)
+            self.spec.protocol.weight
+            if isinstance(self.spec, GPSpec)
+            else max(one.weights[1] for one in mechanisms)
         )
         total, recent = self._excess[0], self._excess[1:].sum(axis=0)
         return {
@@ -532,14 +536,14 @@ class Server(Held, Generic[PublishedT]):
 
     def _left_behind(self, number: int) -> list[int]:
         """Open versions that are outside the window of this one."""
-        if self.spec.window is None:
+        if self.spec.protocol.window is None:
             return []
-        return [one for one in self._counts.versions if one < number - self.spec.window]
+        return [one for one in self._counts.versions if one < number - self.spec.protocol.window]
 
     def _transfer_rule(self) -> TransferTree | QuestionLearner:
         rule: object = self._learner
         spec: object = self.spec
-        if isinstance(spec, Spec) and "forget" in spec.constants:
+        if isinstance(spec, Spec) and "forget" in spec.tuning.constants:
             raise ProtocolError("a server that forgets learns from no other: what it would say has no age")
         if isinstance(rule, QuestionLearner):
             return rule

@@ -62,9 +62,9 @@ class Map(NamedTuple):
 
 def columns_of(spec: "Spec") -> list[dict[str, Any]]:
     """Name, and low and high or values, of every column."""
-    if spec.contexts is not None:
-        return [dict(one) for one in spec.contexts.to_config()["columns"]]
-    bounds = zip(spec.domain.low.tolist(), spec.domain.high.tolist(), strict=True)
+    if spec.protocol.schema is not None:
+        return [dict(one) for one in spec.protocol.schema.to_config()["columns"]]
+    bounds = zip(spec.protocol.domain.low.tolist(), spec.protocol.domain.high.tolist(), strict=True)
     return [
         {"name": f"column {number}", "low": low, "high": high} for number, (low, high) in enumerate(bounds)
     ]
@@ -75,7 +75,7 @@ def _given(spec: "Spec", published: "PublishedArms", points: FloatArray) -> IntA
     arms = published.arms if published.weights is None else published.weights.argmax(axis=1)
     if arms is None:  # `check` has refused it before
         raise ValueError("nothing is published")
-    return np.asarray(arms, dtype=np.int64)[spec.located(published, points)]
+    return np.asarray(arms, dtype=np.int64)[spec.protocol.layout.locate(published, points)]
 
 
 def shares(spec: "Spec", published: "PublishedArms") -> FloatArray:
@@ -132,7 +132,7 @@ def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | N
 def _places(spec: "Spec", columns: list[dict[str, Any]], column: int) -> int:
     if "values" in columns[column]:
         return len(columns[column]["values"])
-    return spec.grid.sizes[column] if spec.asks else FINEST
+    return spec.protocol.grids.whole.sizes[column] if spec.protocol.asks else FINEST
 
 
 def _runs(changes: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tuple[int, int]]:

@@ -51,8 +51,8 @@ import binascii
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -62,16 +62,16 @@ from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter
-from dpbandits.local.contract.reports import PublishedArms, read_only
-
-if TYPE_CHECKING:
-    from dpbandits.local.contract.spec import Spec
+from dpbandits.local.contract.bins import PublishedArms, has_law
+from dpbandits.local.contract.layout import CellQuestion, Layout
+from dpbandits.local.contract.reports import read_only
 
 __all__ = [
     "MOST_ASKED",
     "MOST_PARTS",
     "About",
     "Grid",
+    "GridLayout",
     "PublishedQuestions",
     "asks_about",
     "fits_a_grid",
@@ -98,6 +98,10 @@ _SIDE_OF_MANY = 8
 
 MOST_COLUMNS = 64
 """Columns that are asked about: each of them takes reports of its own before any is chosen."""
+
+
+# Grids of versions that are kept at hand: more than the usual window of a server.
+_GRIDS_KEPT = 32
 
 
 @dataclass(frozen=True)
@@ -248,27 +252,6 @@ class PublishedQuestions(PublishedArms):
                     raise InvalidParameter(f"{name}: expected one entry a cell")
                 assign(self, **{name: read_only(table, kind)})
 
-    def check(self, spec: "Spec") -> None:
-        """Refuse a table that does not fit the spec's grid, arms and parts, with IncompatibleState."""
-        size, arms, parts = spec.grid_of(self).size, self.arms, self.parts
-        good = arms is not None and arms.shape == (size,)
-        good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < spec.n_arms)).all())
-        good = good and bool(((parts >= 0) & (parts < spec.n_parts)).all())
-        law = [one for one in (self.mean, self.sd) if one is not None]
-        good &= len(law) in (0, 2) and all(
-            one.shape == (size, spec.n_arms) and bool(np.isfinite(one).all()) for one in law
-        )
-        if not good:
-            raise IncompatibleState("the published table does not fit the spec's grid, arms and parts")
-
-    def _rule(self, spec: "Spec") -> dict[str, Any]:
-        """The grid's cells, each of which names its arm."""
-        from dpbandits.export import decisions
-
-        told = decisions.chosen(np.asarray(self.arms).tolist(), spec.n_arms)
-        edges = [decisions.cut_at(size) for size in spec.grid.sizes]
-        return {"type": "cells", "edges": edges, "scores": told}
-
     def to_config(self) -> dict[str, Any]:
         """JSON-ready; see the module."""
         arms = np.asarray(self.arms)
@@ -326,3 +309,93 @@ def _unpacked(table: bytes, size: int, width: int) -> IntArray:
     if len(table) != -(-size * width // 8) or bits[size * width :].any():
         raise InvalidParameter("table: its length is not that of its size")
     return np.asarray(bits[: size * width].reshape(size, width).astype(np.int64) @ (1 << np.arange(width)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridLayout(Layout[PublishedQuestions]):
+    """Cells of a public grid; a report answers what a version asks of one.
+
+    Args:
+        dim: number of context columns.
+        codes: columns that are codes, and of how many categories each.
+        n_arms: number of arms.
+        n_parts: parts C of a question.
+    """
+
+    dim: int
+    codes: Mapping[int, int]
+    n_arms: int
+    n_parts: int
+
+    publishes = PublishedQuestions
+
+    @property
+    def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
+        """The parts of a question."""
+        return (self.n_parts,)
+
+    @cached_property
+    def names_columns(self) -> bool:
+        """Whether what is published is over some of the columns, which it names."""
+        return not fits_a_grid(self.dim, self.codes)
+
+    @cached_property
+    def whole(self) -> Grid:
+        """The grid over all columns; InvalidParameter where versions name their columns."""
+        return Grid.of(self.dim, self.codes)
+
+    def over(self, columns: tuple[int, ...]) -> Grid:
+        """The grid over these of many columns.
+
+        Raises:
+            IncompatibleState: no such columns, or more cells than a version has.
+        """
+        if not columns or columns[-1] >= self.dim:
+            raise IncompatibleState("expected columns of the spec's contexts")
+        grid = _over(columns, tuple(self.codes.items()))
+        if grid.size > MOST_CELLS:
+            raise IncompatibleState(f"these columns have more than {MOST_CELLS} cells")
+        return grid
+
+    def of(self, published: PublishedQuestions) -> Grid:
+        """The grid of a version; IncompatibleState where it is over columns that the spec does not let it."""
+        if self.names_columns:
+            return self.over(published.columns)
+        if published.columns:
+            raise IncompatibleState("versions of this spec are over all columns, and name none")
+        return self.whole
+
+    def fits(self, published: PublishedQuestions) -> None:
+        """See `Layout.fits`: grid, arms and parts."""
+        size, arms, parts = self.of(published).size, published.arms, published.parts
+        good = arms is not None and arms.shape == (size,)
+        good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < self.n_arms)).all())
+        good = good and bool(((parts >= 0) & (parts < self.n_parts)).all())
+        if not (good and has_law(published, (size, self.n_arms))):
+            raise IncompatibleState("the published table does not fit the spec's grid, arms and parts")
+
+    def locate(self, published: PublishedQuestions, points: FloatArray) -> IntArray:
+        """See `Layout.locate`: cells of the grid."""
+        return self.of(published).locate(points)
+
+    def n_cells(self, _published: PublishedQuestions) -> int:
+        """See `Layout.n_cells`: parts of a question."""
+        return self.n_parts
+
+    def asked(self, published: PublishedQuestions, place: int) -> CellQuestion:
+        """See `Layout.asked`: the part, the sign, and whether it is about the place alone."""
+        part, turned = int(published.parts[place]), bool(published.turned[place])
+        return CellQuestion(part, turned=turned, silent=published.about == "place")
+
+    def rule(self, published: PublishedQuestions) -> dict[str, Any]:
+        """See `Layout.rule`: the grid's cells, each of which names its arm."""
+        from dpbandits.export import decisions
+
+        told = decisions.chosen(np.asarray(published.arms).tolist(), self.n_arms)
+        edges = [decisions.cut_at(size) for size in self.whole.sizes]
+        return {"type": "cells", "edges": edges, "scores": told}
+
+
+@lru_cache(maxsize=_GRIDS_KEPT)
+def _over(columns: tuple[int, ...], codes: tuple[tuple[int, int], ...]) -> Grid:
+    return Grid.over(columns, dict(codes))
