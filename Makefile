@@ -78,12 +78,13 @@ mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every o
 faults: $(VENV)/.dev ## Kill, fill disks, tear writes, race: nothing may be lost, spent twice or released twice
 	$(PY) tests/faults/run.py --out reproduction/results/faults.json $(ARGS)
 
-lint: $(VENV)/.dev ## Check style, types, who imports whom, and that no private name crosses a room
+lint: $(VENV)/.dev ## Check style, types, who imports whom, import circles, and that no private name crosses a room
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) tests/lint/private_names.py --tests
+	$(PY) tests/lint/import_cycles.py
 
 format: $(VENV)/.dev ## Rewrite the code in the house's format
 	$(PY) -m ruff check --fix

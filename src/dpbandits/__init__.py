@@ -25,6 +25,7 @@ Every name here is loaded on first use, so that `import dpbandits` costs next to
 from typing import TYPE_CHECKING
 
 from dpbandits._lazy import lazy
+from dpbandits._version import __version__
 
 if TYPE_CHECKING:
     from dpbandits import (
@@ -88,7 +89,6 @@ __all__ = [
     "tables",
 ]
 
-__version__ = "0.1.0.dev0"
 
 __getattr__, __dir__ = lazy(
     __name__,

@@ -1,12 +1,32 @@
-"""Files of JSON lines that a long run appends to, and resumes from."""
+"""Lines of JSON: values that anybody may have sent, and files that a long run appends to and resumes from."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append_line", "read_lines"]
+__all__ = ["append_line", "finite_number", "json_line", "read_lines"]
+
+
+def finite_number(value: object) -> float | None:
+    """A JSON number as a finite float, or None for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def json_line(text: str) -> Any:
+    """The JSON value of a line, or None: nesting deeper than Python's stack is no message either."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def read_lines(path: Path | None) -> Iterator[Any]:

@@ -41,6 +41,7 @@ SHARED = frozenset(
         "_reading",
         "_seen",
         "_typing",
+        "_version",
     }
 )
 """Modules at the top of the package, private to it and open to every room."""

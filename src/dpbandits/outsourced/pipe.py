@@ -13,13 +13,13 @@ The reason goes to a file of the curator's, not to standard error: ssh hands tha
 import contextlib
 import io
 import json
-import math
 import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from dpbandits import _checks
+from dpbandits._lines import finite_number, json_line
 from dpbandits.errors import (
     AlreadyTold,
     DPBanditsError,
@@ -33,7 +33,7 @@ from dpbandits.errors import (
 if TYPE_CHECKING:
     from dpbandits.outsourced.curator.curator import Curator
 
-__all__ = ["PipeAnswers", "StreamAnswers", "finite_number", "json_line", "request_lines", "serve"]
+__all__ = ["PipeAnswers", "StreamAnswers", "request_lines", "serve"]
 
 _LONGEST_LINE = 1 << 16
 """Characters of a line; ours have some hundred."""
@@ -93,25 +93,6 @@ def request_lines(stream: BinaryIO) -> Iterator[str]:
                 pass
             line = b"too long"
         yield line.decode("utf-8", errors="replace")
-
-
-def finite_number(value: object) -> float | None:
-    """A JSON number as a finite float, or None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def json_line(text: str) -> Any:
-    """The JSON value of a line, or None: nesting deeper than Python's stack is no message either."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _request(text: str) -> tuple[str, int]:

@@ -54,7 +54,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import LEDGER, LOCK, MARK, MOVED, STORE, refuse_moved
 from dpbandits.service.budgets import OwnLedger
-from dpbandits.service.engines import Engines, is_closed
+from dpbandits.service.engines import Engines, Kept, is_closed
 from dpbandits.service.gate import log
 from dpbandits.service.keys import Keys, adoptions, check_key
 from dpbandits.service.problems import Problem
@@ -281,7 +281,7 @@ class Service:
 
     # -- policies ----------------------------------------------------------------------------------
 
-    def begin_policy(self, asked: dict[str, Any]) -> policies.Kept:
+    def begin_policy(self, asked: dict[str, Any]) -> Kept:
         """See `policies.begin`; what takes long is done before the writer's turn."""
         new = policies.built(self.ledger, asked)
         return self.write(

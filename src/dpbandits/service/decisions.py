@@ -41,9 +41,9 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.policy.decision import Decision, Receipt
-from dpbandits.service.engines import Engine, Engines
+from dpbandits.service.engines import Engine, Engines, Kept
 from dpbandits.service.keys import Keys, canonical
-from dpbandits.service.policies import Kept, kept_policy
+from dpbandits.service.policies import kept_policy
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.store import NUMBER, Ahead, Reads, Row, TryAgain, Writes, note_event
 

@@ -8,7 +8,7 @@ what is recorded.
 import warnings
 from collections import OrderedDict
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from dpbandits.budget import Ledger
 from dpbandits.central.gp_bandit import GPBandit
@@ -17,10 +17,25 @@ from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
 from dpbandits.service.store import Ahead, Reads, Store, Writes
 
-if TYPE_CHECKING:
-    from dpbandits.service.policies import Kept
+__all__ = ["Engine", "Engines", "Kept", "is_closed", "refuse_closed"]
 
-__all__ = ["Engine", "Engines", "is_closed", "refuse_closed"]
+
+class Kept(NamedTuple):
+    """A policy's row."""
+
+    id: str
+    name: str
+    population: str
+    asked: dict[str, Any]
+    settings: dict[str, Any]
+    status: str
+    revision: int
+    made_at: float
+
+    @property
+    def etag(self) -> str:
+        """Of its settings and status."""
+        return f'"{self.revision}"'
 
 
 class Records(Protocol):

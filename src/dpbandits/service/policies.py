@@ -10,7 +10,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
@@ -21,14 +21,13 @@ from dpbandits.errors import DPBanditsError, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines
+from dpbandits.service.engines import Engines, Kept
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.tables import Schema
 
 __all__ = [
-    "Kept",
     "begin",
     "built",
     "change",
@@ -44,24 +43,6 @@ STATUSES = ("beginning", "active", "paused", "retired")
 LAG_SHARE = 200
 """A release takes effect a 200th of the horizon after its block, where nothing else is asked for: it is made
 meanwhile, and nobody waits for it."""
-
-
-class Kept(NamedTuple):
-    """A policy's row."""
-
-    id: str
-    name: str
-    population: str
-    asked: dict[str, Any]
-    settings: dict[str, Any]
-    status: str
-    revision: int
-    made_at: float
-
-    @property
-    def etag(self) -> str:
-        """Of its settings and status."""
-        return f'"{self.revision}"'
 
 
 def kept_policy(reads: Reads, name: str) -> Kept:

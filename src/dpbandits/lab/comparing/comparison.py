@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpbandits import __version__, _checks
+from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._progress import watched
 from dpbandits._typing import FloatArray, Seed
+from dpbandits._version import __version__
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter, MissingExtra
 from dpbandits.lab.comparing.addresses import address_of
@@ -287,7 +288,7 @@ class Comparison:
         """
         from dpbandits.lab.comparing.pictures import drawn
 
-        return drawn(self, question)
+        return drawn(self.means(), self.runs, question, foot=self.banner)
 
     def write(self, out: str | Path) -> list[Path]:
         """The tidy table as `runs.parquet`, `means.json`, and the pictures that these runs answer as PNG.

@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpbandits.lab.comparing.comparison import Comparison
-
 __all__ = ["QUESTIONS", "drawn"]
 
 
-def drawn(found: "Comparison", question: str) -> "Figure":
+def drawn(means: Sequence[Row], runs: Sequence[Any], question: str, *, foot: str) -> "Figure":
     """The picture of a question; see `Comparison.picture`."""
     column, draw = QUESTIONS[_checks.one_of(question, tuple(QUESTIONS), name="question")]
-    rows = [row | {"of": one} for row, one in zip(found.means(), found.runs, strict=True)]
+    rows = [row | {"of": one} for row, one in zip(means, runs, strict=True)]
     if column is not None and len({row[column] for row in rows} - {None}) < 2:  # no line
         raise InvalidParameter(f"question {question!r}: these runs are of one {column} only")
     names = list(dict.fromkeys(row["policy"] for row in rows))
@@ -34,7 +32,7 @@ def drawn(found: "Comparison", question: str) -> "Figure":
         draw(ax, here, styles)
         label_axes(ax, title=world, x=_AXES[question], y="mean reward" if number == 0 else "")
     add_legend(places[-1][0])
-    add_foot(figure, found.banner)
+    add_foot(figure, foot)
     return figure
 
 

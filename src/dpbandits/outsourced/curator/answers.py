@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from dpbandits._lines import finite_number, json_line
 from dpbandits.budget import Ledger
 from dpbandits.errors import CorruptState
-from dpbandits.outsourced.pipe import finite_number, json_line
 from dpbandits.state.journal import Journal
 
 __all__ = ["AnswerLog"]

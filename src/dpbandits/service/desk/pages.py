@@ -29,7 +29,7 @@ from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
 from dpbandits.service.desk.sessions import COOKIE, SECONDS, Sessions
-from dpbandits.service.policies import Kept
+from dpbandits.service.engines import Kept
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
 from dpbandits.service.tokens import Token
