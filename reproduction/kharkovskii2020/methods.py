@@ -14,7 +14,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.po_gp_ucb import recovery_error
-from dpbandits.outsourced import Curator, Modeler, PublishedRows
+from dpbandits.outsourced import Curator, CuratorTuning, Modeler, PublishedRows
 from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.policy.coins import PublicCoins
@@ -136,7 +136,7 @@ def _private(
             privacy=RowDP(epsilon=epsilon, delta=delta, distance=distance),
             objective="objective",
             cap=horizon,
-            mechanism=mechanism,
+            tuning=CuratorTuning(mechanism=mechanism),
             noise=SimulatedNoise(seed),
         )
         rest = {**_told(world, known=known), **own}

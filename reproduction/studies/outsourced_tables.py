@@ -37,7 +37,7 @@ from dpbandits import RowDP, SimulatedNoise
 from dpbandits.lab.evaluation import BANNER, report_seeds
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Record, Row, run_cells
-from dpbandits.outsourced import Curator, Modeler, PublishedRows
+from dpbandits.outsourced import Curator, CuratorTuning, Modeler, PublishedRows
 from dpbandits.outsourced.scaling import PublicScaling
 from dpbandits.policy.coins import PublicCoins
 from reproduction.kharkovskii2020.methods import least_of_top, scores
@@ -100,7 +100,7 @@ def release(world: SearchWorld, epsilon: float | None, seed: int) -> tuple[Publi
         privacy=RowDP(epsilon=epsilon, distance=1.0),
         objective="objective",
         cap=HORIZON,
-        mechanism="l2_laplace",
+        tuning=CuratorTuning(mechanism="l2_laplace"),
         noise=SimulatedNoise(seed),
     )
     return curator.publish(), curator.answer

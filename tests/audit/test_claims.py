@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpbandits.audit import AuditRow, ExactAudit, GaussianAudit, SampledAudit
+from dpbandits.audit import AuditRow, ExactAudit, GaussianAudit, SampledAudit, Scoring
 from dpbandits.audit.claims import CERTAIN
 from dpbandits.audit.scores import fit_categories, fit_linear
 from dpbandits.privacy import SecureNoise
@@ -46,7 +46,9 @@ def test_sampled_audits_catch_half_the_noise_and_pass_enough(known_broken):
 def test_an_audit_of_too_few_samples_is_undecided():
     """27 outputs of each world can exceed epsilon 1, and 26 cannot, whatever they are."""
     for known_broken, share in itertools.product([False, True], [1.0, 0.3]):
-        audit = laplace_audit(1.0, 0.5, known_broken=known_broken, caught_from=CERTAIN, share=share)
+        audit = laplace_audit(
+            1.0, 0.5, known_broken=known_broken, caught_from=CERTAIN, scoring=Scoring(share=share)
+        )
         fewest = audit.fewest_samples()
         assert int(fewest * share) == 27 > int((fewest - 1) * share)
         few, enough = audit.run(samples=fewest - 1), audit.run(samples=fewest)
@@ -101,7 +103,11 @@ def test_scores_are_not_fitted_on_what_they_are_judged_by():
     """Outputs that are all different: a score that remembers its samples must prove nothing on fresh ones."""
     rng = np.random.default_rng(6)
     audit = SampledAudit(
-        name="noise", epsilon=0.1, draw=lambda world, n: rng.random((n, 3)), fit=fit_categories, **COMMON
+        name="noise",
+        epsilon=0.1,
+        draw=lambda world, n: rng.random((n, 3)),
+        scoring=Scoring(fit=fit_categories),
+        **COMMON,
     )
     assert audit.run(samples=4000, confidence=SURE).lower_bound == 0.0
 

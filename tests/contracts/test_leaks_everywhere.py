@@ -39,9 +39,9 @@ from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PublishedRows,
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.state import StateKey
 from dpbandits.state.format import read_state
+from flat import spec_with
 from internals import policy as internals
 from internals.client import remembered
-from specs import spec_with
 
 
 @pytest.fixture

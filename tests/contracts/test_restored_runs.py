@@ -15,7 +15,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced import Curator
 from dpbandits.privacy import JointDP, LocalDP, RowDP, SimulatedNoise
 from dpbandits.privacy.rows import AnswerLaplace
-from specs import spec_with
+from flat import spec_with
 
 pytestmark = pytest.mark.numerics
 

@@ -36,10 +36,10 @@ from dpbandits.outsourced import Curator, PublishedRows
 from dpbandits.privacy import JointDP, SecureNoise
 from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.state.witness import FileWitness
+from flat import spec_with
 from internals.marginals import durable_blocks
 from internals.policy import kept_nodes
 from internals.server import held_back, snapshots_often
-from specs import spec_with
 
 __all__ = ["SUBJECTS", "Act", "Session", "Subject"]
 

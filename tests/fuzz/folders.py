@@ -39,13 +39,13 @@ from dpbandits.state.witness import FileWitness
 from dpbandits.tables.described import ArmRewards, DescribedTable
 from dpbandits.tables.files import read_table_file
 from dpbandits.tables.sketch import read_sample, sketched
+from flat import spec_with
 from fuzz.target import Target, any_json, as_json, as_text, header_of, listed_arrays, new_folder, whole_file
 from internals.journal import with_record
 from internals.policy import raw_arrays
 from internals.policy import replay as replay_of_policy
 from internals.server import replay as replay_of_server
 from internals.server import snapshot_counts, snapshots_often, without_folder
-from specs import spec_with
 
 __all__ = ["FOLDERS"]
 

@@ -50,6 +50,7 @@ from dpbandits.service.store import SQLiteStore
 from dpbandits.state import State
 from dpbandits.state.format import PREFIX, decode, encode
 from dpbandits.tables.menu import Menu
+from flat import spec_with
 from fuzz.folders import FOLDERS
 from fuzz.target import (
     Target,
@@ -63,7 +64,6 @@ from fuzz.target import (
     new_folder,
     whole_file,
 )
-from specs import spec_with
 
 __all__ = ["TARGETS", "Target", "target"]
 

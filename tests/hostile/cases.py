@@ -78,7 +78,7 @@ from dpbandits.privacy.rows import (
     L2LaplaceLaw,
 )
 from dpbandits.tables.menu import Menu
-from specs import spec_with
+from flat import spec_with
 
 __all__ = ["CASES", "Case"]
 

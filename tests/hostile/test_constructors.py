@@ -120,7 +120,7 @@ ELSEWHERE = {
     "outsourced": {
         "Command",
         "Curator",
-        "MechanismChoice",
+        "CuratorTuning",
         "PipeAnswers",
         "SecretDirectory",
     },  # tests/outsourced

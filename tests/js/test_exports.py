@@ -12,8 +12,8 @@ from dpbandits.export import decide_by, growthbook
 from dpbandits.export.decide import arm_scores
 from dpbandits.export.decisions import read
 from dpbandits.local import PublishedArms, Server, Spec
+from flat import spec_with
 from js.driver import NODE, asked
-from specs import spec_with
 
 pytestmark = pytest.mark.numerics
 

@@ -20,8 +20,8 @@ import pytest
 import dpbandits as dpb
 from dpbandits.local import Client, PublishedArms, Spec
 from dpbandits.privacy.reports import mechanism
+from flat import spec_with
 from js.driver import asked, needs_node
-from specs import spec_with
 
 pytestmark = [needs_node, pytest.mark.numerics]
 

@@ -5,7 +5,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter, ProtocolError
-from specs import spec_with
+from flat import spec_with
 
 PEOPLE = dpb.Schema(age=dpb.Range(0, 100), region=dpb.Categories(["north", "south"]))
 ARMS = ["mail", "call"]

@@ -19,8 +19,8 @@ from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms, Ser
 from dpbandits.local.contract.bins import BinLayout
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
+from flat import spec_with
 from internals.client import remembered
-from specs import spec_with
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 

@@ -15,7 +15,7 @@ from dpbandits.local.published import Ma2025VariantConstants, Ma2025VariantRule
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
-from specs import spec_with
+from flat import spec_with
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 

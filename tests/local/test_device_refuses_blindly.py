@@ -34,8 +34,8 @@ from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP
 from dpbandits.tables import Range, Schema
+from flat import gp_spec_with, spec_with
 from internals.client import remembered
-from specs import gp_spec_with, spec_with
 
 BOX = Box(low=[0.0, -5.0], high=[1.0, 5.0])
 ACCOUNT = "local-reports"

@@ -36,8 +36,8 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
 from dpbandits.privacy.reports import ReportMechanism
 from dpbandits.state.journal import Journal
+from flat import changed, gp_spec_with, spec_with
 from internals.server import held_back, learner, records_logged, snapshot_every
-from specs import changed, gp_spec_with, spec_with
 
 SPEC = spec_with(
     contexts=Box(low=[0], high=[1]),

@@ -14,7 +14,7 @@ from dpbandits.local.server.aggregation import write_reports
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, LocalDP, SimulatedNoise
-from specs import changed, spec_with
+from flat import changed, spec_with
 
 BOX = Box(low=[0], high=[1])
 SPEC = spec_with(

@@ -12,8 +12,8 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.local import Client, ReportCounts, Server, SourceSpec, Spec
 from dpbandits.local.learners import learner_for
 from dpbandits.policy.coins import PublicCoins
+from flat import spec_with
 from internals.questions import few_kept
-from specs import spec_with
 
 LEARNERS = ("questions", "smooth")
 HALF_LIFE = 500

@@ -24,7 +24,7 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
-from specs import changed, gp_spec_with
+from flat import changed, gp_spec_with
 
 pytestmark = pytest.mark.numerics
 

@@ -13,7 +13,7 @@ from dpbandits.lab.worlds.contextual import World
 from dpbandits.local import Client, PublishedArms, PublishedQuestions, Robust, Server, SourceSpec, Spec
 from dpbandits.local.learners import learner_for
 from dpbandits.policy.coins import PublicCoins
-from specs import spec_with
+from flat import spec_with
 
 DIM = 10
 

@@ -31,8 +31,8 @@ from dpbandits.local.server.aggregation import (
 from dpbandits.local.server.counting import ReportCounts
 from dpbandits.privacy import LocalDP
 from dpbandits.state import State, write_state
+from flat import spec_with
 from internals.server import counts as counts_of
-from specs import spec_with
 
 BASE = spec_with(
     contexts=Box(low=[0, 0], high=[1, 1]),

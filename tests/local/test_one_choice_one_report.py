@@ -16,7 +16,7 @@ from dpbandits.errors import BudgetExceeded, ForkedState, IncompatibleState, Pro
 from dpbandits.local import Client, FileOutbox, MemoryOutbox, PublishedArms
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.privacy import LocalDP
-from specs import spec_with
+from flat import spec_with
 
 ACCOUNT = "local-reports"
 SPEC = spec_with(

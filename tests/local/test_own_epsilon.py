@@ -18,7 +18,7 @@ from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.learners.base import class_weights, combined_estimate
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import SignedTernary, mechanism
-from specs import spec_with
+from flat import spec_with
 
 
 def spec_of(**changes):

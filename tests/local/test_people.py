@@ -13,7 +13,7 @@ from dpbandits.local import Client, PublishedArms, Server, SourceSpec, Spec
 from dpbandits.local.device.client import SourceClient
 from dpbandits.local.learners.table import CoarseBins
 from dpbandits.privacy import LocalDP
-from specs import spec_with
+from flat import spec_with
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),

@@ -16,7 +16,7 @@ from dpbandits.local.learners import learner_for
 from dpbandits.local.learners.evidence import SourceEvidence
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.policy.coins import PublicCoins
-from specs import spec_with
+from flat import spec_with
 
 
 def spec_of(dim=2, *, n_arms=3, epsilon=1.0, **own):

@@ -31,9 +31,9 @@ from dpbandits.local.learners.base import combined_estimate, grouped_estimate, r
 from dpbandits.local.server.aggregation import read_counts, sums_digest, write_counts, write_reports
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, mechanism
+from flat import changed, spec_with
 from internals.server import learner, snapshot_every
 from reproduction.ma2025.local import unit_spec
-from specs import changed, spec_with
 
 SPEC = spec_with(
     contexts=Box(low=[0], high=[1]),

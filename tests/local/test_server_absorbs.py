@@ -12,8 +12,8 @@ from dpbandits.local import Client, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.server.nonces import NonceSet
 from dpbandits.privacy import LocalDP
+from flat import spec_with
 from internals.server import counts
-from specs import spec_with
 
 
 def spec_of(*, epsilon=4.0, learner="tree", **changes):

@@ -20,9 +20,9 @@ from dpbandits.local.learners import TransferTree, TreeRule
 from dpbandits.local.learners.evidence import source_evidence
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
+from flat import changed, spec_with
 from internals.client import remembered
 from internals.server import counts, learner
-from specs import changed, spec_with
 
 MEANS = np.array([0.2, 0.9, 0.55])
 

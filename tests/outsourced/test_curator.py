@@ -46,7 +46,7 @@ from dpbandits.outsourced import (
     AnswerLaplace,
     Command,
     Curator,
-    MechanismChoice,
+    CuratorTuning,
     PublicScaling,
     PublishedRows,
     SecretDirectory,
@@ -58,6 +58,7 @@ from dpbandits.privacy.definitions import LargeDelta
 from dpbandits.privacy.rows import L2Laplace
 from dpbandits.state import read_state, write_state
 from dpbandits.state.journal import Journal
+from flat import curator_with
 from internals.curator import Clock
 from internals.journal import end_of, files_of, put_back
 
@@ -78,7 +79,7 @@ def people(n=200, seed=0):
 
 def make(table=None, **options):
     given = {"contexts": SCHEMA, "privacy": PRIVACY, "objective": "effect", **options}
-    return Curator(people() if table is None else table, **given)
+    return curator_with(people() if table is None else table, **given)
 
 
 # -- the release --------------------------------------------------------------------------------------
@@ -280,18 +281,8 @@ def test_a_row_without_an_answer_or_an_id_fails_alone():
         ("ids", (5, ["name"])),
         ("cap", ("x", 1.5, True, np.float64(3), [3], 10**400)),
         ("answers", (0.5, "laplace", AnswerLaplace)),
-        ("mechanism", (5, None, ["gaussian"], "laplace", MechanismChoice(name=5))),
-        (
-            "mechanism",
-            (MechanismChoice(name="gaussian", projection="x"), MechanismChoice(projection=[[1.0, 0.0]])),
-        ),
-        (
-            "mechanism",
-            (
-                MechanismChoice(cells_per_dimension="x"),
-                MechanismChoice(name="l2_laplace", cells_per_dimension=4),
-            ),
-        ),
+        ("mechanism", (5, None, ["gaussian"], "laplace")),
+        ("tuning", (5, "gaussian", CuratorTuning)),
         ("noise", (5, "secure", SecureNoise)),
         ("secret", (5, b"secret", "nul\0l", ["secret"])),
     ],
@@ -300,6 +291,20 @@ def test_arguments_of_another_kind_are_refused_by_name(name, values):
     for value in values:
         with pytest.raises(InvalidParameter, match=name.partition("_")[0] if name != "mechanism" else "."):
             make(**{name: value})
+
+
+@pytest.mark.parametrize(
+    "tuning",
+    [
+        {"mechanism": "gaussian", "projection": "x"},
+        {"projection": [[1.0, 0.0]]},
+        {"cells_per_dimension": "x"},
+        {"mechanism": "l2_laplace", "cells_per_dimension": 4},
+    ],
+)
+def test_constants_of_another_mechanism_or_kind_are_refused(tuning):
+    with pytest.raises(InvalidParameter):
+        make(**tuning)
 
 
 @pytest.mark.parametrize("table", [5, None, "table.csv", [1, 2], np.zeros((3, 3)), {"age": 5}, {}])
@@ -1097,7 +1102,8 @@ def test_explain_says_errors_in_the_columns_own_units():
     assert "In the columns' own units: a cell is 8.33 of 'age' by 1.67 of 'dose'." in far
     projected = said(
         privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
-        mechanism=MechanismChoice(name="gaussian", projection=np.array([[1.0, 0.0]])),
+        mechanism="gaussian",
+        projection=np.array([[1.0, 0.0]]),
     )
     assert "released are projections, whose errors are of no one column" in projected
     dated = make(

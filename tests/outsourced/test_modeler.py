@@ -19,7 +19,7 @@ from dpbandits.errors import (
 )
 from dpbandits.models import kernels
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Curator, MechanismChoice, Modeler, PipeAnswers, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, Modeler, PipeAnswers, PublishedRows
 from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
@@ -353,7 +353,7 @@ def test_a_box_needs_positions_in_the_cube():
         table,
         contexts=Schema(**{name: Range(-1, 1) for name in table}),
         privacy=RowDP(epsilon=3.0, delta=1e-6, distance=1.0),
-        mechanism=MechanismChoice(name="gaussian", projection=projection),
+        tuning=CuratorTuning(mechanism="gaussian", projection=projection),
         noise=SimulatedNoise(1),
     ).publish()
     with pytest.raises(InvalidParameter, match="projections"):

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from dpbandits import MemoryLedger, Range, RowDP, Schema
 from dpbandits.cli.outsourced import app
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDirectory
+from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, PublishedRows, SecretDirectory
+from flat import curator_with
 
 SCHEMA = Schema(age=Range(18, 90), dose=Range(0, 5))
 ROWS = 40
@@ -33,7 +34,7 @@ def table(**columns):
 def curator(held=None, *, rows=3, epsilon=3.0, delta=0.0, distance=1.0, **options):
     privacy = RowDP(epsilon=epsilon, delta=delta, distance=distance, rows_per_user=rows)
     options = {"objective": "effect", "user": "person"} | options
-    return Curator(table() if held is None else held, contexts=SCHEMA, privacy=privacy, **options)
+    return curator_with(table() if held is None else held, contexts=SCHEMA, privacy=privacy, **options)
 
 
 MECHANISMS = [("l2_laplace", 0.0), ("gaussian", 1e-4), ("randomised_response", 0.0)]
@@ -43,7 +44,7 @@ MECHANISMS = [("l2_laplace", 0.0), ("gaussian", 1e-4), ("randomised_response", 0
 def test_each_row_has_the_noise_of_its_share_and_a_person_the_promise(mechanism, delta):
     together = curator(mechanism=mechanism, delta=delta)
     alone = Curator(
-        table(), contexts=SCHEMA, objective="effect", mechanism=mechanism,
+        table(), contexts=SCHEMA, objective="effect", tuning=CuratorTuning(mechanism=mechanism),
         privacy=RowDP(epsilon=1.0, delta=delta / 3, distance=1.0),
     )  # fmt: skip
     found, single = together.guarantee, alone.guarantee

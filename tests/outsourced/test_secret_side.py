@@ -28,6 +28,7 @@ from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows, SecretDi
 from dpbandits.outsourced.curator.answers import AnswerLog
 from dpbandits.outsourced.pipe import serve
 from dpbandits.state.files import locked
+from flat import curator_with
 from internals.curator import ANSWERING, PUBLISHING, counted_draws, kill, refused_rename
 from internals.journal import end_of, failing, files_of, put_back
 
@@ -51,7 +52,7 @@ def make(path, ledger=None, *, account=None, resume=False, **options):
         "secret": None if path is None else SecretDirectory(path, **kept),
         **options,
     }
-    return Curator(table, **given)
+    return curator_with(table, **given)
 
 
 def opened(path, ledger=None, **options):

@@ -16,8 +16,8 @@ from dpbandits.service import postgres, shared_surveys
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, TryAgain, Writes
+from flat import spec_with
 from service import databases
-from specs import spec_with
 
 SPEC = spec_with(
     contexts=dpb.Schema(age=dpb.Range(18, 90)),

@@ -48,9 +48,9 @@ from dpbandits.service.surveys import begin_survey, packed_reports
 from dpbandits.state.format import read_state
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from flat import spec_with
 from service import databases
 from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
-from specs import spec_with
 
 LEASE = 0.6
 """Seconds that the database waits for a worker here."""

@@ -12,7 +12,7 @@ A lower bound refutes a claim when it is above it. Below, it says only that this
 from dpbandits._lazy import lazy
 from dpbandits.audit.attacks import Guesses, attack_reward
 from dpbandits.audit.catalogue import NAMES, build
-from dpbandits.audit.claims import Audit, AuditRow, ExactAudit, GaussianAudit, SampledAudit
+from dpbandits.audit.claims import Audit, AuditRow, ExactAudit, GaussianAudit, SampledAudit, Scoring
 from dpbandits.audit.configured import audit_configuration
 from dpbandits.audit.running import AuditSettings, run_audits
 
@@ -25,6 +25,7 @@ __all__ = [
     "GaussianAudit",
     "Guesses",
     "SampledAudit",
+    "Scoring",
     "attack_reward",
     "audit_configuration",
     "build",

@@ -218,25 +218,36 @@ class ExactAudit(Audit):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampledAudit(Audit):
-    """Counts events of a score, on other samples than score and thresholds were chosen on.
+class Scoring:
+    """How outputs are scored, and how many.
 
     Args:
-        draw: fresh outputs.
         fit: training outputs of worlds 0 and 1 -> score; not used where there is a
         score: one known beforehand (a likelihood ratio, say).
         share: of the samples asked for; below 1 where an output is costly.
     """
 
-    draw: Draw
     fit: Callable[[FloatArray, FloatArray], Score] = fit_linear
     score: Score | None = None
     share: float = 1.0
 
+
+@dataclass(frozen=True, kw_only=True)
+class SampledAudit(Audit):
+    """Counts events of a score, on other samples than score and thresholds were chosen on.
+
+    Args:
+        draw: fresh outputs.
+        scoring: how they are scored.
+    """
+
+    draw: Draw
+    scoring: Scoring = Scoring()
+
     def _able(self, confidence: float) -> int:
         outputs = bounds.fewest_outputs(self.epsilon, self.delta, confidence=confidence)
-        samples = int(outputs / self.share)
-        while int(samples * self.share) < outputs:
+        samples = int(outputs / self.scoring.share)
+        while int(samples * self.scoring.share) < outputs:
             samples += 1
         return samples
 
@@ -244,9 +255,9 @@ class SampledAudit(Audit):
         return [self.draw(world, max(2, int(n * _TRAINING))) for world in (0, 1)]
 
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
-        n = max(2, int(samples * self.share))
+        n = max(2, int(samples * self.scoring.share))
         training = self._training(n)
-        score = self.score or self.fit(*training)
+        score = self.scoring.score or self.scoring.fit(*training)
         found = _held_out(
             [score(part) for part in training],
             [score(self.draw(world, n)) for world in (0, 1)],
@@ -261,10 +272,10 @@ class GaussianAudit(SampledAudit):
     """Bounds mu from means and variance of a score, on condition that outputs are normal.
 
     Args:
-        score: linear in the outputs and known beforehand; None fits one on samples of its own.
+        scoring: its score is linear in the outputs and known beforehand; None fits one on samples of its own.
     """
 
-    score: Score | None = first_column
+    scoring: Scoring = Scoring(score=first_column)
 
     _condition = "Gaussian noise"
 
@@ -272,8 +283,8 @@ class GaussianAudit(SampledAudit):
         return 0
 
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
-        n = max(4, int(samples * self.share))
-        score = self.score or self.fit(*self._training(n))
+        n = max(4, int(samples * self.scoring.share))
+        score = self.scoring.score or self.scoring.fit(*self._training(n))
         null, other = (score(self.draw(world, n)) for world in (0, 1))
         found = bounds.gaussian_bound(null, other, delta=self.delta, confidence=confidence)
         half = n // 2

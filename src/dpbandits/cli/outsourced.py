@@ -104,7 +104,7 @@ def curate(
     file_format: Annotated[str, Option("--format", help="npy or parquet.")] = "npy",
 ) -> None:
     """Release a table's rows with noise, once, and print the guarantee."""
-    from dpbandits.outsourced import Curator, PublicScaling, SecretDirectory
+    from dpbandits.outsourced import Curator, CuratorTuning, PublicScaling, SecretDirectory
     from dpbandits.privacy.definitions import RowDP
     from dpbandits.tables.described import DescribedTable
 
@@ -150,8 +150,7 @@ def curate(
         user=described.user,
         cap=cap,
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
-        answer_after=answer_after,
-        mechanism=mechanism,
+        tuning=CuratorTuning(mechanism=mechanism, answer_after=answer_after),
         # resumed: rows that were drawn and not written, or lost, are written again
         secret=SecretDirectory(secret, ledger=book, account=account, resume=True),
     )

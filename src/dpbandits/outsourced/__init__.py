@@ -5,7 +5,7 @@ evaluate; the modeler knows how to search and must not learn where people are. T
 positions once, the modeler asks for answers row by row.
 
 - `Curator(table, contexts=, privacy=RowDP(...), objective=)`: `publish()`, `answer(row)`; `SecretDirectory`
-  is where it keeps its side, `MechanismChoice` how it noises rows, `AnswerLaplace` how answers.
+  is where it keeps its side, `CuratorTuning` how it noises rows, `AnswerLaplace` how answers.
 - `PublishedRows`: what leaves, in memory and as a directory of two files (`save`, `load`).
 - `Modeler(published, kernel=, horizon=)`: `ask`, `tell`, `ask_batch`, `recommend`, `replay`.
 - `Command`: an objective that is a program; `serve` (of `request_lines`) and `PipeAnswers`: the two ends
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.outsourced.curator.curator import Curator, MechanismChoice
+    from dpbandits.outsourced.curator.curator import Curator, CuratorTuning
     from dpbandits.outsourced.curator.directory import SecretDirectory
     from dpbandits.outsourced.curator.objective import Command
     from dpbandits.outsourced.modeler.modeler import Modeler
@@ -33,7 +33,7 @@ __all__ = [
     "AnswerLaplace",
     "Command",
     "Curator",
-    "MechanismChoice",
+    "CuratorTuning",
     "Modeler",
     "PipeAnswers",
     "PublicScaling",
@@ -46,7 +46,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "dpbandits.outsourced.curator.curator": ("Curator", "MechanismChoice"),
+        "dpbandits.outsourced.curator.curator": ("Curator", "CuratorTuning"),
         "dpbandits.outsourced.curator.directory": ("SecretDirectory",),
         "dpbandits.outsourced.curator.objective": ("Command",),
         "dpbandits.outsourced.modeler.modeler": ("Modeler",),

@@ -12,8 +12,8 @@ from dpbandits.lab.evaluation.crowds import people_of
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.privacy import LocalDP
+from flat import spec_with
 from reproduction.ma2025.crowds import BinUCB, play
-from specs import spec_with
 
 PEOPLE = dpb.Schema(
     region=dpb.Categories(["north", "south", "west"]),

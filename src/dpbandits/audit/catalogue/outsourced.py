@@ -14,7 +14,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import DELTA, Entries, listed
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.errors import ProtocolError
-from dpbandits.outsourced import AnswerLaplace, Curator, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, PublishedRows
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.tables import Range, Schema
 
@@ -45,7 +45,12 @@ def _curator(
         return 1.0 / world
 
     return Curator(
-        table, contexts=schema, privacy=privacy, objective=evaluate, answers=answers, mechanism=mechanism
+        table,
+        contexts=schema,
+        privacy=privacy,
+        objective=evaluate,
+        answers=answers,
+        tuning=CuratorTuning(mechanism=mechanism),
     )
 
 

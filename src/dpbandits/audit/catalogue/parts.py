@@ -1,7 +1,7 @@
 """What audits of the catalogue are made of: how one is listed, a small feature map, noise drawn ahead."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law
+from dpbandits.audit.claims import Audit, Draw, ExactAudit, Law, SampledAudit, Scoring
 from dpbandits.models.features.base import FEATURES, Features, Supports
 from dpbandits.privacy.certificates import Certificate
 from dpbandits.privacy.noise import SecureNoise
@@ -50,8 +50,9 @@ def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Call
         entries: of the module.
         name: of the audit.
         kind: `ExactAudit`: the function gives () -> pairs of laws; any other: (world, n) -> outputs.
-        **facts: further arguments of the audit; an `epsilon` among them is a printed claim, which stays. Any
-            other `caught_from` than `CERTAIN` was found at the epsilon that is printed, or at 1.
+        **facts: further arguments of the audit and of its scoring; an `epsilon` among them is a printed
+            claim, which stays. Any other `caught_from` than `CERTAIN` was found at the epsilon that is
+            printed, or at 1.
     """
 
     def put(builder: Builder) -> Builder:
@@ -60,6 +61,9 @@ def listed(entries: Entries, name: str, kind: type[Audit], **facts: Any) -> Call
         def audit(epsilon: float, seed: int) -> Audit:
             known = facts.get("epsilon", 1.0 if facts.get("caught_from") else epsilon)
             found = {"name": name, "epsilon": epsilon, compared: builder(epsilon, seed)} | facts
+            scored = {part.name: found.pop(part.name) for part in fields(Scoring) if part.name in found}
+            if scored and issubclass(kind, SampledAudit):
+                found["scoring"] = replace(kind.scoring, **scored)
             return kind(**found if known == found["epsilon"] else found | {"caught_from": None})
 
         entries[name] = audit

@@ -66,22 +66,26 @@ from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.tables import Schema
 
-__all__ = ["Curator", "MechanismChoice"]
+__all__ = ["Curator", "CuratorTuning"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MechanismChoice:
-    """How rows are noised; see `dpbandits.privacy.rows.choose_row_mechanism`.
+class CuratorTuning:
+    """What a `Curator` rarely needs to say.
 
     Args:
-        name: "auto", "l2_laplace", "gaussian" or "randomised_response".
+        mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response"; see
+            `dpbandits.privacy.rows.choose_row_mechanism`.
         projection: (r, d) public matrix that rows are multiplied by first, for "gaussian".
         cells_per_dimension: for "randomised_response".
+        answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
+            a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
     """
 
-    name: str = "auto"
+    mechanism: str = "auto"
     projection: FloatArray | None = None
     cells_per_dimension: int | None = None
+    answer_after: float | None = None
 
 
 @worded
@@ -100,12 +104,10 @@ class Curator(Held):
             another person's, which is not checked then.
         cap: evaluations at most, those that failed included; by default one for each row of the table.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
-        answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
-            a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
-        mechanism: a name, or a `MechanismChoice`.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
         secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
             the account that pays, and the key that seals it; None keeps everything in memory, for studies.
+        tuning: what is rarely needed: how rows are noised, and when an answer leaves.
 
     Raises:
         InvalidData: the table lacks a column, or has fewer than two rows.
@@ -143,10 +145,9 @@ class Curator(Held):
         user: str | None = None,
         cap: int | None = None,
         answers: AnswerLaplace | None = None,
-        answer_after: float | None = None,
-        mechanism: str | MechanismChoice = "auto",
         noise: NoiseSource | None = None,
         secret: str | os.PathLike[str] | SecretDirectory | None = None,
+        tuning: CuratorTuning | None = None,
     ) -> None:
         _checks.an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         _checks.an(privacy, RowDP, name="privacy", pass_="privacy=RowDP(epsilon=1, distance=1)")
@@ -160,8 +161,9 @@ class Curator(Held):
             )
         noise = SecureNoise() if noise is None else noise
         _checks.an(noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
-        choice = MechanismChoice(name=mechanism) if isinstance(mechanism, str) else mechanism
-        _checks.an(choice, MechanismChoice, name="mechanism", pass_="mechanism='auto'")
+        tuning = CuratorTuning() if tuning is None else tuning
+        _checks.an(tuning, CuratorTuning, name="tuning", pass_="tuning=CuratorTuning(mechanism='auto')")
+        answer_after = tuning.answer_after
         secret = None if secret is None else _directory(secret)
         column, function = (objective, None) if isinstance(objective, str) else (None, _callable(objective))
         scaling = PublicScaling(contexts)
@@ -188,9 +190,9 @@ class Curator(Held):
             dim=scaling.dim,
             half_width=scaling.half_width,
             noise=noise,
-            mechanism=choice.name,
-            projection=choice.projection,
-            cells_per_dimension=choice.cells_per_dimension,
+            mechanism=tuning.mechanism,
+            projection=tuning.projection,
+            cells_per_dimension=tuning.cells_per_dimension,
         )
         public = {
             "rows": n,

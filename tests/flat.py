@@ -1,4 +1,4 @@
-"""Specs for tests: every field by a keyword of its own, those of `tuning` too.
+"""Specs and curators for tests: every field by a keyword of its own, those of `tuning` too.
 
 Tests change one field at a time, whichever group it is in.
 """
@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from typing import Any
 
 from dpbandits.local import GPSpec, GPSpecTuning, Spec, SpecTuning
+from dpbandits.outsourced import Curator, CuratorTuning
 
-__all__ = ["changed", "gp_spec_with", "spec_with"]
+__all__ = ["changed", "curator_with", "gp_spec_with", "spec_with"]
 
 
 def spec_with(**given: Any) -> Spec:
@@ -19,6 +20,11 @@ def spec_with(**given: Any) -> Spec:
 def gp_spec_with(**given: Any) -> GPSpec:
     """A `GPSpec` with these fields."""
     return GPSpec(**_grouped(GPSpecTuning(), given))
+
+
+def curator_with(table: Any, **given: Any) -> Curator:
+    """A `Curator` of the table with these arguments."""
+    return Curator(table, **_grouped(CuratorTuning(), given))
 
 
 def changed(spec: Any, **changes: Any) -> Any:
