@@ -153,7 +153,10 @@ _RANKED = {
     "rewardActionId": "call",
     "ranking": [{"id": "call", "probability": 0.5}, {"id": "mail", "probability": None}],
 }
-_LOCAL = {"spec": {"kind": "Spec", "epsilon": 1.0}, "published": {"version": 0}}
+_LOCAL = {
+    "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
+    "published": {"version": 0},
+}
 _EVENT = {
     "number": 1,
     "at": 1767225600.0,
