@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpbandits
 from dpbandits import (
     Categories,
     DateRange,
@@ -89,12 +91,43 @@ def test_publishing_again_gives_the_same_release(tmp_path):
     curator = make()
     first = curator.publish(tmp_path / "a")
     assert curator.publish(tmp_path / "a") is first
-    np.testing.assert_array_equal(PublishedRows.load(tmp_path / "a").inputs, first.inputs)
+    loaded = PublishedRows.load(tmp_path / "a")
+    np.testing.assert_array_equal(loaded.inputs, first.inputs)
+    assert loaded.describe() == first.describe()
+    assert loaded.guarantee == first.guarantee
     assert first.guarantee.status == "enforced"
     assert first.guarantee.epsilon == 1.0
     other = make().publish()
     assert other.release_id != first.release_id
     assert (other.inputs != first.inputs).any()
+
+
+def calls(work):
+    """How often each function of the package is called."""
+    counted, package = Counter(), str(Path(dpbandits.__file__).parent)
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(package):
+            counted[frame.f_code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted
+
+
+def test_a_publication_computes_nothing_twice(tmp_path):
+    noise = SimulatedNoise(1_000_000)
+    for rows in (4, 200):
+        assert 100 < calls(make(people(rows), noise=noise).publish).total() <= 300
+    ledger = SQLiteLedger(tmp_path / "ledger.db")
+    ledger.open_account("ward", privacy=PRIVACY)
+    secret = SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")
+    paid = calls(lambda: make(noise=noise, secret=secret).publish())
+    assert paid["rows_guarantee"] == paid["TableRows.draw"] == 1
 
 
 def test_rows_are_shuffled_and_answers_belong_to_their_rows():

@@ -120,23 +120,6 @@ class PublishedRows(Seen):
             cap=cap,
         )
 
-    @classmethod
-    def described(
-        cls, description: Mapping[str, Any], *, release_id: str, inputs: FloatArray
-    ) -> "PublishedRows":
-        """From what `describe` says of them."""
-        return cls(
-            release_id=release_id,
-            inputs=inputs,
-            law=law_from_config(description["noise_law"]),
-            half_width=float(description["half_width"]),
-            guarantee=Guarantee.from_json(json.dumps(description["guarantee"])),
-            mechanism=description["mechanism"],
-            transform=description["public_transform"],
-            answers=description["answers"],
-            cap=description["cap"],
-        )
-
     @property
     def n(self) -> int:
         """Rows."""
@@ -265,10 +248,16 @@ class PublishedRows(Seen):
             inputs = from_npy(data, name="inputs") if is_npy else _from_parquet(data)
             if list(inputs.shape) != stated["shape"] or len(inputs) != description["rows"]:
                 raise CorruptState("the inputs do not have the shape that release.json states")
-            return cls.described(
-                description,
+            return cls(
                 release_id=str(description["release"]),
                 inputs=np.asarray(inputs, dtype=np.float64),
+                law=law_from_config(description["noise_law"]),
+                half_width=float(description["half_width"]),
+                guarantee=Guarantee.from_json(json.dumps(description["guarantee"])),
+                mechanism=description["mechanism"],
+                transform=description["public_transform"],
+                answers=description["answers"],
+                cap=description["cap"],
             )
 
 

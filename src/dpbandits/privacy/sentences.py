@@ -7,6 +7,7 @@ privacy officer signs: it must be true of every statement that uses it.
 """
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.certificates import Certificate, NearGaussianDP
@@ -102,7 +103,7 @@ def one_copy(*, witnessed: bool) -> Assumption:
 
 def in_order(assumptions: Iterable[Assumption]) -> tuple[Assumption, ...]:
     """The enforced ones first, else as they come."""
-    return tuple(sorted(assumptions, key=lambda one: not one.enforced))
+    return tuple(sorted(assumptions, key=attrgetter("enforced"), reverse=True))
 
 
 def check_noise_status(status: Status) -> None:

@@ -18,7 +18,7 @@ the public bounds is and under the same noise, so that the modeler cannot tell; 
 promise covers them, the modeler is told that there is none.
 
 What was drawn, and on which terms, is part of the state (`dpbandits.state.release_log`): the guarantee is
-derived from it and from the parameters whenever it is asked for, and never kept.
+derived from it and from the parameters, and built anew when what the state says of the releases has changed.
 
 One process holds a curator, one thread at a time has its turn; it cannot be copied, pickled or used behind a
 fork (`dpbandits.state.holder`). Several processes may open one directory: they take turns by a lock file.
@@ -61,6 +61,7 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise
 from dpbandits.privacy.noise import from_config as noise_from_config
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.privacy.rows import AnswerLaplace, RowMechanism, choose_row_mechanism
+from dpbandits.privacy.rows.noise_laws import from_config as law_from_config
 from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, Saved, in_turn
 from dpbandits.state.release_log import ReleaseLog
@@ -297,21 +298,29 @@ class Curator(Held):
         """What is promised about the published rows and the answers, on the terms they were released on."""
         column = self._raw.answers is not None if self._raw is not None else "column" in self._kept()[0]
         past = tuple(self._holder.log)
-        return rows_guarantee(
-            self._mechanism,
-            privacy=self._privacy,
-            scaling=PublicScaling.from_config(self._public["public_transform"]),
-            counted=self._public["users"],
-            rows=self._public["rows"],
-            status="simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status,
-            answers=self._answer_noise,
-            cap=self.cap,
-            pace=self._public["answer_after"],
-            durable=self._secret is not None,
-            witnessed=self._public["witnessed"] and all(one["witnessed"] for one in past),
-            budgeted=self._public["account"] is not None and all(one["charge"] is not None for one in past),
-            evaluated=not column,
-        )
+        status = "simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status
+        paid = self._public["account"] is not None and all(one["charge"] is not None for one in past)
+        released: dict[str, Any] = {
+            "status": status,
+            "witnessed": self._public["witnessed"] and all(one["witnessed"] for one in past),
+            "budgeted": paid,
+            "evaluated": not column,
+        }
+        if self._stated is None or self._stated[0] != released:
+            stated = rows_guarantee(
+                self._mechanism,
+                privacy=self._privacy,
+                scaling=self._scaling,
+                counted=self._public["users"],
+                rows=self._public["rows"],
+                answers=self._answer_noise,
+                cap=self.cap,
+                pace=self._public["answer_after"],
+                durable=self._secret is not None,
+                **released,
+            )
+            self._stated = released, stated
+        return self._stated[1]
 
     @property
     def cap(self) -> int:
@@ -417,6 +426,8 @@ class Curator(Held):
         self._drawn: Drawn | None = None
         self._table: dict[str, str] | None = None
         self._published: PublishedRows | None = None
+        self._scaling = PublicScaling.from_config(public["public_transform"])
+        self._stated: tuple[dict[str, Any], Guarantee] | None = None
         self._log = AnswerLog()
 
     def _locked(self) -> AbstractContextManager[None]:
@@ -466,6 +477,8 @@ class Curator(Held):
 
     def _pay(self) -> None:
         """Positions and answers, under the release's id: paid once, however often it is begun."""
+        if not self._holder.charged:
+            return
         guarantee, cost = self.guarantee, cost_of_rows(self._privacy, self._answer_noise)
         if guarantee.certificate is None:
             raise ProtocolError("nothing is proven of this release")  # rows_guarantee always proves something
@@ -504,10 +517,17 @@ class Curator(Held):
         arrays, _ = self._kept()
         if self._secret is not None:
             self._log = AnswerLog.open(self._secret.answers, self.release_id, ledger=self._secret.ledger)
-        self._published = PublishedRows.described(
-            self._public | {"guarantee": json.loads(self.guarantee.to_json())},
+        public = self._public
+        self._published = PublishedRows(
             release_id=self.release_id,
             inputs=np.asarray(arrays["inputs"], dtype=np.float64),
+            law=law_from_config(public["noise_law"]),
+            half_width=public["half_width"],
+            guarantee=self.guarantee,
+            mechanism=public["mechanism"],
+            transform=public["public_transform"],
+            answers=public["answers"],
+            cap=public["cap"],
         )
         self._raw = None
 

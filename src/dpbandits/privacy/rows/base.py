@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +65,7 @@ class RowMechanism(ABC):
     def law(self) -> NoiseLaw:
         """The noise law that a modeler should expect; public."""
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         """What is proved for two positions at the definition's distance."""
         return self.certificate_at(self.definition.distance)
@@ -100,7 +101,7 @@ class RowMechanism(ABC):
 class LatticeMechanism(RowMechanism):
     """Integer noise on a public lattice. In `privatize` a row in public coordinates meets its noise."""
 
-    @property
+    @cached_property
     def step(self) -> float:
         """Lattice step h, a power of two."""
         return lattice_step(self.definition.distance, self.released_dim)

@@ -108,7 +108,7 @@ class GaussianRows(LatticeMechanism):
         """Gaussian."""
         return GaussianLaw(dim=self.released_dim, deviation=self.scale)
 
-    @property
+    @cached_property
     def certificate(self) -> Certificate:
         """What the noise source proves for its scale."""
         return self._calibrated[1]

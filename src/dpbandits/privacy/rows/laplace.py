@@ -10,7 +10,7 @@ epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `dpbandits.privacy.samplers` dra
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -60,12 +60,12 @@ class L2Laplace(LatticeMechanism):
             )
         check_rate(self.rate)
 
-    @property
+    @cached_property
     def reach(self) -> float:
         """See `LatticeMechanism.reach`."""
         return self.definition.distance + self.step * math.sqrt(self.dim)
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """Loss per lattice unit, rounded down."""
         return self.definition.epsilon / (self.reach / self.step) * (1.0 - 2.0**-48)
@@ -75,7 +75,7 @@ class L2Laplace(LatticeMechanism):
         """Mean length of the noise over the dimension."""
         return self.step / self.rate
 
-    @property
+    @cached_property
     def law(self) -> NoiseLaw:
         """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
