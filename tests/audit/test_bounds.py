@@ -109,6 +109,13 @@ def test_thresholds_are_those_of_the_training_samples():
     assert chosen_thresholds(null, other, delta=0.0, error=0.1) == (1.0, 0.0)
 
 
+def test_an_event_that_holds_every_output_is_never_chosen():
+    """With few samples all other events have bounds that are further below zero."""
+    null, other = np.repeat([0.0, 1.0], [59, 41]), np.repeat([0.0, 1.0], [41, 59])
+    assert chosen_thresholds(null, other, delta=0.0, error=2.5e-4) == (1.0, 0.0)
+    assert chosen_thresholds(np.zeros(9), np.zeros(9), delta=0.0, error=0.1) == (0.0, 0.0)
+
+
 def test_a_request_without_events_is_refused():
     with pytest.raises(InvalidParameter):
         event_bound(np.zeros(2), np.zeros(2), above=[], below=[], delta=0.0, confidence=0.9)

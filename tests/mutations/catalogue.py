@@ -3132,6 +3132,16 @@ MUTATIONS = (
         tests="tests/local/test_durable_server.py",
     ),
     _bug(
+        "an audit settles for what always happens",
+        "audit: with few samples the event of every output is chosen, which shows no loss at all",
+        (
+            "audit/bounds.py",
+            "(pooled[1:], pooled[:-1]) if len(pooled) > 1 else (pooled, pooled)",
+            "pooled, pooled",
+        ),
+        tests="tests/audit/test_bounds.py::test_an_event_that_holds_every_output_is_never_chosen",
+    ),
+    _bug(
         "an audit compares code with itself",
         "audit: both neighbours are the same, so no leak would ever be seen",
         (

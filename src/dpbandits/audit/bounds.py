@@ -75,14 +75,16 @@ def chosen_thresholds(
 ) -> tuple[float, float]:
     """The best thresholds (for "score >= t", for "score <= t") on training scores of worlds 0 and 1.
 
-    Ties count: a score that takes few values has them as candidates.
+    Ties count: a score that takes few values has them as candidates. The event that holds every output is no
+    candidate: it proves nothing, and on few samples its bound is the least negative one.
     """
     pooled = np.unique(np.concatenate([null, other]))
     if len(pooled) > _CANDIDATES:
         pooled = np.unique(np.quantile(np.concatenate([null, other]), np.linspace(0.0, 1.0, _CANDIDATES)))
-    upper = _bounds_at(null, other, pooled, delta=delta, error=error)
-    lower = _bounds_at(-other, -null, -pooled, delta=delta, error=error)
-    return float(pooled[upper.argmax()]), float(pooled[lower.argmax()])
+    above, below = (pooled[1:], pooled[:-1]) if len(pooled) > 1 else (pooled, pooled)
+    upper = _bounds_at(null, other, above, delta=delta, error=error)
+    lower = _bounds_at(-other, -null, -below, delta=delta, error=error)
+    return float(above[upper.argmax()]), float(below[lower.argmax()])
 
 
 def _bounds_at(
