@@ -22,6 +22,10 @@ SAMPLES := 'dubey2021 figure-1 --reps 2' 'ma2025 figure-6 --reps 2' \
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Bytecode is kept whatever the environment says: tests start hundreds of processes, and each would compile
+# the library anew; pytest would rewrite every test file in every worker.
+export PYTHONDONTWRITEBYTECODE :=
+
 PARALLEL := --numprocesses $(WORKERS) --dist worksteal
 
 PY := $(VENV)/bin/python

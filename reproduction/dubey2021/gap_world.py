@@ -36,7 +36,7 @@ LEAST_BAD_SHARE = 0.2
 REACHED_SHARE = 2 / 4096
 CROWD_RADIUS = 0.3
 _DESIGN_POINTS = 4096  # a share of 0.02 is then 82 points
-_MOST_FUNCTIONS = 10_000  # of those as printed less than one in a hundred reaches .8
+MOST_FUNCTIONS = 10_000  # of those as printed less than one in a hundred reaches .8
 _FIRST_PROPOSALS = 64
 _MOST_ATTEMPTS = 60
 _ATTEMPTS_WHERE_REACHED = 2_000
@@ -235,13 +235,13 @@ def _first_that_fits(
     least: tuple[float, float],
 ) -> KernelSections:
     """The first function with f >= high and f <= low on these shares of the design's points."""
-    for trial in range(_MOST_FUNCTIONS):
+    for trial in range(MOST_FUNCTIONS):
         mean = drawn(trial)
         values = mean(design)
         if (values >= high).mean() >= least[0] and (values <= low).mean() >= least[1]:
             return mean
     raise InvalidParameter(
-        f"none of {_MOST_FUNCTIONS} functions reaches high = {high} and low = {low} on enough of the "
+        f"none of {MOST_FUNCTIONS} functions reaches high = {high} and low = {low} on enough of the "
         "disc: use fewer centres, a smaller concentration or other bounds"
     )
 

@@ -25,16 +25,6 @@ def invoke(*arguments):
     return RUNNER.invoke(app, [str(argument) for argument in arguments])
 
 
-def command(*arguments):
-    """The real command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-c", "from dpbandits.cli import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def config_of_a_policy():
     return GPBandit(
         kernel=dpb.kernels.Matern(nu=1.5, lengthscale=0.3),
@@ -71,12 +61,12 @@ def test_calibrate_prints_both_certificates():
     "arguments",
     [("--epsilon", 0, "--delta", 1e-6), ("--epsilon", 1, "--delta", 0), ("--epsilon", 1, "--delta", 1.5)],
 )
-def test_impossible_promises_are_one_line_and_exit_status_1(arguments):
+def test_impossible_promises_are_one_line_and_exit_status_1(command, arguments):
     finished = command("calibrate", "gaussian", *arguments)
-    assert finished.returncode == 1
-    assert finished.stdout == ""
-    assert finished.stderr.startswith("InvalidParameter: ")
-    assert len(finished.stderr.splitlines()) == 1
+    assert finished.status == 1
+    assert finished.out == ""
+    assert finished.err.startswith("InvalidParameter: ")
+    assert len(finished.err.splitlines()) == 1
 
 
 def test_guarantee_prints_the_statement_before_any_data(tmp_path):
@@ -129,19 +119,19 @@ kernel = { type = "SquaredExponential", lengthscale = 0.3 }
         ("policy.json", '{"policy": "baselines.Uniform", "surprise": 1}'),
     ],
 )
-def test_bad_configurations_are_one_clear_error(tmp_path, name, text):
+def test_bad_configurations_are_one_clear_error(command, tmp_path, name, text):
     path = tmp_path / name
     path.write_text(text)
     finished = command("guarantee", path)
-    assert finished.returncode == 1
-    assert finished.stderr.startswith("InvalidParameter: ")
-    assert "Traceback" not in finished.stderr
+    assert finished.status == 1
+    assert finished.err.startswith("InvalidParameter: ")
+    assert "Traceback" not in finished.err
 
 
-def test_a_missing_file_is_one_clear_error(tmp_path):
+def test_a_missing_file_is_one_clear_error(command, tmp_path):
     finished = command("guarantee", tmp_path / "nowhere.json")
-    assert (finished.returncode, finished.stdout) == (1, "")
-    assert "cannot be read" in finished.stderr
+    assert (finished.status, finished.out) == (1, "")
+    assert "cannot be read" in finished.err
 
 
 def test_run_writes_a_report_and_prints_the_screen(tmp_path):
@@ -219,10 +209,10 @@ categories = ["yes", "no"]
         ("--data", "synthetic-income", "--seed", "999999"),
     ],
 )
-def test_run_refuses_bad_options_with_one_error_and_no_report(tmp_path, arguments):
+def test_run_refuses_bad_options_with_one_error_and_no_report(command, tmp_path, arguments):
     finished = command("run", *arguments, "--out", tmp_path / "report", "--jobs", "1")
-    assert finished.returncode == 1
-    assert "Traceback" not in finished.stderr
+    assert finished.status == 1
+    assert "Traceback" not in finished.err
     assert not (tmp_path / "report").exists()
 
 

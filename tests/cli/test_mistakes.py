@@ -21,6 +21,7 @@ REFUSED, USAGE, DEFECT, INTERRUPTED = 1, 2, 70, 130
 def place(tmp_path, monkeypatch):
     """A folder of files that are right, and of all that can be wrong with one."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dpbandits._dask.SECONDS", 0.2)
     rng = np.random.default_rng(0)
     rows = [f"p{i},{a:.3f},{i % 2},{r:.3f}" for i, (a, r) in enumerate(rng.random((60, 2)))]
     header = "id,age,arm,reward"

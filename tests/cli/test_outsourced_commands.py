@@ -1,5 +1,6 @@
 """The command line: two processes that share only a release directory and a pipe do the whole job."""
 
+import io
 import json
 import shlex
 import shutil
@@ -242,7 +243,7 @@ def test_bad_requests_get_an_error_line(table):
     assert isinstance(lines[7]["answer"], float)
 
 
-def test_why_an_objective_failed_stays_with_the_curator(table):
+def test_why_an_objective_failed_stays_with_the_curator(command, monkeypatch, table):
     """Exit status, missing number and no program are one reply and one standard error, which ssh hands on."""
     assert curate(table, "--ids", "id", objective=()).returncode == 0
     told = set()
@@ -253,13 +254,11 @@ def test_why_an_objective_failed_stays_with_the_curator(table):
         ("print('nan')", "NaN"),
         (None, "FileNotFoundError"),
     ):
-        command = "/no/such/program" if program is None else shlex.join([sys.executable, "-c", program])
-        done = subprocess.run(
-            [*PYTHON, "answer", str(table / "secret"), "--command", command],
-            input='{"ask": 3}\n', capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0
-        told.add((done.stdout.splitlines()[1], done.stderr))
+        objective = "/no/such/program" if program is None else shlex.join([sys.executable, "-c", program])
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b'{"ask": 3}\n')))
+        done = command("outsourced", "answer", table / "secret", "--command", objective)
+        assert done.status == 0
+        told.add((done.out.splitlines()[1], done.err))
         last = (table / "secret" / "failures.log").read_text().splitlines()[-1]
         assert reason in last
         assert "row 3" in last

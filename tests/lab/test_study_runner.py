@@ -243,9 +243,10 @@ def test_an_address_without_a_scheduler_is_refused(address):
 
 
 @pytest.mark.parametrize("said", [b"", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["nothing", "something else"])
-def test_whatever_else_listens_there_is_no_scheduler(said):
+def test_whatever_else_listens_there_is_no_scheduler(monkeypatch, said):
     """Nobody waits for it for ever, and no threads are left."""
     pytest.importorskip("distributed")
+    monkeypatch.setattr("dpbandits._dask.SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer():

@@ -106,7 +106,8 @@ def test_sizes_and_bounds_can_be_chosen():
     assert world.domain.radius == 1.5
 
 
-def test_unreachable_bounds_are_refused():
+def test_unreachable_bounds_are_refused(monkeypatch):
+    monkeypatch.setattr("reproduction.dubey2021.gap_world.MOST_FUNCTIONS", 100)
     with pytest.raises(InvalidParameter, match="fewer centres"):
         three_hills(seed=0, n_centres=4, radius=3.0, high=0.999)
 

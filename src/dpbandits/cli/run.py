@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -122,11 +122,9 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
         read = table_of(described, seed=0)
         rounds = min(described.horizon or DEFAULT_HORIZON, read.horizon) if horizon is None else horizon
         return partial(_ordered, read, rounds), read.horizon, "", described.privacy
-    if data in available():
-        make = partial(load, data, without_extra=FALLBACK)
-    else:
+    if data not in available():
         raise InvalidParameter(f"--data {data!r}: expected {', '.join(available())} or a .toml file")
-    table = make(seed=0)
+    table = load(data, seed=0, without_extra=FALLBACK)
     note = ""
     if table.name != data:
         note = (
@@ -134,7 +132,7 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
             "For real people: pip install 'dpbandits[datasets]'"
         )
     rounds = min(DEFAULT_HORIZON, table.horizon) if horizon is None else horizon
-    return partial(_make, make, rounds), table.horizon, note, {}
+    return partial(_named, data, rounds), table.horizon, note, {}
 
 
 def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
@@ -142,8 +140,12 @@ def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
     return replace(table, seed=seed, horizon=horizon)
 
 
-def _make(make: "partial[TableBandit]", horizon: int, seed: "Seed") -> "TableBandit":
-    return make(seed=seed, horizon=horizon)
+@lru_cache(maxsize=4)
+def _named(data: str, horizon: int, seed: "Seed") -> "TableBandit":
+    """A table by its name: made once for all policies that meet it."""
+    from dpbandits.lab.worlds import load
+
+    return load(data, seed=seed, horizon=horizon, without_extra=FALLBACK)
 
 
 def _command(data: str, policy: PolicyName, study: "TableStudy", horizon: int) -> str:

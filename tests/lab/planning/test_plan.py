@@ -90,7 +90,7 @@ TELLING = of_two([(0.97, 0.99), (0.42, 0.44)], [(0.01, 0.03), (0.55, 0.57)])
 )
 def test_only_what_is_said_closely_makes_other_bands(rates, segments, apart):
     people = dpb.Schema(age=dpb.Range(18, 90), home=dpb.Categories(["own", "rent"]))
-    found = small(contexts=people, users=300, rates=rates, segments=segments)
+    found = small(contexts=people, users=100, rates=rates, segments=segments)
     curve = found.answers["central"].along_epsilon
     own, *others = (
         predicted(curve.along, curve.places, curve.simulated, certainty=0.9, apart=one)
