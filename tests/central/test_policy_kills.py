@@ -1,4 +1,4 @@
-"""kill -9 at random moments: the policy, its state and its ledger, 50 lives."""
+"""kill -9 at random moments: the policy, its state and its ledger, 25 lives."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import numpy as np
 import dpbandits as dpb
 from dpbandits.central import GPBandit
 
-LIVES = 50
+LIVES = 25
 WORKER = Path(__file__).with_name("policy_worker.py")
 
 

@@ -1,6 +1,7 @@
 """What one user brings moves that user's own contribution and nothing else."""
 
 import contextlib
+from functools import cache
 
 import numpy as np
 import pytest
@@ -50,16 +51,51 @@ def drive_with(case, change, target):
     return policy, chosen, {draw: value for draw, value in seen.items() if draw[1] != target}
 
 
+@cache
+def undisturbed(case, target):
+    """What everybody else is answered, and draws, where nothing changes."""
+    return drive_with(case, "nothing", target)[1:]
+
+
 @every_policy
 @pytest.mark.parametrize("target", [TARGET, BLOCKS[0] + 2], ids=["in the first block", "after a release"])
 @pytest.mark.parametrize("change", ["set", "ties", "reward", "missing", "garbage", *BAD_REWARDS])
 def test_nobody_elses_public_draw_moves(case, change, target):
-    _, chosen, seen = drive_with(case, "nothing", target)
+    chosen, seen = undisturbed(case, target)
     _, others, changed = drive_with(case, change, target)
     assert seen == changed
     if case.private and case.blocks:  # until its block is released, nothing can depend on the target at all
         before = [t for t in range(BLOCKS[0] if target < BLOCKS[0] else BLOCKS[1]) if t != target]
         assert [chosen[t] for t in before] == [others[t] for t in before]
+
+
+@every_policy
+@pytest.mark.parametrize("change", ["set", "ties"])
+def test_in_batches_nobody_elses_public_draw_moves(case, change):
+    """After a release, where rounds are asked together; in the later ones all candidates tie."""
+
+    def driven(changed):
+        policy, target = case.make(), BLOCKS[0] + 2
+        drive(policy, 0, BLOCKS[0])
+        seen, chosen = internals.spy_on_coins(policy), []
+        for start in (BLOCKS[0], BLOCKS[0] + 6):
+            rounds = range(start, start + 6)
+            sets = np.stack([decision_set(t) for t in rounds])
+            if target not in rounds:
+                sets[:] = sets[:, :1]
+            elif changed:
+                sets[2] = decision_set(500) if change == "set" else sets[2, :1]
+            users = [f"user-{t}" for t in rounds] if policy.user_ids else None
+            decisions = policy.ask_batch(sets, users=users)
+            policy.tell_batch(decisions.ids, [0.5] * 6)
+            chosen += decisions.indices.tolist()
+        others = {draw: value for draw, value in seen.items() if draw[1] != target}
+        return others, chosen[:2] + chosen[3:]
+
+    (seen, chosen), (others, changed) = driven(False), driven(True)
+    assert seen == others
+    if case.private and case.blocks:
+        assert chosen == changed
 
 
 def forced(case, missing=(), late=(), reward=None, garbage=()):

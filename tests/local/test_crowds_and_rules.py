@@ -191,8 +191,8 @@ def test_a_real_crowd_of_devices_and_a_simulated_one_reach_the_same_regret(mecha
                 batch.append(client.report(float(rng.random() < mean[arm])))
             server.absorb(batch)
         real.append(lost / n)
-    simulated = [simulate(spec, one, n_users=n, seed=100 + s).average_regret for s in range(200)]
-    error = np.sqrt(np.var(simulated, ddof=1) * (1 / runs + 1 / 200))
+    simulated = [simulate(spec, one, n_users=n, seed=100 + s).average_regret for s in range(100)]
+    error = np.sqrt(np.var(simulated, ddof=1) * (1 / runs + 1 / 100))
     assert abs(np.mean(real) - np.mean(simulated)) < 5.3 * error
 
 

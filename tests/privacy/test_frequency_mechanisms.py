@@ -83,7 +83,7 @@ def test_device_draws_follow_the_likelihood(name):
         if "laplace" in name
         else mechanism(name, n_cells=2, epsilon=1.0)
     )
-    cell, positive, n = one.n_cells - 1, False, 40_000
+    cell, positive, n = one.n_cells - 1, False, 20_000
     words = seeded_words(11)
     seen = Counter(one.encode(cell, positive=positive, words=words) for _ in range(n))
     expected = {report: n * float(one.likelihood(report, cell, positive=positive)) for report in seen}
@@ -122,7 +122,7 @@ def test_crowds_are_equal_in_law_to_sums_of_single_reports(name):
     positive, negative = np.zeros(one.n_cells, int), np.zeros(one.n_cells, int)
     for cell, sign in users:
         (positive if sign else negative)[cell] += 1
-    n, words, rng = 12_000, seeded_words(3), np.random.default_rng(4)
+    n, words, rng = 6_000, seeded_words(3), np.random.default_rng(4)
     single, crowd = Counter(), Counter()
     for _ in range(n):
         reports = b"".join(one.encode(cell, positive=sign, words=words) for cell, sign in users)
