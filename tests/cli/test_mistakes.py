@@ -50,6 +50,10 @@ def place(tmp_path, monkeypatch):
     Path("deeper.json").write_text('{"policy": ' * 100_000)
     Path("latin.json").write_bytes(b'{"policy": "\xff"}')
     Path("list.json").write_text("[]")
+    Path("cut.json").write_text("{")
+    Path("nobody.json").write_text('{"policy": "central.Nobody"}')
+    Path("short.json").write_text('{"policy": "central.GPBandit", "horizon": 3}')
+    Path("surprise.json").write_text('{"policy": "baselines.Uniform", "surprise": 1}')
     Path("text.json").write_text("hello")
     Path("huge.json").write_text('{"policy": "central.GPBandit", "horizon": 1e400}')
     Path("digits.json").write_text('{"policy": "central.GPBandit", "horizon": ' + "9" * 5000 + "}")
@@ -141,7 +145,11 @@ MISTAKES = [
             "deeper.json",
             "latin.json",
             "list.json",
+            "cut.json",
             "text.json",
+            "nobody.json",
+            "short.json",
+            "surprise.json",
             "huge.json",
             "digits.json",
             "bad.toml",
@@ -151,6 +159,9 @@ MISTAKES = [
             "log.csv",
         ]
     ],
+    "calibrate gaussian --epsilon 0 --delta 1e-6",
+    "calibrate gaussian --epsilon 1 --delta 0",
+    "calibrate gaussian --epsilon 1 --delta 1.5",
     "calibrate gaussian --epsilon 1e300 --delta 1e-6",
     "calibrate gaussian --epsilon 1 --delta 1e-6 --sensitivity 1e308",
     "calibrate gaussian --epsilon 1 --delta 1e-6 --sensitivity nan",
@@ -158,9 +169,14 @@ MISTAKES = [
     # studies and audits
     "run --data nobody",
     "run --data folder",
+    "run --data nowhere.toml",
     "run --data people.toml",
     "run --data latin.toml",
     "run --data deep.toml",
+    "run --data synthetic-income --epsilon 0",
+    "run --data synthetic-income --delta 1",
+    "run --data synthetic-income --reps 0",
+    "run --data synthetic-income --seed 999999",
     "run --data synthetic-income --horizon 0 --reps 1 --jobs 1",
     "run --data synthetic-income --horizon 99999999999999999999 --reps 1 --jobs 1",
     "run --data synthetic-income --horizon 200 --jobs 0 --reps 1",
@@ -227,6 +243,8 @@ def test_an_ordinary_mistake_is_one_line(place, command, words):
     assert "Traceback" not in done.err
     assert done.status in (REFUSED, USAGE), done.err
     assert done.status == USAGE or one_line(done.err), done.err
+    assert done.out == ""
+    assert not Path("report").exists()
     for value in (SECRET, "7777"):
         assert value not in done.err + done.out
     assert (Path("held.state").read_bytes(), Path("log.csv").read_bytes()) == before
