@@ -61,7 +61,9 @@ nitpick_ignore = [
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
     ("py:class", "dpbandits.privacy.rows.noise_laws.Floating"),
+    ("py:class", "dpbandits.local.contract.gp_spec.GaussianReports"),
     ("py:class", "dpbandits.local.contract.people.DeviceMenu"),
+    ("py:class", "dpbandits.local.contract.spec.CellReports"),
     ("py:class", "dpbandits.tables.columns.Column"),
     ("py:class", "Column"),
     ("py:class", "dpbandits.central.statement.Setting"),

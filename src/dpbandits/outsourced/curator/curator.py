@@ -133,6 +133,7 @@ class Curator(Held):
         True
     """
 
+    _stated: tuple[dict[str, Any], Guarantee] | None
     _moving: ClassVar[str] = "Use Curator.open on its secret directory"
 
     def __init__(
@@ -427,7 +428,7 @@ class Curator(Held):
         self._table: dict[str, str] | None = None
         self._published: PublishedRows | None = None
         self._scaling = PublicScaling.from_config(public["public_transform"])
-        self._stated: tuple[dict[str, Any], Guarantee] | None = None
+        self._stated = None
         self._log = AnswerLog()
 
     def _locked(self) -> AbstractContextManager[None]:
