@@ -241,7 +241,7 @@ CELLS = {
 
 
 @pytest.mark.filterwarnings("ignore::dpbandits.central.logged.policy.NothingToLearn")
-def test_usca_answers_and_release(lint, tmp_path):
+def test_answers_and_release_of_logged_data(lint, tmp_path):
     usca = ExploreThenCommit(
         **CELLS,
         horizon=20,

@@ -99,10 +99,10 @@ ELSEWHERE = {
         "GPTuning",
         "NothingReleased",
         "NothingToLearn",
-        "PublishedCells",  # tests/central/test_usca.py
+        "PublishedCells",  # tests/central/logged/test_policy.py
         "PublishedFunction",
         "PublishedPosterior",  # tests/central/test_published_posterior.py
-        "PublishedTable",  # tests/central/test_logged_table.py
+        "PublishedTable",  # tests/central/logged/test_logged_table.py
         "Shard",
     },
     "local": {

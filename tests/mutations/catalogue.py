@@ -271,7 +271,7 @@ MUTATIONS = (
             "span = 2 * self.rounds_per_user * int(",
             "span = self.rounds_per_user * int(",
         ),
-        tests="tests/central/test_usca_privacy.py",
+        tests="tests/central/logged/test_sensitivities.py",
     ),
     _bug(
         "caps of cells removed",
@@ -281,7 +281,7 @@ MUTATIONS = (
             "parts = np.clip(values, -limit, limit).ravel()",
             "parts = (values + 0.0 * limit).ravel()",
         ),
-        tests="tests/central/test_usca_privacy.py tests/central/test_usca.py",
+        tests="tests/central/logged/test_sensitivities.py tests/central/logged/test_policy.py",
     ),
     _bug(
         "function release at half the noise",
@@ -291,7 +291,7 @@ MUTATIONS = (
             "return 2.0 * self.rounds_per_user * float((caps * norms).max())",
             "return self.rounds_per_user * float((caps * norms).max())",
         ),
-        tests="tests/central/test_usca_privacy.py",
+        tests="tests/central/logged/test_sensitivities.py",
     ),
     # -- other libraries' calls ---------------------------------------------------------------------
     _bug(
@@ -607,7 +607,7 @@ MUTATIONS = (
             "kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)",
             "kept = first_rows(owners.numbers, self.rules.horizon, had)",
         ),
-        tests="tests/central/test_usca.py tests/contracts/test_contexts_instead_of_candidates.py",
+        tests="tests/central/logged/test_policy.py tests/contracts/test_contexts_instead_of_candidates.py",
     ),
     _bug(
         "unreadable rows leave their place",
@@ -617,7 +617,7 @@ MUTATIONS = (
             "kept = self._kept(owners, len(cells), had=self._users.had(digests))",
             "kept = self._kept(owners, len(cells), had=self._users.had(digests)) & readable",
         ),
-        tests="tests/central/test_usca.py tests/central/test_logged_table.py",
+        tests="tests/central/logged/test_policy.py tests/central/logged/test_logged_table.py",
     ),
     _bug(
         "scale by the rows that came",
@@ -627,7 +627,7 @@ MUTATIONS = (
             "            horizon=horizon,\n            privacy=privacy,",
             '            horizon=int(np.isfinite(self.rows["rewards"]).sum()),\n            privacy=privacy,',
         ),
-        tests="tests/central/test_logged_table.py",
+        tests="tests/central/logged/test_logged_table.py",
     ),
     _bug(
         "encoding by who reported",
@@ -694,7 +694,7 @@ MUTATIONS = (
         "ties of many rounds by one coin",
         "whoever is asked for alone, among rows that tie, gets what the others of 32 rounds get",
         ("central/kinds.py", "lambda: drawn.ties.item(place))", "lambda: drawn.ties.item(0))"),
-        tests="tests/central/test_block_gp_ucb.py",
+        tests="tests/central/test_gp_bandit.py",
     ),
     _bug(
         "arms that may not be given, to one alone",
@@ -751,7 +751,7 @@ MUTATIONS = (
             '        self._spend("answer", number - 1)\n'
             "        return Answer(index, self.actions.points[index], number, label)\n",
         ),
-        tests="tests/central/test_usca.py",
+        tests="tests/central/logged/test_policy.py",
     ),
     _bug(
         "answers not kept",
@@ -761,7 +761,7 @@ MUTATIONS = (
             "        self._answered = number\n        self._holder.commit()\n",
             "        self._answered = number\n",
         ),
-        tests="tests/central/test_usca.py",
+        tests="tests/central/logged/test_policy.py",
     ),
     _bug(
         "release used before it is kept",
@@ -983,7 +983,7 @@ MUTATIONS = (
             'charge_id=f"learn:{run.name}"',
             'charge_id=f"learn:{secrets.token_hex(16)}"',
         ),
-        tests="tests/cli/test_usca_commands.py",
+        tests="tests/cli/test_central_commands.py",
     ),
     _bug(
         "any run may finish another",
@@ -993,7 +993,7 @@ MUTATIONS = (
             "elif not secrets.compare_digest(",
             "elif False and not secrets.compare_digest(",
         ),
-        tests="tests/cli/test_usca_commands.py",
+        tests="tests/cli/test_central_commands.py",
     ),
     _bug(
         "a lost release is drawn again",
@@ -1008,7 +1008,7 @@ MUTATIONS = (
             "        _known(published, run)\n        if ledger is not None:\n",
             "        if ledger is not None and not run.release:\n",
         ),
-        tests="tests/cli/test_usca_commands.py",
+        tests="tests/cli/test_central_commands.py",
     ),
     _bug(
         "rows outside the fingerprint",
@@ -1018,7 +1018,7 @@ MUTATIONS = (
             "for name, values in sorted(self._rows.items()):",
             "for name, values in sorted(self.rows.items())[:0]:",
         ),
-        tests="tests/cli/test_usca_commands.py",
+        tests="tests/cli/test_central_commands.py",
     ),
     _bug(
         "a manifest that nobody reads",
@@ -1028,7 +1028,7 @@ MUTATIONS = (
             "if _manifest(files) != manifest:",
             "if not files:",
         ),
-        tests="tests/cli/test_usca_commands.py",
+        tests="tests/cli/test_central_commands.py",
     ),
     _bug(
         "defects tell what they held",
@@ -1116,7 +1116,7 @@ MUTATIONS = (
             "self._users, self._parts, self._left_out = users, parts, left_out",
             "self._users, self._left_out = users, left_out",
         ),
-        tests="tests/central/test_usca_attacks.py::test_a_shard_counts_once",
+        tests="tests/central/logged/test_attacks.py::test_a_shard_counts_once",
     ),
     _bug(
         "a merged shard's parts forgotten",
@@ -1126,7 +1126,7 @@ MUTATIONS = (
             "        self._parts |= other._parts\n",
             "",
         ),
-        tests="tests/central/test_usca_attacks.py::test_a_shard_counts_once",
+        tests="tests/central/logged/test_attacks.py::test_a_shard_counts_once",
     ),
     _bug(
         "restored caps of another use",
@@ -1136,7 +1136,7 @@ MUTATIONS = (
             "replace(release.plan, caps=caps[-1] * REWARD_UNIT)",
             "replace(release.plan, caps=caps[0] * REWARD_UNIT)",
         ),
-        tests="tests/central/test_usca_attacks.py::test_sensitivities_after_a_restart"
+        tests="tests/central/logged/test_attacks.py::test_sensitivities_after_a_restart"
         "_are_those_of_the_caps_that_rows_were_cut_at",
     ),
     _bug(
@@ -1178,7 +1178,7 @@ MUTATIONS = (
             "            self._answer = cell, cell\n",
             "",
         ),
-        tests="tests/central/test_pavlovic2025_published.py::test_a_bad_context_takes_the_one_answer",
+        tests="tests/central/published/test_pavlovic2025.py::test_a_bad_context_takes_the_one_answer",
     ),
     _bug(
         "answers that nobody times",
@@ -1470,7 +1470,7 @@ MUTATIONS = (
             'charge_id=f"learn:{run.name}"',
             'charge_id=f"learn:{account}"',
         ),
-        tests="tests/cli/test_usca_commands.py::test_the_ledger_pays_once_for_all_of_it",
+        tests="tests/cli/test_central_commands.py::test_the_ledger_pays_once_for_all_of_it",
     ),
     _bug(
         "simulated charges booked as enforced",
@@ -1654,7 +1654,7 @@ MUTATIONS = (
             "mu = self.farthest / self.sigma",
             "mu = self.sensitivity / self.sigma",
         ),
-        tests="tests/central/test_dubey2021_published.py::TestPrintedConstants",
+        tests="tests/central/published/test_dubey2021.py::TestPrintedConstants",
     ),
     _bug(
         "a printed scale sound where it is broken",
@@ -1674,7 +1674,7 @@ MUTATIONS = (
             "    if histogram:\n        certificate = PureBeside(histogram, certificate)\n",
             "",
         ),
-        tests="tests/central/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
+        tests="tests/central/logged/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
     ),
     _bug(
         "learn: distances are free",
@@ -1684,7 +1684,7 @@ MUTATIONS = (
             "    return replace(cost_of(certificate, privacy=privacy), mu=None, distance=0.0)\n",
             "    return cost_of(certificate, privacy=privacy)\n",
         ),
-        tests="tests/central/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
+        tests="tests/central/logged/test_logged_table.py::test_what_is_charged_covers_what_the_release_proves",
     ),
     _bug(
         "distances unbounded",
@@ -1775,7 +1775,7 @@ MUTATIONS = (
             "certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate",
             "certificate = release.certificate",
         ),
-        tests="tests/central/test_usca.py::test_the_certificate_is_of_answers_and_release_together",
+        tests="tests/central/logged/test_policy.py::test_the_certificate_is_of_answers_and_release_together",
     ),
     _bug(
         "each epoch's tree by itself",
@@ -1785,7 +1785,7 @@ MUTATIONS = (
             "one_of_several=self.doubling,",
             "one_of_several=False,",
         ),
-        tests="tests/central/test_dubey2021_published.py::test_doubling_claims_no_mor"
+        tests="tests/central/published/test_dubey2021.py::test_doubling_claims_no_mor"
         "e_than_holds_of_all_its_trees",
     ),
     _bug(
@@ -1796,7 +1796,7 @@ MUTATIONS = (
             "left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))",
             "left = Decimal(repr(privacy.epsilon))",
         ),
-        tests="tests/central/test_usca_privacy.py::test_private_histogram_has_its_law_and_is_counted",
+        tests="tests/central/logged/test_sensitivities.py::test_private_histogram_has_its_law_and_is_counted",
     ),
     _bug(
         "a histogram of fewer rows accepted",
@@ -1806,7 +1806,7 @@ MUTATIONS = (
             "if contexts.epsilon > 0.0 and contexts.rounds_per_user < privacy.rounds_per_user:",
             "if contexts.epsilon < 0.0:",
         ),
-        tests="tests/central/test_usca_attacks.py::test_a_histogram_must_cover_as_man"
+        tests="tests/central/logged/test_attacks.py::test_a_histogram_must_cover_as_man"
         "y_rows_of_a_user_as_the_promise",
     ),
     _bug(
@@ -1817,7 +1817,7 @@ MUTATIONS = (
             "math.nextafter(loss / (2.0 * rounds), 0.0)",
             "math.nextafter(loss / 2.0, 0.0)",
         ),
-        tests="tests/central/test_usca_privacy.py::test_private_histogram_noise_has_t"
+        tests="tests/central/logged/test_sensitivities.py::test_private_histogram_noise_has_t"
         "he_rate_that_its_sensitivity_needs",
     ),
     # -- caps of several uses, and whose rows take places ----------------------------------------------------
@@ -1829,7 +1829,7 @@ MUTATIONS = (
             "span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())",
             "span = 2 * self.rounds_per_user * int((self.caps[-1] * spread).max())",
         ),
-        tests="tests/central/test_usca.py::test_each_use_has_caps_of_its_own",
+        tests="tests/central/logged/test_policy.py::test_each_use_has_caps_of_its_own",
     ),
     _bug(
         "a release of the answers' sums",
@@ -1839,7 +1839,7 @@ MUTATIONS = (
             "self._drawn = mechanism.release(self._shard.cells.sums[-1])",
             "self._drawn = mechanism.release(self._shard.cells.sums[0])",
         ),
-        tests="tests/central/test_usca.py::test_each_use_has_caps_of_its_own",
+        tests="tests/central/logged/test_policy.py::test_each_use_has_caps_of_its_own",
     ),
     _bug(
         "rows counted call by call",
@@ -1849,7 +1849,7 @@ MUTATIONS = (
             "kept[rows] = (had if isinstance(had, int) else had[of]) + earlier < most",
             "kept[rows] = earlier < most",
         ),
-        tests="tests/central/test_usca.py::test_units_are_counted_over_calls_and_shards",
+        tests="tests/central/logged/test_policy.py::test_units_are_counted_over_calls_and_shards",
     ),
     _bug(
         "a user twice in a batch",
@@ -2540,7 +2540,7 @@ MUTATIONS = (
         "rows of nobody count",
         "learn: whoever leaves the id out brings any number of rows",
         ("tables/owners.py", "np.append(together <= most, False)", "np.append(together <= most, True)"),
-        tests="tests/tables/test_cell_by_cell.py tests/central/test_usca_attacks.py",
+        tests="tests/tables/test_cell_by_cell.py tests/central/logged/test_attacks.py",
     ),
     _bug(
         "an id that looks like another",
@@ -2863,7 +2863,7 @@ MUTATIONS = (
             "return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user",
             "return 2 * self._largest(first=first) * self._setup.privacy.rounds_per_user",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "marginal tables for users of one round",
@@ -2883,7 +2883,7 @@ MUTATIONS = (
             "rest = float(np.nextafter(privacy.epsilon - loss, 0.0))",
             "rest = privacy.epsilon - loss",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "the first centre's bound for all",
@@ -2893,7 +2893,7 @@ MUTATIONS = (
             "return UNITS // 2 if first else UNITS - _rounded(CENTRES[0])",
             "return UNITS // 2",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "centre not kept within bounds",
@@ -2903,7 +2903,7 @@ MUTATIONS = (
             "return np.asarray(_rounded(np.clip(np.nan_to_num(means.max(axis=1)), *CENTRES)))",
             "return np.asarray(_rounded(np.nan_to_num(means.max(axis=1))))",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "the whole epsilon for the sums",
@@ -2913,7 +2913,7 @@ MUTATIONS = (
             "rest = float(np.nextafter(privacy.epsilon - loss, 0.0))",
             "rest = privacy.epsilon",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "one table of counts covered",
@@ -2923,7 +2923,7 @@ MUTATIONS = (
             "return 2.0 * tables * rounds, float(",
             "return 2.0 * rounds, float(",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "refused rounds counted",
@@ -2933,7 +2933,7 @@ MUTATIONS = (
             "counts = self._counts(levels[~rows.refused])",
             "counts = self._counts(levels)",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "missing rewards summed",
@@ -2943,7 +2943,7 @@ MUTATIONS = (
             "np.add.at(sums, cells[rows.told], worth[rows.told, None])",
             "np.add.at(sums, cells, worth[:, None])",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
         "the same noise in every block",
@@ -2953,7 +2953,7 @@ MUTATIONS = (
             "self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)",
             "self.shares.on_sums(sensitivity, len(sums), self.noise, number=0)",
         ),
-        tests="tests/central/test_marginals.py",
+        tests="tests/central/marginals/test_marginals.py",
     ),
     # -- marginal tables of a log ------------------------------------------------------------------
     _bug(
@@ -2964,7 +2964,7 @@ MUTATIONS = (
             "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
             "return 2 * len(self.design.groups) * _UNITS",
         ),
-        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+        tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
     _bug(
         "one group of a log's tables covered",
@@ -2974,7 +2974,7 @@ MUTATIONS = (
             "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
             "return 2 * _UNITS * self.shares.privacy.rounds_per_user",
         ),
-        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+        tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
     _bug(
         "unreadable rows of a log counted",
@@ -2984,7 +2984,7 @@ MUTATIONS = (
             "people = np.broadcast_to(np.where(readable, 1.0, 0.0)[:, None], counts.shape)",
             "people = np.ones(counts.shape)",
         ),
-        tests="tests/central/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
+        tests="tests/central/logged/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
     ),
     _bug(
         "a log's tables charged as features",
@@ -2994,7 +2994,7 @@ MUTATIONS = (
             'if self.release_under(privacy) == "features":',
             "if privacy.delta:",
         ),
-        tests="tests/central/test_logged_marginals.py::test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables",
+        tests="tests/central/logged/test_logged_marginals.py::test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables",
     ),
     _bug(
         "a log's tables without noise on their counts",
@@ -3004,7 +3004,7 @@ MUTATIONS = (
             "counts + self.shares.on_counts(len(counts), self.noise, number=0)",
             "counts",
         ),
-        tests="tests/central/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+        tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
     ),
     # -- tables from a file ------------------------------------------------------------------------
     _bug(
@@ -3017,7 +3017,7 @@ MUTATIONS = (
             "            readable = ~np.isnan(paid).any(axis=1)\n"
             "            actions[readable] = arms_by_coins(0, int(readable.sum()), n_arms=menu.n_arms)\n",
         ),
-        tests="tests/central/test_logged_table.py::test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_have_paid",
+        tests="tests/central/logged/test_logged_table.py::test_arms_are_drawn_by_public_coins_where_the_table_says_what_each_would_have_paid",
     ),
     _bug(
         "unreadable contexts refused",
@@ -3027,7 +3027,7 @@ MUTATIONS = (
             '"contexts": menu.points({name: cells[name] for name in columns.contexts}),',
             '"contexts": menu.encode({name: cells[name] for name in columns.contexts}),',
         ),
-        tests="tests/central/test_logged_table.py::test_one_persons_garbage_takes_a_row_and_counts_nothing",
+        tests="tests/central/logged/test_logged_table.py::test_one_persons_garbage_takes_a_row_and_counts_nothing",
     ),
     _bug(
         "a schema outside the fingerprint",
@@ -3037,7 +3037,7 @@ MUTATIONS = (
             "        if self.menu is not None:\n            public[",
             "        if False:\n            public[",
         ),
-        tests="tests/central/test_logged_table.py::test_another_schema_is_another_run",
+        tests="tests/central/logged/test_logged_table.py::test_another_schema_is_another_run",
     ),
     _bug(
         "all of a promise for each row",
@@ -3117,7 +3117,7 @@ MUTATIONS = (
             "return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))",
             "return mean, spread",
         ),
-        tests="tests/central/test_block_gp_ucb.py",
+        tests="tests/central/test_gp_bandit.py",
     ),
     _bug(
         "a Parquet file's own description unread",
@@ -3357,7 +3357,7 @@ MUTATIONS = (
             "epsilon=budget.answer_epsilon, words=words\n",
             "epsilon=2.0 * budget.answer_epsilon, words=words\n",
         ),
-        tests="tests/central/test_usca_privacy.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
+        tests="tests/central/logged/test_sensitivities.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
     ),
     _bug(
         "scores doubled before the draw",
@@ -3367,7 +3367,7 @@ MUTATIONS = (
             "            scores[places].tolist(), sensitivity=span,",
             "            (2 * scores[places]).tolist(), sensitivity=span,",
         ),
-        tests="tests/central/test_usca_privacy.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
+        tests="tests/central/logged/test_sensitivities.py::test_an_answer_is_drawn_from_the_law_that_its_epsilon_pays_for",
     ),
     _bug(
         "surplus rows in the histogram",
@@ -3377,7 +3377,7 @@ MUTATIONS = (
             "            counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)\n",
             "            Owners.of(users, count=len(found))\n",
         ),
-        tests="tests/central/test_usca_privacy.py::test_a_users_surplus_rows_do_not_move_a_private_histogram",
+        tests="tests/central/logged/test_sensitivities.py::test_a_users_surplus_rows_do_not_move_a_private_histogram",
     ),
     _bug(
         "a projection by its largest entry",
@@ -3407,7 +3407,7 @@ MUTATIONS = (
             "euclidean, loss, privacy.delta, draws=entries)",
             "euclidean, loss, privacy.delta, draws=1)",
         ),
-        tests="tests/central/test_marginals.py::test_the_certificate_of_online_counts_allows_for_all_their_draws",
+        tests="tests/central/marginals/test_marginals.py::test_the_certificate_of_online_counts_allows_for_all_their_draws",
     ),
     _bug(
         "a fingerprint without a key",
@@ -3417,7 +3417,7 @@ MUTATIONS = (
             "digest = hmac.new(key, ",
             'digest = hmac.new(b"", ',
         ),
-        tests="tests/central/test_logged_table.py::test_a_fingerprint_needs_its_key",
+        tests="tests/central/logged/test_logged_table.py::test_a_fingerprint_needs_its_key",
     ),
     _bug(
         "a logged table that prints its rows",
@@ -3447,7 +3447,7 @@ MUTATIONS = (
             'raise InvalidData("available: expected at least one action")',
             'raise InvalidData(f"available: expected at least one action in cell {cell}")',
         ),
-        tests="tests/central/test_usca_attacks.py::test_an_answers_message_says_nothing_of_the_person",
+        tests="tests/central/logged/test_attacks.py::test_an_answers_message_says_nothing_of_the_person",
     ),
     # -- diagnostics ---------------------------------------------------------------------------------
     _bug(
@@ -3479,7 +3479,7 @@ MUTATIONS = (
             "        count = self.blocks_released\n",
             "        count = self._past.count\n",
         ),
-        tests="tests/central/test_block_gp_ucb.py",
+        tests="tests/central/test_gp_bandit.py",
     ),
     _bug(
         "diagnostics count who has not reported",

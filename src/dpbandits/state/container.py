@@ -25,7 +25,7 @@ class State:
     Its repr shows kind, lineage and position only.
 
     Args:
-        kind: what the state belongs to, such as "central.block_gp_ucb"; public.
+        kind: what the state belongs to, such as "central.GPBandit"; public.
         version: layout of `public`, `secret` and `arrays` for this kind; the kind's owner decides
             what it can read.
         lineage: random id of the object's whole life, shared by its copies; public.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpbandits.budget import MemoryLedger
-from dpbandits.central.logged import calibration as usca_uses
+from dpbandits.central.logged import calibration
 from dpbandits.central.logged.calibration import Budget
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.policy import ExploreThenCommit
@@ -388,7 +388,7 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
     estimator = usca.calibration.answers.estimator
     flat = type(estimator)(estimator.features, 3000, estimator.ridge)
     flat.__dict__["scaled"] = np.ones((42, 3))
-    plan = usca_uses.replace(usca.calibration.answers, estimator=flat)
+    plan = calibration.replace(usca.calibration.answers, estimator=flat)
     scores, span = usca.calibration.scores(plan, 0, sums(usca)[0])
     assert (scores == 0).all()
     assert span == 1
