@@ -120,14 +120,27 @@ def number_of(cell: object) -> float:
     return math.inf
 
 
-def numbers_of(values: ArrayLike) -> FloatArray:
+def numbers_of(values: ArrayLike, *, width: int | None = None) -> FloatArray:
     """`number_of` of each cell of an array or a nested list, of any shape.
+
+    Args:
+        values: the cells.
+        width: d, where the values are rows of so many cells. Each entry of a list whose rows differ is then
+            read by itself, and one that is no row of d cells is a row of infinity.
 
     Example:
         >>> numbers_of(["30", 41.5, None, "unknown"])
         array([30. , 41.5,  nan,  inf])
+        >>> numbers_of([[1, 2], None, [3, 4, 5]], width=2)
+        array([[ 1.,  2.],
+               [inf, inf],
+               [inf, inf]])
     """
     cells = array_of(values)
+    if width is not None and cells.dtype == np.object_ and cells.ndim == 1:
+        kinds = set(map(type, cells))
+        if any(hasattr(kind, "__len__") and not issubclass(kind, str | bytes) for kind in kinds):
+            return _rows_of(cells.tolist(), width)
     if cells.dtype.kind in "iufb":
         with np.errstate(over="ignore"):  # a long double may become infinite
             return np.asarray(cells, dtype=np.float64, order="C")
@@ -142,6 +155,19 @@ def numbers_of(values: ArrayLike) -> FloatArray:
         known = {text: number_of(text) for text in set(listed)}
         return np.array([known[text] for text in listed], dtype=np.float64).reshape(cells.shape)
     return np.array([number_of(cell) for cell in listed], dtype=np.float64).reshape(cells.shape)
+
+
+def _rows_of(entries: list[object], width: int) -> FloatArray:
+    """(n, width) rows, each read by itself; a row of infinity for an entry that is none."""
+    rows = np.full((len(entries), width), np.inf)
+    for place, entry in enumerate(entries):
+        try:
+            own = np.atleast_1d(numbers_of(entry))  # type: ignore[arg-type]
+        except Exception:  # noqa: BLE001, S112 - what an object raises may tell of what it holds
+            continue
+        if own.shape == (width,):
+            rows[place] = own
+    return rows
 
 
 def _text(cell: str | bytes) -> str:

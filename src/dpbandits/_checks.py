@@ -57,8 +57,8 @@ _INVISIBLE = re.compile(
 """Marks and fillers that are not displayed and are not of Unicode's category Cf."""
 
 _LONGEST_ID = 4096
-_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?|0x[0-9a-fA-F]+")
-"""Ids that are compared as numbers. With an exponent they stay texts: hexadecimal ids look so."""
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(?P<power>[eE][+-]?[0-9]+)?|0x[0-9a-fA-F]+")
+"""Ids that are compared as numbers, since a reader of files turns a whole column of them into numbers."""
 _NOBODY = MISSING | {"inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"}
 
 T = TypeVar("T")
@@ -220,12 +220,18 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     return _as_floats(raw)
 
 
-def contents(values: ArrayLike, *, name: str) -> FloatArray:
+def contents(values: ArrayLike, *, name: str, width: int | None = None) -> FloatArray:
     """What people bring, as C-contiguous float64: NaN if a cell is missing, infinity if it is no number.
 
     Every cell is read by itself (`dpbandits._cells`): a text that spells a number is that number, whatever
     the type of the array. Use it for values that take their own slot and are judged there: infinity lies in
     no domain and in no reward range.
+
+    Args:
+        values: the cells.
+        name: of the argument, for messages.
+        width: number of cells of a row, where values are rows: an entry of a list that is no row of so many
+            cells is then a row of infinity, and changes no other.
 
     Raises:
         InvalidData: a data frame or a masked array.
@@ -238,7 +244,7 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
         return values
     _refuse_tables(values, name=name)
     try:
-        return numbers_of(values)
+        return numbers_of(values, width=width)
     except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
         raise InvalidData(f"{name} ({type(values).__name__}) cannot be read as an array") from None
 
@@ -246,8 +252,8 @@ def contents(values: ArrayLike, *, name: str) -> FloatArray:
 def person(user: object, *, name: str = "user") -> str:
     """One text for one person, however the id is written.
 
-    51624, 51624.0, "51624", "051624" and b"51624" are one person, since readers of files turn one into
-    another. A float beyond 2^53 names nobody, as several ids round to it. Blanks around a text, invisible
+    51624, 51624.0, "51624", "051624", "5.1624e4" and b"51624" are one person, since readers of files turn one
+    into another. A text with an exponent that spells a number beyond 2^53 stays a text. A float beyond 2^53 names nobody, as several ids round to it. Blanks around a text, invisible
     characters (zero-width spaces, byte order marks, NUL) and compatibility forms (full-width digits,
     ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ, but in words that
     readers know, as "true". Words that spell a missing value, as "NA" and "none", name nobody.
@@ -282,8 +288,10 @@ def person_in(cell: object) -> str | None:
             return text  # neither a number nor a word that readers know
         if text.casefold() in _NOBODY or not text:
             return None
-        if _NUMBER.fullmatch(text) or text.casefold() in ("true", "false"):
-            return _number_of_person(cell_value(text))
+        spelled = _NUMBER.fullmatch(text)
+        if spelled or text.casefold() in ("true", "false"):
+            found = _number_of_person(cell_value(text))
+            return text if found is None and spelled and spelled["power"] else found
         value = cell_value(text)
         return value.isoformat() if isinstance(value, date | time) else text
     except Exception:  # noqa: BLE001 - what an object raises may tell of what it holds
@@ -326,7 +334,7 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
     """
     if not isinstance(users, Iterable) or isinstance(users, (str, bytes, set, frozenset)):
         raise InvalidData(f"users is {kind_of(users)}, expected a list of ids, one for each {what}")
-    listed = list(users)
+    listed = users.to_pylist() if hasattr(type(users), "to_pylist") else list(users)
     if len(listed) != count:
         raise InvalidData(f"{len(listed)} users: expected {count}, one for each {what}")
     return listed

@@ -3449,6 +3449,26 @@ MUTATIONS = (
         ),
         tests="tests/central/logged/test_attacks.py::test_an_answers_message_says_nothing_of_the_person",
     ),
+    _bug(
+        "one ragged row makes all others unreadable",
+        "a list of rows of which one has another length is read as cells that are no numbers",
+        (
+            "_cells.py",
+            "            return _rows_of(cells.tolist(), width)\n",
+            "            return np.full((len(cells), width), np.inf)\n",
+        ),
+        tests="tests/tables/test_cell_by_cell.py::test_an_entry_that_is_no_row_costs_itself_alone",
+    ),
+    _bug(
+        "one bad decision set refuses the batch",
+        "what one visitor brings decides whether others are answered",
+        (
+            "policy/rounds.py",
+            "            if all(np.isnan(own).all() for own in sets):  # nobody brought a set\n",
+            "            if any(np.isnan(own).all() for own in sets):\n",
+        ),
+        tests="tests/tables/test_cell_by_cell.py::test_a_decision_set_that_is_none_is_refused_alone",
+    ),
     # -- diagnostics ---------------------------------------------------------------------------------
     _bug(
         "diagnostics of raw sums",

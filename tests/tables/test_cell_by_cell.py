@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpbandits import Categories, Cycle, DateRange, JointDP, LocalDP, Range, Schema
+from dpbandits import Box, Categories, Cycle, DateRange, JointDP, LocalDP, Range, Schema
 from dpbandits.adapters.mabwiser import MAB
 from dpbandits.adapters.sklearn import LoggedPolicy
 from dpbandits.central import ExploreThenCommit, GPBandit, LoggedTable
@@ -27,6 +27,8 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.crowds import people_of, simulate
 from dpbandits.lab.worlds import table_from_toml
 from dpbandits.local import Spec
+from dpbandits.models.kernels import SquaredExponential
+from dpbandits.models.measures import CellMeasure
 from dpbandits.outsourced.scaling import PublicScaling, TableRows
 from dpbandits.policy import Receipt
 from dpbandits.privacy.noise import SimulatedNoise
@@ -302,7 +304,7 @@ def test_long_numbers_are_different_people_as_texts_and_nobody_as_floats():
     ids = [str(10**18 + row) for row in range(100)]
     assert len(Owners.of(ids, count=100).texts) == 100
     assert Owners.of([float(one) for one in ids], count=100).texts == []
-    assert len(Owners.of(["0e1", "0e2", "12e345"], count=3).texts) == 3
+    assert Owners.of(["0e1", "0e2", "12e345"], count=3).texts == ["0", "12e345"]
 
 
 def test_dates_beyond_what_python_knows_cost_their_own_rows():
@@ -433,6 +435,78 @@ def test_a_simulated_crowd_keeps_everybody_else(tmp_path):
     assert (
         simulate(spec, world, n_users=200, seed=0).users.sum() == 199
     )  # the other one reports, and is not scored
+
+
+# -- rows of lists ------------------------------------------------------------------------------------
+
+BOX = {
+    "kernel": SquaredExponential(lengthscale=0.3),
+    "domain": Box(low=[0], high=[1]),
+    "reward_range": (0, 1),
+    "horizon": 10,
+    "privacy": JointDP(1, 1e-6),
+}
+NO_ROW = [None, [], [0.2, 0.3], "x", [None], [[0.2]], {"a": 1}, 1e999]
+
+
+@pytest.mark.parametrize("junk", NO_ROW)
+@pytest.mark.parametrize("field", ["contexts", "actions"])
+def test_an_entry_that_is_no_row_costs_itself_alone(field, junk):
+    def learned(**changed):
+        policy = ExploreThenCommit(
+            kernel=SquaredExponential(lengthscale=0.4),
+            actions=CellMeasure.uniform(low=0, high=1, cells=4),
+            contexts=CellMeasure.uniform(low=0, high=1, cells=4),
+            reward_range=(0, 1),
+            horizon=10,
+            privacy=JointDP(2, 1e-6),
+            noise=SimulatedNoise(3),
+            user_ids=False,
+        )
+        rows = {"contexts": [[0.1], [0.2], [0.3]], "actions": [[0.5], [0.6], [0.7]], "rewards": [1, 1, 1]}
+        policy.learn(**(rows | changed))
+        return sums(policy)
+
+    rows = {"contexts": [[0.1], [0.2], [0.3]], "actions": [[0.5], [0.6], [0.7]]}
+    rows[field][1] = junk
+    without = learned(rewards=[1, None, 1])
+    np.testing.assert_array_equal(learned(**rows), without)
+    assert np.abs(without).sum() > 0
+
+
+@pytest.mark.parametrize("junk", [None, [], [0.2, 0.3], "x", {"a": 1}, 5, [[0.2], None], [[7.0], [0.2]]])
+def test_a_decision_set_that_is_none_is_refused_alone(junk):
+    def answers(one):
+        policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+        return policy.ask_batch([[[0.1], [0.9]], one, [[0.5], [0.6]]], users=["a", "b", "c"])
+
+    whole, found = answers([[0.2], [0.3]]), answers(junk)
+    assert found.refused.tolist() == [False, True, False]
+    np.testing.assert_array_equal(found.actions[[0, 2]], whole.actions[[0, 2]])
+
+
+def test_decision_sets_of_different_lengths_and_marks_that_are_none():
+    policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+    sets = [[[0.1], [0.9]], [[0.2]], [[0.4], [0.5], [0.6]]]
+    found = policy.ask_batch(sets, users=["a", "b", "c"], available=[[False, True], [True], [True, False]])
+    assert found.refused.tolist() == [False, False, True]
+    assert found.actions[:2].ravel().tolist() == [0.9, 0.2]
+    with pytest.raises(InvalidData, match="each of 3"):
+        policy.ask_batch(sets, users=["d", "e", "f"], available=[[True]])
+
+
+def test_users_of_any_library_are_read():
+    ids = ["u-1", "u-2", "7"]
+    for users in (ids, pa.array(ids), pa.chunked_array([ids]), pl.Series(ids), pd.Series(ids), np.array(ids)):
+        policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+        assert not policy.ask_batch([[[0.1]]] * 3, users=users).refused.any()
+
+
+def test_ids_with_an_exponent_are_those_that_a_reader_makes_of_them():
+    texts = ["1e3", "1000", ".5", "0.5", "1E3", "12e300"]
+    assert Owners.of(texts, count=6).texts == ["1000", "0.5", "12e300"]
+    read = pd.read_csv(io.StringIO("person\n1e3\n1000\n.5\n"))["person"]
+    assert Owners.of(read, count=3).texts == Owners.of(texts[:3], count=3).texts
 
 
 # -- one cell ----------------------------------------------------------------------------------------

@@ -281,7 +281,8 @@ class PublishedCells(PublishedFunction):
         if self.menu is not None:
             points, known = self.menu.readable(contexts)
             return np.where(known, self.contexts.locate(points, name="contexts"), -1)
-        rows = self.contexts.rows(contents(contexts, name="contexts"), name="contexts")
+        found = contents(contexts, name="contexts", width=self.contexts.dim)
+        rows = self.contexts.rows(found, name="contexts")
         cells = self.contexts.find(rows)
         return cells if (cells >= 0).any() else self.contexts.locate(rows, name="contexts")
 

@@ -332,8 +332,8 @@ class RoundPolicy(KeptPolicy):
         Args:
             brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
                 the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
-                three axes, decision sets (B, n, d). Where there is a domain, and nothing is brought, all of
-                the `users` are offered the whole of it.
+                three axes, decision sets (B, n, d), or a list of sets of different lengths. Where there is a
+                domain, and nothing is brought, all of the `users` are offered the whole of it.
             users: B user ids; required unless the policy was built with user_ids=False.
             available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
                 Default all.
@@ -354,9 +354,7 @@ class RoundPolicy(KeptPolicy):
                 raise InvalidData("nothing was brought: name the users, or ask one by one")
             return DecisionBatch(*self._decide_over_domain(len(users), users, available, at, batch=True))
         if menu is None or _is_set(brought, axes=3):
-            rows = self._rows_of(brought, ("B", "n"))
-            if available is not None:
-                available = _checks.as_marks(available, rows.shape[:2], name="available")
+            rows, available = self._sets_of(brought, available)
             return DecisionBatch(*self._decide(rows, users, available, at=at))
         points = menu.points(brought)
         mask = None if available is None else menu.all_offered(available, len(points))
@@ -377,6 +375,42 @@ class RoundPolicy(KeptPolicy):
         if not shape[-2]:  # none: one is missing
             return np.full((*shape[:-2], 1, dim), np.nan)
         return rows
+
+    def _sets_of(self, brought: Any, available: Any) -> tuple[FloatArray, BoolArray | None]:
+        """Decision sets (B, n, d) and which rows are on offer, (B, n) or all.
+
+        Each entry of a list is read by itself: sets of fewer rows are filled up with rows that are not on
+        offer, an entry that is no set is one row of NaN, and of marks that are none nothing is on offer.
+        """
+        try:
+            sets: FloatArray | list[FloatArray] = self._rows_of(brought, ("B", "n"))
+        except InvalidData:
+            sets = [self._set_of(one) for one in brought] if isinstance(brought, list | tuple) else []
+            if all(np.isnan(own).all() for own in sets):  # nobody brought a set
+                raise
+        if isinstance(sets, np.ndarray) and not isinstance(available, list | tuple):
+            return sets, None if available is None else _checks.as_marks(
+                available, sets.shape[:2], name="available"
+            )
+        if available is None:
+            offered = [np.ones(len(own), dtype=np.bool_) for own in sets]
+        elif isinstance(available, list | tuple | np.ndarray) and len(available) == len(sets):
+            offered = [_marks_or_none(one, len(own)) for one, own in zip(available, sets, strict=True)]
+        else:
+            raise InvalidData(f"available: expected marks for each of {len(sets)} decision sets")
+        most = max(map(len, sets))
+        rows = np.tile(self.public_point, (len(sets), most, 1))
+        marks = np.zeros(rows.shape[:2], dtype=np.bool_)
+        for place, (own, theirs) in enumerate(zip(sets, offered, strict=True)):
+            rows[place, : len(own)], marks[place, : len(own)] = own, theirs
+        return rows, marks
+
+    def _set_of(self, brought: Any) -> FloatArray:
+        """A decision set (n, d) of several, one row of NaN for what is none."""
+        try:
+            return self._rows_of(brought, ("n",))
+        except InvalidData:
+            return np.full((1, self.public_point.size), np.nan)
 
     @in_turn
     def _decide_one(
@@ -827,6 +861,14 @@ def round_taken(what: str = "round") -> Iterator[None]:
         yield
     except InvalidData as error:
         raise InvalidData(f"{error}; the {what} is taken, and counts nothing") from None
+
+
+def _marks_or_none(available: object, count: int) -> BoolArray:
+    """(count,) a person's marks; nothing is on offer if they are none."""
+    try:
+        return _checks.as_marks(available, (count,), name="available")
+    except InvalidData:
+        return np.zeros(count, dtype=np.bool_)
 
 
 def _is_set(brought: object, *, axes: int) -> bool:

@@ -234,7 +234,7 @@ class Menu:
         """
         if isinstance(labels, Coded):
             return np.asarray(labels.spread(self.cells(labels.values)))
-        listed = hasattr(type(labels), "tolist") or hasattr(type(labels), "to_pylist")
+        listed = any(hasattr(type(labels), name) for name in ("tolist", "to_list", "to_pylist"))
         if not (listed or isinstance(labels, Sequence)) or isinstance(labels, str | bytes):
             raise InvalidData(f"arms: expected a list of labels, got a {type(labels).__name__}")
         return self.arms.codes(labels)

@@ -140,7 +140,8 @@ class ContextLaw(Configured):
         loss = _checks.scale(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
         source = SecureNoise() if noise is None else noise
-        found = cells.find(cells.rows(_checks.contents(contexts, name="contexts"), name="contexts"))
+        rows = _checks.contents(contexts, name="contexts", width=cells.dim)
+        found = cells.find(cells.rows(rows, name="contexts"))
         counted = found >= 0
         if users is not None:
             counted &= first_rows(Owners.of(users, count=len(found)).numbers, rounds)

@@ -149,7 +149,9 @@ class RowRules(ABC):
         """
         if self.menu is not None:
             return self.menu.cells(actions)
-        return self.actions.find(self.actions.rows(contents(actions, name="actions"), name="actions"))
+        return self.actions.find(
+            self.actions.rows(contents(actions, name="actions", width=self.actions.dim), name="actions")
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -166,7 +168,10 @@ class CellRules(RowRules):
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
         """Cells (n,) and weighted rewards (n,) from the reference in units of the bound."""
-        found = contents(contexts, name="contexts") if self.menu is None else self.menu.points(contexts)
+        if self.menu is None:
+            found = contents(contexts, name="contexts", width=self.contexts.dim)
+        else:
+            found = self.menu.points(contexts)
         places = self.contexts.find(self.contexts.rows(found, name="contexts"))
         chosen, scaled, readable = self.weighted(len(places), actions, rewards, propensities)
         readable &= places >= 0

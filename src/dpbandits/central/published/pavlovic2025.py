@@ -272,7 +272,7 @@ class USCA(Held):
         Raises:
             InvalidData: not one of each a round, or arrays of another type; nothing was learned.
         """
-        found = _checks.contents(contexts, name="contexts")
+        found = _checks.contents(contexts, name="contexts", width=self.contexts.dim)
         cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
         chosen = _checks.contents(actions, name="actions")
         told = _checks.contents(rewards, name="rewards")
