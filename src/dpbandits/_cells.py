@@ -111,6 +111,8 @@ def number_of(cell: object) -> float:
         if isinstance(cell, str | bytes):
             found = _number_in(_text(cell))
             return math.nan if found is None else math.inf if isinstance(found, str) else float(found)
+        if isinstance(cell, complex | np.complexfloating) and cell.imag == 0.0:
+            return float(cell.real)
         if isinstance(cell, numbers.Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
             return float(cell)
         if isinstance(cell, np.ndarray) and cell.ndim == 0:
@@ -227,6 +229,8 @@ def _value_in_cell(cell: object) -> Any:
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     if isinstance(cell, numbers.Real):
         return _compared(float(cell))
+    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0.0:
+        return _compared(float(cell.real))
     if isinstance(cell, date | np.datetime64):
         return time_in(cell)
     if isinstance(cell, time):

@@ -253,10 +253,11 @@ def person(user: object, *, name: str = "user") -> str:
     """One text for one person, however the id is written.
 
     51624, 51624.0, "51624", "051624", "5.1624e4" and b"51624" are one person, since readers of files turn one
-    into another. A text with an exponent that spells a number beyond 2^53 stays a text. A float beyond 2^53 names nobody, as several ids round to it. Blanks around a text, invisible
-    characters (zero-width spaces, byte order marks, NUL) and compatibility forms (full-width digits,
-    ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ, but in words that
-    readers know, as "true". Words that spell a missing value, as "NA" and "none", name nobody.
+    into another. A text with an exponent that spells a number beyond 2^53 stays a text. A float beyond 2^53
+    names nobody, as several ids round to it. Blanks around a text, invisible characters (zero-width spaces,
+    byte order marks, NUL) and compatibility forms (full-width digits, ligatures) do not count: Unicode's form
+    NFKC is taken. Upper and lower case differ, but in words that readers know, as "true". Words that spell a
+    missing value, as "NA" and "none", name nobody.
 
     Raises:
         InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text,
@@ -334,7 +335,7 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
     """
     if not isinstance(users, Iterable) or isinstance(users, (str, bytes, set, frozenset)):
         raise InvalidData(f"users is {kind_of(users)}, expected a list of ids, one for each {what}")
-    listed = users.to_pylist() if hasattr(type(users), "to_pylist") else list(users)
+    listed = list(users.to_pylist()) if hasattr(users, "to_pylist") else list(users)
     if len(listed) != count:
         raise InvalidData(f"{len(listed)} users: expected {count}, one for each {what}")
     return listed

@@ -57,6 +57,18 @@ def test_it_fits_a_log_and_predicts_from_the_release():
     assert (fitted.n_features_in_, list(fitted.feature_names_in_)) == (2, ["age", "region"])
 
 
+def test_an_arm_that_raises_costs_its_own_row():
+    class Arm:
+        def __array__(self, *_, **__):
+            raise RuntimeError("reward of Ann is 0.7")
+
+        __len__ = __getitem__ = __array__
+
+    people, rewards, _ = log(3)
+    learner = estimator().partial_fit(people, rewards, arms=["mail", Arm(), "call"])
+    assert learner.policy_.unsafe_left_out["unreadable"] == 1
+
+
 def test_batches_are_added_and_released_once():
     """In batches or at once: the same release, as its noise is simulated and its sums are the same."""
     people, rewards, given = log()

@@ -2671,8 +2671,8 @@ MUTATIONS = (
         "an account does not know that answers' noise can be repeated",
         (
             "outsourced/curator/curator.py",
-            "self._holder.charge(cost=replace(proven, epsilon=cost.epsilon))",
-            "self._holder.charge(cost=replace(proven, epsilon=cost.epsilon, simulated=False))",
+            "return replace(proven, epsilon=cost.epsilon)",
+            "return replace(proven, epsilon=cost.epsilon, simulated=False)",
         ),
         tests="tests/outsourced/test_secret_side.py::test_an_account_knows_that_a_release_was_simulated",
     ),

@@ -610,8 +610,9 @@ def test_an_account_knows_that_a_release_was_simulated(tmp_path, answers):
 def test_nothing_is_drawn_that_the_account_cannot_pay(tmp_path):
     """A release drawn first would be there, unpaid, for whoever opens the secret next."""
     ledger = MemoryLedger()
-    ledger.open_account("ward", privacy=RowDP(0.5, distance=1))
+    ledger.open_account("ward", privacy=RowDP(2, distance=1))
     curator = make(tmp_path / "secret", ledger, account="ward")
+    ledger.charge("ward", charge_id="another", cost=RowDP(1, distance=1))  # it could have paid before
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
             curator.publish()

@@ -43,6 +43,28 @@ def test_a_decision_is_the_librarys_own(shop: Caller) -> None:
         assert (answer["release"], answer["fallback"]) == (0, False)
 
 
+@pytest.mark.parametrize("junk", ["unknown", "", None, [1], {"value": 1}])
+def test_a_reward_of_a_batch_that_does_not_fit_changes_no_other(shop: Caller, junk: object) -> None:
+    ids = [answered(shop.decide(f"v{number}"))["id"] for number in range(3)]
+    told = [{"decision": one, "reward": reward} for one, reward in zip(ids, (1, junk, 0), strict=True)]
+    results = answered(shop.post("/v1/policies/offers/rewards:batch", {"rewards": told}))["results"]
+    assert results[0] == results[2] == {"outcome": "counted"}
+    assert (results[1]["problem"]["status"], "unknown" in str(results[1])) == (422, False)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"user": ""}, {"user": True}, {"context": "unknown"}, {"context": None}, {"more": 1}, {"id": 7}],
+)
+def test_a_decision_of_a_batch_that_does_not_fit_changes_no_other(
+    shop: Caller, changed: dict[str, Any]
+) -> None:
+    bodies = [{"id": f"v{number}", "user": f"v{number}", "context": AGNES} for number in range(3)]
+    bodies[1] |= changed
+    results = answered(shop.post("/v1/policies/offers/decisions:batch", {"decisions": bodies}))["results"]
+    assert [set(one) for one in results] == [{"decision"}, {"problem"}, {"decision"}]
+
+
 def test_the_same_id_and_body_give_the_stored_answer_and_another_body_a_conflict(shop: Caller) -> None:
     first = answered(shop.decide("v1"))
     assert answered(shop.decide("v1")) == first
@@ -439,8 +461,10 @@ def test_numbers_that_are_none(shop: Caller) -> None:
 
 def test_a_refusal_names_members_of_messages_and_nothing_that_a_caller_named(shop: Caller) -> None:
     at = "/v1/policies/offers"
-    found = refused(shop.post(f"{at}/rewards:batch", {"rewards": [{"reward": 1}]}), "invalid", 422)
-    assert found["detail"] == "body.rewards.member.decision is missing."
+    found = answered(shop.post(f"{at}/rewards:batch", {"rewards": [{"reward": 1}]}))["results"]
+    assert found[0]["problem"]["detail"] == "decision is missing."
+    found = refused(shop.post(f"{at}/rewards:batch", {"agnes_has_debts": 1}), "invalid", 422)
+    assert found["detail"] == "body.rewards is missing; body.member is not known here."
     found = refused(shop.decide("v1", agnes_has_debts=True), "invalid", 422)
     assert found["detail"] == "body.member is not known here."
 

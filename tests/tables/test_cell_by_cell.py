@@ -509,6 +509,36 @@ def test_ids_with_an_exponent_are_those_that_a_reader_makes_of_them():
     assert Owners.of(read, count=3).texts == Owners.of(texts[:3], count=3).texts
 
 
+@pytest.mark.parametrize("first", [None, "x", 5])
+def test_as_many_people_as_columns_are_no_single_person(first):
+    menu = Menu(contexts=Schema(age=Range(18, 90), visits=Categories([1, 2, 3])), arms=["a", "b"])
+    points, known = menu.readable([first, {"age": 54, "visits": 2}])
+    assert known.tolist() == [False, True]
+    np.testing.assert_array_equal(points[1], menu.readable([{"age": 54, "visits": 2}])[0][0])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("cell", [1.7e308, -1.7e308, "1.7e308", 1e999])
+def test_no_cell_makes_a_warning(cell):
+    schema = Schema(share=Range(0, 0.5, clip=True), phase=Cycle(0.5))
+    found = schema.points({"share": [0.1, cell, 0.3], "phase": [0.1, cell, 0.3]})
+    whole = schema.points({"share": [0.1, 0.2, 0.3], "phase": [0.1, 0.2, 0.3]})
+    np.testing.assert_array_equal(found[[0, 2]], whole[[0, 2]])
+
+
+def test_one_huge_integer_of_polars_changes_no_other():
+    table = pl.read_csv(io.StringIO(f"age\n20\n30\n{10**30}\n"))
+    assert table["age"].dtype == pl.Int128
+    found = Schema(age=Range(18, 90)).points(table)
+    np.testing.assert_array_equal(found, Schema(age=Range(18, 90)).points({"age": [20, 30, None]}))
+
+
+def test_one_complex_number_of_an_array_changes_no_other():
+    found = Schema(age=Range(18, 90)).points({"age": np.array([30, 40, 1j])})
+    whole = Schema(age=Range(18, 90)).points({"age": [30, 40, None]})
+    np.testing.assert_array_equal(found, whole)
+
+
 # -- one cell ----------------------------------------------------------------------------------------
 
 ANY = st.one_of(

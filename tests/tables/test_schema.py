@@ -315,3 +315,13 @@ def test_a_schema_is_written_and_read_as_toml():
 def test_texts_that_declare_no_schema_are_refused(text, match):
     with pytest.raises(InvalidParameter, match=match):
         Schema.from_toml(text)
+
+
+def test_a_configuration_names_no_column_twice_and_clips_by_true_or_false():
+    config = Schema(age=Range(18, 90), member=Range(0, 1)).to_config()
+    config["columns"][1]["name"] = "age"
+    with pytest.raises(InvalidParameter, match="one name"):
+        Schema.from_config(config)
+    for clip in ("no", 1, None):
+        with pytest.raises(InvalidParameter, match="True or False"):
+            Range(0, 1, clip=clip)

@@ -142,7 +142,7 @@ def test_parquet(tmp_path, monkeypatch, text_kind):
         with pytest.raises(MissingExtra, match=r"dpbandits\[report\]"):
             table_from_toml(path, seed=0)
     (tmp_path / "people.parquet").write_text("no parquet")
-    with pytest.raises(DataUnavailable, match="not a Parquet file"):
+    with pytest.raises(DataUnavailable, match="no Parquet file"):
         table_from_toml(path, seed=0)
 
 

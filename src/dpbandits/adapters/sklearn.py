@@ -218,8 +218,7 @@ class LoggedPolicy(BaseEstimator):
             raise InvalidData("arms: expected one label a row, which arm that person was given")
         if "policy_" not in self.__dict__:
             self._begin()
-        given = np.asarray(arms, dtype=object).tolist()
-        self.policy_.learn(X, given, y, propensities=propensities, users=users)
+        self.policy_.learn(X, arms, y, propensities=propensities, users=users)
         return self
 
     def publish(self) -> Self:

@@ -5,7 +5,7 @@ problems.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated, Any, TypeVar
@@ -36,6 +36,7 @@ from dpbandits.service.messages import (
     ChangeRequest,
     DecisionRequest,
     DecisionsRequest,
+    Misfit,
     PolicyRequest,
     PopulationRequest,
     RewardRequest,
@@ -238,10 +239,16 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 
 async def _of_request(request: Request, error: Exception) -> Response:
     """A body that does not fit: which of its members, by names that this service gave them, and no value."""
-    found = error.errors() if isinstance(error, RequestValidationError) else []
+    return await _of_problem(
+        request, _misfit(error.errors() if isinstance(error, RequestValidationError) else [])
+    )
+
+
+def _misfit(found: Sequence[Any]) -> Problem:
+    """What does not fit a message: where and how, in public words."""
     places = [f"{_named(one['loc'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]]
     slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
-    return await _of_problem(request, Problem(slug, f"{'; '.join(dict.fromkeys(places))}."))
+    return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")
 
 
 _PLACES = MEMBERS | {"body", "path", "query", "header"}
@@ -279,15 +286,21 @@ async def _done(future: Future[_T]) -> _T:
     return await asyncio.wrap_future(future)
 
 
-async def _each(futures: list[Future[Any]], told: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+async def _each(
+    members: Sequence[Any], begin: Callable[[Any], Future[Any]], told: Callable[[Any], dict[str, Any]]
+) -> dict[str, Any]:
     """Results of a batch, each by itself, in order."""
-    results = []
-    for one in await asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True):
-        if isinstance(one, BaseException):
-            results.append({"problem": problem_of(one).to_json()})
-        else:
-            results.append(told(one))
-    return {"results": results}
+
+    async def one(begun: Future[Any] | Misfit) -> dict[str, Any]:
+        if isinstance(begun, Misfit):
+            return {"problem": _misfit(begun.places).to_json()}
+        try:
+            return told(await _done(begun))
+        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
+            return {"problem": problem_of(error).to_json()}
+
+    all_begun = [member if isinstance(member, Misfit) else begin(member) for member in members]
+    return {"results": await asyncio.gather(*map(one, all_begun))}
 
 
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
@@ -538,8 +551,11 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     )
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
         """Each is answered, or refused, by itself."""
-        futures = [service.decide(policy, token.id, _given(one)) for one in message.decisions]
-        return await _each(futures, lambda answer: {"decision": answer})
+        return await _each(
+            message.decisions,
+            lambda one: service.decide(policy, token.id, _given(one)),
+            lambda answer: {"decision": answer},
+        )
 
     @app.get(
         "/v1/policies/{policy}/decisions/{decision:word}",
@@ -571,8 +587,11 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         responses=responses({"results": [{"outcome": "counted"}]}),
     )
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
-        futures = [service.reward(policy, one.decision, float(one.reward)) for one in message.rewards]
-        return await _each(futures, lambda outcome: {"outcome": outcome})
+        return await _each(
+            message.rewards,
+            lambda one: service.reward(policy, one.decision, float(one.reward)),
+            lambda outcome: {"outcome": outcome},
+        )
 
     @app.post(
         "/v1/policies/{policy}/decisions/{decision:word}:activate",

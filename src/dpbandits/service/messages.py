@@ -1,8 +1,16 @@
 """What is sent: the bodies of requests, strict about names and never quoted when they are wrong."""
 
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 __all__ = [
     "IN_PATH",
@@ -13,6 +21,7 @@ __all__ = [
     "DecisionRequest",
     "DecisionsRequest",
     "ExchangeRequest",
+    "Misfit",
     "PolicyRequest",
     "PopulationRequest",
     "PromiseRequest",
@@ -72,6 +81,25 @@ _SURVEY: dict[str, Any] = {
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Misfit:
+    """A member of a batch that does not fit its message: where and how, and no value of it."""
+
+    places: list[Any]
+
+
+def _by_itself(value: object, read: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return read(value)
+    except ValidationError as error:
+        return Misfit(error.errors(include_url=False, include_context=False, include_input=False))
+
+
+T = TypeVar("T")
+ByItself = Annotated[T, WrapValidator(_by_itself)]
+"""A member of a batch: one that does not fit becomes a `Misfit`, and changes no other."""
 
 
 class PromiseRequest(_Strict):
@@ -284,7 +312,7 @@ class DecisionRequest(_Strict):
 class DecisionsRequest(_Strict):
     """Several at once: each is answered by itself."""
 
-    decisions: Annotated[list[DecisionRequest], Field(min_length=1, max_length=1000)]
+    decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -311,7 +339,7 @@ class _Told(_Strict):
 class RewardsRequest(_Strict):
     """Rewards of several decisions: each counts by itself."""
 
-    rewards: Annotated[list[_Told], Field(min_length=1, max_length=1000)]
+    rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 
     model_config = ConfigDict(
         json_schema_extra={

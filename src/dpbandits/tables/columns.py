@@ -152,6 +152,8 @@ class Range(Column):
 
     def __post_init__(self) -> None:
         box = Box(low=[self.low], high=[self.high])  # checks the bounds
+        if not isinstance(self.clip, bool | np.bool_):
+            raise InvalidParameter(f"clip is a {type(self.clip).__name__}, expected True or False")
         assign(self, low=float(box.low[0]), high=float(box.high[0]), clip=bool(self.clip))
         if self.missing is not None:
             filled = number(self.missing, name="missing", minimum=-LARGEST, exclusive=False)
@@ -197,7 +199,7 @@ class Range(Column):
         with np.errstate(invalid="ignore"):
             outside = (numbers < self.low) | (numbers > self.high)
         found[outside] = Fate.OUTSIDE
-        shares = np.clip((numbers - self.low) / (self.high - self.low), 0.0, 1.0)
+        shares = (np.clip(numbers, self.low, self.high) - self.low) / (self.high - self.low)
         return (shares if self.clip else np.where(outside, np.nan, shares)), found
 
 
@@ -346,5 +348,5 @@ def missing_values(name: str) -> InvalidData:
     """The error of a column with missing values."""
     return InvalidData(
         f"column {name!r} has missing values (empty, NA, NaN, NaT, None or null): fill them with a public "
-        "constant, or let the schema say it: Range(..., missing=...)"
+        "constant, or name it in the column's missing=, as Range(..., missing=40) does"
     )

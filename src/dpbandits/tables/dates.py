@@ -183,7 +183,8 @@ class Cycle(Column):
             places, found = fates_of(values)
         if self.missing is not None:
             places = np.where(found == Fate.MISSING, self.missing, places)
-        angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # a warning would tell of one cell
+            angles = 2.0 * math.pi * np.mod(places / self._length, 1.0)
         return np.column_stack([0.5 + 0.5 * np.cos(angles), 0.5 + 0.5 * np.sin(angles)]), found
 
 

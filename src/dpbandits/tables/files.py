@@ -497,7 +497,9 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
                 for column in columns:
                     column.add(batch.column(column.name))
     except ArrowException:
-        raise DataUnavailable(f"{path.name} cannot be read: not a Parquet file") from None
+        raise DataUnavailable(
+            f"{path.name} cannot be read: no Parquet file of types that pyarrow has"
+        ) from None
 
 
 def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:

@@ -1,6 +1,7 @@
 """Reading columns as arrays, from a mapping of sequences or from any data frame."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -79,9 +80,10 @@ def _read_frame(frame: object) -> Table:
         whole = series.dtype.is_integer() or series.dtype == nw.Boolean
         naive = isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone is None
         if series.dtype.is_float() or naive or (whole and not series.is_null().any()):
-            cells = np.asarray(series.to_numpy())
-            if cells.dtype.kind in "iufbM":
-                return cells
+            with suppress(Exception):  # polars has integers of 128 bits, which NumPy has not
+                cells = np.asarray(series.to_numpy())
+                if cells.dtype.kind in "iufbM":
+                    return cells
         try:
             return as_objects(series.to_list())  # integers beside a null stay exact
         except KeyboardInterrupt:

@@ -290,7 +290,7 @@ class Menu:
         if hasattr(kind, "keys") or hasattr(kind, "_fields") or is_dataclass(kind):
             return not _is_frame(contexts)
         in_order = isinstance(contexts, Sequence) and not isinstance(contexts, str | bytes)
-        return in_order and len(contexts) == len(self.contexts.names) and _is_cell(contexts[0])
+        return in_order and len(contexts) == len(self.contexts.names) and all(map(_is_cell, contexts))
 
     def _columns(self, contexts: Any) -> tuple[Any, int]:
         """A table that `Schema.encode` reads, and its number of rows."""

@@ -184,7 +184,10 @@ class Schema:
         if config.get("type") != "Schema" or not isinstance(config.get("columns"), list):
             raise InvalidParameter("a schema's configuration needs 'type': 'Schema' and a list of 'columns'")
         columns = [dict(column) for column in config["columns"]]
-        return cls(**{column.pop("name"): COLUMNS.read(column) for column in columns})
+        named = {column.pop("name"): COLUMNS.read(column) for column in columns}
+        if len(named) != len(columns):
+            raise InvalidParameter("two columns of the schema have one name")
+        return cls(**named)
 
     def to_toml(self) -> str:
         """The columns as a file that `from_toml` reads, and `dpbandits run` as part of a description."""

@@ -257,6 +257,7 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
     promise = JointDP(epsilon=0.5, delta=1e-6)
     options = {"publish_epsilon": None, "answer_epsilon": None}
     usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
+    usca.learn(*rows(10))
     usca.save(tmp_path / "state")
     usca.publish()
     ExploreThenCommit.load(tmp_path / "state", ledger=ledger).publish()

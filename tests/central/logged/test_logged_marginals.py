@@ -190,6 +190,7 @@ def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(
     chooser = policy(
         epsilon=epsilon, delta=0.0, rounds=rounds, tuning=marginals(count_contexts=count_contexts)
     )
+    chooser.learn([None], [None], [None])
     chooser.publish()
     tables = inside.mechanism(chooser)
     absolute, _ = tables.shares.count_sensitivities

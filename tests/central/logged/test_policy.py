@@ -18,6 +18,7 @@ from dpbandits.errors import (
     IncompatibleState,
     InvalidData,
     InvalidParameter,
+    ProtocolError,
 )
 from dpbandits.models.features import LittleVariance
 from dpbandits.models.kernels import Matern, SquaredExponential
@@ -69,6 +70,17 @@ def test_learns_answers_and_releases():
     assert (sd > 0).all()
     assert np.mean(np.abs(mean - truth) < 3.0 * sd) > 0.75
     assert abs(usca.answer([0.9]).action[0] - 0.9) < 0.35
+
+
+def test_nothing_is_spent_before_a_row_has_come():
+    ledger = MemoryLedger()
+    ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
+    learner = build(ledger=ledger, account="survey")
+    with pytest.raises(ProtocolError, match="no row has come"):
+        learner.publish()
+    assert ledger.balance("survey").spent_epsilon == 0
+    learner.learn([None], [None], [None])  # that nothing can be read is no public fact
+    learner.publish()
 
 
 def test_answers_are_counted_and_refused_beyond_the_promise():

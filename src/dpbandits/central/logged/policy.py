@@ -492,12 +492,17 @@ class ExploreThenCommit(KeptPolicy):
 
         Raises:
             BudgetExceeded: no share of the promise was kept for it.
+            ProtocolError: no row has come yet; nothing was spent.
         """
         mechanism = self.calibration.release
         if mechanism is None:
             raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
             if self._drawn is None:  # once drawn, it is not drawn again where reading it fails
+                if not self._shard.rows_brought:  # how many rows came is public
+                    raise ProtocolError(
+                        "no row has come yet, so the budget would buy noise: call learn first"
+                    )
                 self._spend("release", 0)
                 self._drawn = mechanism.release(self._shard.cells.sums[-1])
             self._released = mechanism.learned(

@@ -198,6 +198,11 @@ class Shard:
     def __repr__(self) -> str:
         return f"Shard(lineage={self.lineage[:8]!r})"
 
+    @property
+    def rows_brought(self) -> int:
+        """How many rows `learn` was given, here and in what was merged: public."""
+        return int(self.cells.rounds + self._left_out[1])
+
     def fresh(self) -> "Shard":
         """An empty shard for another machine or another part of the log: one for each."""
         return Shard(self.rules, lineage=self.lineage, salt=self._users.salt)

@@ -39,7 +39,7 @@ from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import said
 from dpbandits._typing import FloatArray
-from dpbandits.budget import cost_of
+from dpbandits.budget import Cost, cost_of
 from dpbandits.errors import (
     AlreadyTold,
     CorruptState,
@@ -439,6 +439,8 @@ class Curator(Held):
         try:
             earlier = secret.load()
         except FileNotFoundError:
+            if secret.ledger is not None and secret.account is not None:
+                secret.ledger.after(secret.account, cost=self._cost())  # refused before anything is kept
             salt = secrets.token_bytes(16)
             table = {"salt": salt.hex(), "digest": rows.digest(salt)}
             plan = self._public | {"releases": self._holder.log.to_json()}
@@ -478,14 +480,16 @@ class Curator(Held):
 
     def _pay(self) -> None:
         """Positions and answers, under the release's id: paid once, however often it is begun."""
-        if not self._holder.charged:
-            return
+        if self._holder.charged:
+            self._holder.charge(cost=self._cost())
+
+    def _cost(self) -> Cost:
         guarantee, cost = self.guarantee, cost_of_rows(self._privacy, self._answer_noise)
         if guarantee.certificate is None:
             raise ProtocolError("nothing is proven of this release")  # rows_guarantee always proves something
         promise = replace(self._privacy, epsilon=guarantee.epsilon)
         proven = cost_of(guarantee.certificate, privacy=promise, status=guarantee.status, unit=cost.unit)
-        self._holder.charge(cost=replace(proven, epsilon=cost.epsilon))
+        return replace(proven, epsilon=cost.epsilon)
 
     def _draw(self) -> None:
         """Where raw rows meet noise; then durable; then gone from memory."""
