@@ -3326,7 +3326,7 @@ MUTATIONS = (
             "            self._actions[: stop - self._first_open] = point\n",
             "",
         ),
-        tests="tests/central/test_erased_rounds.py::test_nothing_of_them_is_kept_and_all_else_is",
+        tests="tests/service/test_served.py::test_nothing_of_them_is_kept_and_all_else_is",
     ),
     _bug(
         "an erased round that counts",
@@ -3336,7 +3336,7 @@ MUTATIONS = (
             "            self._status[self._first_open : stop] = RoundStatus.REFUSED\n",
             "",
         ),
-        tests="tests/central/test_erased_rounds.py::test_they_count_as_rounds_that_could_not_be_read",
+        tests="tests/service/test_served.py::test_they_count_as_rounds_that_could_not_be_read",
     ),
     _bug(
         "rounds of a retired policy",

@@ -209,15 +209,15 @@ def test_two_that_fold_one_block_at_once_release_it_once(
     two: Two, locks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nothing is locked: then the witness refuses the slower one."""
-    from dpbandits.central.gp_bandit import GPBandit
     from dpbandits.service import postgres
+    from dpbandits.service.served import ServedBandit
 
     first, second, one, _ = two
     for number in range(7):
         assert one.decide(f"v{number}").status_code == 200
     if not locks:
         monkeypatch.setattr(postgres.PostgresWrites, "lock", ("", ""))
-    policy, original = the_policy(first), GPBandit.release_next
+    policy, original = the_policy(first), ServedBandit.release_next
     found: list[int] = []
     errors: list[DPBanditsError] = []
 
@@ -230,14 +230,14 @@ def test_two_that_fold_one_block_at_once_release_it_once(
     slower = threading.Thread(target=fold, args=(second,))
     drawn: list[bool] = []
 
-    def while_the_other_tries(self: GPBandit) -> bool:
+    def while_the_other_tries(self: ServedBandit) -> bool:
         drawn.append(original(self))
         if len(drawn) == 1:
             slower.start()
             slower.join(1.0)
         return drawn[-1]
 
-    monkeypatch.setattr(GPBandit, "release_next", while_the_other_tries)
+    monkeypatch.setattr(ServedBandit, "release_next", while_the_other_tries)
     fold(first)
     slower.join(60.0)
     assert sum(found) == 1
@@ -250,7 +250,7 @@ def test_two_that_fold_one_block_at_once_release_it_once(
 @pytest.mark.usefixtures("lazy")
 def test_a_fold_that_fails_shows_nobodys_round(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not to a tool, either, that prints what stood in the variables where an error came from."""
-    from dpbandits.central.gp_bandit import GPBandit
+    from dpbandits.service.served import ServedBandit
 
     service, _, one, _ = two
     for number in range(8):
@@ -260,7 +260,7 @@ def test_a_fold_that_fails_shows_nobodys_round(two: Two, monkeypatch: pytest.Mon
     def fails(*_: object, **__: object) -> None:
         raise StateError("the state cannot be opened")
 
-    monkeypatch.setattr(GPBandit, "open", fails)
+    monkeypatch.setattr(ServedBandit, "open", fails)
     with pytest.raises(StateError) as caught:
         folding(service).fold(policy)
     shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
@@ -278,18 +278,18 @@ def test_a_worker_that_was_stopped_while_it_folded_has_released_nothing(
     """It drew its noise, its transaction was ended by the database, and another worker has folded since."""
     import psycopg
 
-    from dpbandits.central.gp_bandit import GPBandit
+    from dpbandits.service.served import ServedBandit
 
     first, second, one, _ = two
     for number in range(7):
         assert one.decide(f"v{number}").status_code == 200
-    policy, original = the_policy(first), GPBandit.release_next
+    policy, original = the_policy(first), ServedBandit.release_next
     with first.store.reading() as reads:
         before = reads.rows("SELECT * FROM lineages ORDER BY lineage")
 
-    def stopped(self: GPBandit) -> bool:
+    def stopped(self: ServedBandit) -> bool:
         drawn = original(self)
-        monkeypatch.setattr(GPBandit, "release_next", original)
+        monkeypatch.setattr(ServedBandit, "release_next", original)
         with psycopg.connect(address, autocommit=True) as other:
             other.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
@@ -302,7 +302,7 @@ def test_a_worker_that_was_stopped_while_it_folded_has_released_nothing(
                 break
         return drawn
 
-    monkeypatch.setattr(GPBandit, "release_next", stopped)
+    monkeypatch.setattr(ServedBandit, "release_next", stopped)
     with pytest.raises(StateError, match="nothing was recorded"):
         folding(first).fold(policy)
     assert releases(one) == [6]
@@ -502,18 +502,18 @@ def test_a_reward_that_the_database_undoes_is_told_again_and_undoes_no_others(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a deadlock: the statement failed, and its transaction takes no other before it goes back."""
-    from dpbandits.central.gp_bandit import GPBandit
+    from dpbandits.service.served import ServedBandit
 
     first, _, one, _ = two
-    asked, original = one.decide("visit").json(), GPBandit.tell
+    asked, original = one.decide("visit").json(), ServedBandit.tell
     failed: list[str] = []
 
-    def failing(self: GPBandit, *given: Any) -> Any:
+    def failing(self: ServedBandit, *given: Any) -> Any:
         if not failed:
             failed.append("once")
             first.store.now_writing.run("INSERT INTO facts VALUES ('version', 'again')")
         return original(self, *given)
 
-    monkeypatch.setattr(GPBandit, "tell", failing)
+    monkeypatch.setattr(ServedBandit, "tell", failing)
     assert one.reward(asked["id"], 1).json() == {"outcome": "counted"}
     assert one.reward(asked["id"], 1).json() == {"outcome": "duplicate"}

@@ -11,7 +11,7 @@ reward. Raw data meets noise in one place, the kind's `draw`.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,7 +49,6 @@ from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PolicyOptions, RoundPolicy
 from dpbandits.policy.beside import Beside
-from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.deadlines import Deadlines
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
@@ -322,7 +321,6 @@ class GPBandit(RoundPolicy):
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._beginning: Beginning | None = None
-        self._decided_by: Callable[[int], PublishedPosterior | None] | None = None
         self._foresight = None if self.open_ended else self._kind.foresight()
         self._warn_of_silent_failure(by_kernel=kernel is not None)
 
@@ -428,9 +426,6 @@ class GPBandit(RoundPolicy):
     # -- beside the answers ---------------------------------------------------------------------
 
     def _prepare(self) -> None:
-        if self._decided_by is not None:
-            self._take_up(self._decided_by(self._book.asked))
-            return
         if self.tuning.lag:
             if self._rounds_out > self._settled:  # no new noise before what there is was kept
                 self._settle()
@@ -442,69 +437,6 @@ class GPBandit(RoundPolicy):
             with suppress(RuntimeError):  # no thread to be had: the release draws its noise itself
                 self._beside.begin(ahead)
                 self._drawn_ahead = block
-
-    # -- where one process releases and others answer -------------------------------------------
-
-    def follow(self, book: RoundBook, published: Callable[[int], PublishedPosterior | None]) -> None:
-        """Answer, and take what is told, by what another process releases; nothing is released here.
-
-        Only asks one by one, `tell`, `abandon`, `recommend` and `predict` are meant from then on. They see
-        releases, the question and public coins: answers are those of the policy that releases.
-
-        Args:
-            book: keeps the rounds; it is shared with that process.
-            published: by what a round is answered, given its index; None before the first release.
-        """
-        self._book, self._decided_by = book, published
-
-    def _take_up(self, published: PublishedPosterior | None) -> None:
-        if published is None:
-            self._posterior = None
-        elif self._posterior is not published.posterior:
-            self._posterior = published.posterior
-            if self.features.basis():  # another processor's eigenvectors, in which the law is told
-                self.features = self._kind.features = published.features
-
-    @in_turn
-    def release_next(self) -> bool:
-        """Make the next release that is due, and durable, without waiting for the round that it decides.
-
-        For whoever releases beside other processes, which answer; see `follow`.
-
-        Returns:
-            whether one was due.
-        """
-        if self.tuning.lag:
-            self._begin_releases()
-            due = any(one.block == self._past.count for one in self._under_way)
-        else:
-            due = self._is_due()
-        if due:
-            self._release()
-            self._settle()
-        return due
-
-    @in_turn
-    def erase_rounds(self, before: int) -> None:
-        """Erase what was brought and told in rounds before `before` that no release holds, and keep that.
-
-        Blocks that are due are released first, also where the round that would wait for them has not come.
-        What is erased counts as a context that could not be read does: nothing, in a round that stays taken.
-        A reward that comes for it is refused.
-
-        Privacy: when it is called, and with which round, must rest on what is public, such as times of asks,
-        and on nothing that anybody brought or told. Then it changes nothing of the promise: a round is erased
-        for everything that its person might have brought, and contributes zero; what others contribute stays
-        as it is. No sum moves further by one person's data than it did, and what is drawn, how often and
-        where is the same.
-
-        Raises:
-            StateError, OSError: it could not be kept; call it again.
-        """
-        while self.release_next():
-            pass
-        self._book.erase(_checks.integer(before, name="before", minimum=0), self.public_point)
-        self._holder.commit()
 
     def _rounds_ended(self, asked: int) -> int:
         """Rounds of the blocks that are due once `asked` rounds were asked."""

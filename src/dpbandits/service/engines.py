@@ -1,4 +1,4 @@
-"""`Engines`: the policies that are open, each a `GPBandit` that lives in the store; see `StoredLife`.
+"""`Engines`: the policies that are open, each a `ServedBandit` that lives in the store; see `StoredLife`.
 
 A policy is opened when it is first needed, and the one not needed for longest is closed for it. Where a write
 transaction is undone, the policies that it used are forgotten and opened again: they had gone further than
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from dpbandits.budget import Ledger
-from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
+from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Ahead, Reads, Store, Writes
 
 __all__ = ["Engine", "Engines", "Kept", "is_closed", "refuse_closed"]
@@ -58,7 +58,7 @@ class Engine:
         version: releases so far, by which it decides.
     """
 
-    def __init__(self, policy: GPBandit, life: Records) -> None:
+    def __init__(self, policy: ServedBandit, life: Records) -> None:
         self.policy, self.life = policy, life
         self.version, self._commits = 0, -1
 
@@ -122,7 +122,7 @@ class Engines:
             life = StoredLife(self._store, policy, self._folder / policy)
             with warnings.catch_warnings():  # what they say was said when it began
                 warnings.simplefilter("ignore")
-                engine = self._keep(writes, policy, GPBandit.open(life, ledger=self._ledger), life)
+                engine = self._keep(writes, policy, ServedBandit.open(life, ledger=self._ledger), life)
         self._open.move_to_end(policy)
         writes.when(lost=lambda: self.forget(policy))
         return engine
@@ -135,7 +135,7 @@ class Engines:
         """The policy, where it is open."""
         return self._open.get(policy)
 
-    def begin(self, writes: Writes, policy: str, new: GPBandit) -> Engine:
+    def begin(self, writes: Writes, policy: str, new: ServedBandit) -> Engine:
         """Let `new` begin to live, or take up a beginning of it that was interrupted; its account pays.
 
         Raises:
@@ -143,9 +143,9 @@ class Engines:
         """
         writes.when(lost=lambda: self.forget(policy))
         life = StoredLife(self._store, policy, self._folder / policy)
-        return self._keep(writes, policy, GPBandit.open(life, new=new, ledger=self._ledger), life)
+        return self._keep(writes, policy, ServedBandit.open(life, new=new, ledger=self._ledger), life)
 
-    def _keep(self, writes: Writes, policy: str, opened: GPBandit, life: StoredLife) -> Engine:
+    def _keep(self, writes: Writes, policy: str, opened: ServedBandit, life: StoredLife) -> Engine:
         self._open[policy] = engine = Engine(opened, life)
         self.saw(writes, policy, engine, 0.0)
         self.close_some()

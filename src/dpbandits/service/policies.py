@@ -14,7 +14,6 @@ from typing import Any
 
 from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
-from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains.arms import Arms
 from dpbandits.errors import DPBanditsError, InvalidParameter
@@ -24,6 +23,7 @@ from dpbandits.service.budgets import previewed, promise_of, standing
 from dpbandits.service.engines import Engines, Kept
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
+from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.tables import Schema
 
@@ -61,7 +61,9 @@ def _kept(row: tuple[Any, ...]) -> Kept:
     return Kept(row[0], row[1], row[2], json.loads(row[3]), json.loads(row[4]), row[5], int(row[6]), row[7])
 
 
-def _built(asked: Mapping[str, Any], ledger: Ledger | None, population: str) -> tuple[GPBandit, list[str]]:
+def _built(
+    asked: Mapping[str, Any], ledger: Ledger | None, population: str
+) -> tuple[ServedBandit, list[str]]:
     """The policy that JSON asks for, and what the library warns of.
 
     Raises:
@@ -88,7 +90,7 @@ def _built(asked: Mapping[str, Any], ledger: Ledger | None, population: str) -> 
         tuning["lag"] = max(1, (asked["horizon"] or 0) // LAG_SHARE) if asked["horizon"] else 0
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        policy = GPBandit(
+        policy = ServedBandit(
             **arguments,
             reward_range=tuple(asked["reward_range"]),
             privacy=privacy,
@@ -143,7 +145,7 @@ def check_open(reads: Reads, population: str) -> None:
         )
 
 
-def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
+def built(ledger: Ledger, asked: dict[str, Any]) -> ServedBandit:
     """The policy that is asked for, before it begins: nothing but public arithmetic.
 
     Raises:
@@ -154,7 +156,7 @@ def built(ledger: Ledger, asked: dict[str, Any]) -> GPBandit:
 
 
 def begin(
-    writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], new: GPBandit, now: float
+    writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], new: ServedBandit, now: float
 ) -> Kept:
     """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
 
@@ -205,7 +207,7 @@ def begin(
     return kept_policy(writes, name)
 
 
-def _finish(writes: Writes, engines: Engines, identity: str, policy: GPBandit) -> None:
+def _finish(writes: Writes, engines: Engines, identity: str, policy: ServedBandit) -> None:
     engines.begin(writes, identity, policy)
     writes.run("UPDATE policies SET status = 'active' WHERE id = ?", identity)
 

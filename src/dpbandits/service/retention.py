@@ -17,7 +17,7 @@ told. A round whose context could not be read has its slot, and grows old, as an
 round is erased for everything that its person might have brought. It then contributes zero to its block;
 whoever else is in the block contributes as before. A sum moves by one person's data no further than the
 noise was calibrated for, and neither the releases' number nor their places, nor their noise, nor what was
-paid for them changes: `GPBandit.erase_rounds`. A user's rounds stay counted.
+paid for them changes: `ServedBandit.erase_rounds`. A user's rounds stay counted.
 
 What is to be erased is a fact of the store before it is done, and done before that fact is removed: whatever
 interrupts, it is done again, and then changes nothing more.

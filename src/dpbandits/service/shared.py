@@ -1,6 +1,6 @@
 """Policies that several processes answer for: rounds in the store, one release at a time.
 
-Every worker answers by itself. It follows what was published (`GPBandit.follow`) and takes, in one
+Every worker answers by itself. It follows what was published (`ServedBandit.follow`) and takes, in one
 transaction, the next slot, one of the user's rounds, and the answer:
 
 - the slot: the row of `progress` is locked until the commit, so that slots are taken one after the other,
@@ -17,7 +17,7 @@ first:
 1. **close**: the block's rows that are pending become missed, and the transaction is committed. From here on
    what the block holds does not change, and a reward that comes is late.
 2. **fold**: one transaction locks the policy's row of `states` (another worker passes over it), reads the
-   state into a `GPBandit`, gives it the rounds since, lets raw data meet noise there, and writes: the
+   state into a `ServedBandit`, gives it the rounds since, lets raw data meet noise there, and writes: the
    ledger's witness of the new position, the new state, the published function; the block's rows are removed.
    It is committed, and only then can anybody see the release.
 
@@ -50,7 +50,6 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.budget import Ledger
-from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError, StateError
 from dpbandits.policy import round_log
@@ -60,6 +59,7 @@ from dpbandits.service.keys import canonical
 from dpbandits.service.retention import Old, done, old_rounds
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
+from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Ahead, Reads, Row, Store, TryAgain, Writes
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.format import read_state
@@ -101,7 +101,7 @@ class TableBook(RoundBook):
         commits: 0; states are written elsewhere.
     """
 
-    def __init__(self, store: Store, policy: str, model: GPBandit, salt: bytes) -> None:
+    def __init__(self, store: Store, policy: str, model: ServedBandit, salt: bytes) -> None:
         super().__init__(
             dim=model.domain.dim,
             horizon=model.horizon,
@@ -225,7 +225,7 @@ class Following(Engine):
     """
 
     def __init__(
-        self, store: Store, policy: str, model: GPBandit, salt: bytes, settle: Callable[[], object]
+        self, store: Store, policy: str, model: ServedBandit, salt: bytes, settle: Callable[[], object]
     ) -> None:
         self._settle = settle
         self._book = book = TableBook(store, policy, model, salt)
@@ -290,13 +290,13 @@ class SharedEngines(Engines):
         self._open.move_to_end(policy)
         return engine
 
-    def begin(self, writes: Writes, policy: str, new: GPBandit) -> Engine:
+    def begin(self, writes: Writes, policy: str, new: ServedBandit) -> Engine:
         """Let `new` begin, in the transaction that is open: its account pays, its state is kept."""
         if not isinstance(new.tuning.reporting_delay, int):
             raise InvalidParameter("reporting_delay: where several processes answer, expected rounds")
         with scratch(self._folder) as folder:
             life = TableLife(policy, folder)
-            with GPBandit.open(life, new=new, ledger=self._ledger) as begun:
+            with ServedBandit.open(life, new=new, ledger=self._ledger) as begun:
                 salt = bytes(read_state(life.state).arrays["book_salt"])
                 writes.run(
                     "INSERT INTO progress VALUES (?, 0, ?, 0, ?, ?)",
@@ -357,14 +357,14 @@ def rounds_of(reads: Reads, policy: str, *, upto: int) -> list[Row]:
     )
 
 
-def configured(config: str) -> GPBandit:
+def configured(config: str) -> ServedBandit:
     """A policy as a configuration says, that has answered nobody."""
     with warnings.catch_warnings():  # what they say was said when it began
         warnings.simplefilter("ignore")
-        return GPBandit.from_config(json.loads(config))
+        return ServedBandit.from_config(json.loads(config))
 
 
-def due_after(policy: GPBandit, released: int) -> int | None:
+def due_after(policy: ServedBandit, released: int) -> int | None:
     """Rounds asked at which the release that follows so many is due; None where all were made."""
     delay = policy.tuning.reporting_delay
     return policy.blocks[released] + int(delay) if released < len(policy.blocks) else None  # type: ignore[arg-type]
@@ -566,7 +566,7 @@ class Folding:
                 life = TableLife(policy, folder, rounds=found.rounds, upto=upto, held=found.held)
                 life.state.touch(mode=0o600)
                 life.state.write_bytes(found.content)
-                with GPBandit.open(life, ledger=self._ledger) as opened:
+                with ServedBandit.open(life, ledger=self._ledger) as opened:
                     released = made = int(before[1])
                     while opened.release_next():
                         made += 1

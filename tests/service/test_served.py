@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central import GPTuning
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.service.served import ServedBandit
 
 N, ERASED = 24, 9
 CONTEXTS = np.random.default_rng(5).random((N, 2))
 
 
-def built(release: str, lag: int = 0) -> GPBandit:
+def built(release: str, lag: int = 0) -> ServedBandit:
     pure = release == "marginals"
     contexts = {"contexts": dpb.Schema(x=dpb.Range(0, 1), y=dpb.Range(0, 1)), "arms": ["a", "b"]}
     kernel = dpb.kernels.SquaredExponential(lengthscale=0.3)
     box = {"domain": dpb.Box(low=[0, 0], high=[1, 1]), "kernel": kernel}
     of = box if release == "cells" else contexts
-    return GPBandit(
+    return ServedBandit(
         **of,
         reward_range=(0, 1),
         horizon=2 * N,
@@ -29,7 +30,7 @@ def built(release: str, lag: int = 0) -> GPBandit:
     )
 
 
-def asked(policy: GPBandit, start: int, stop: int, *, unreadable: int = 0) -> list[str]:
+def asked(policy: ServedBandit, start: int, stop: int, *, unreadable: int = 0) -> list[str]:
     """Ids of decisions; the first ones are brought nothing that can be read."""
     ids = []
     for number in range(start, stop):
@@ -37,6 +38,12 @@ def asked(policy: GPBandit, start: int, stop: int, *, unreadable: int = 0) -> li
         batch = policy.ask_batch(point[None] if policy.menu else point[None, None], users=[number])
         ids.append(batch.ids[0])
     return ids
+
+
+def test_whoever_builds_a_policy_does_not_meet_what_the_service_needs() -> None:
+    own = {"erase_rounds", "follow", "release_next"}
+    assert own <= set(dir(ServedBandit))
+    assert not own & set(dir(dpb.central.GPBandit))
 
 
 @pytest.mark.parametrize("release", ["features", "cells", "marginals"])
@@ -61,7 +68,7 @@ def test_they_count_as_rounds_that_could_not_be_read(release: str, lag: int) -> 
 
 
 def test_nothing_of_them_is_kept_and_all_else_is(tmp_path: Path) -> None:
-    with GPBandit.open(tmp_path, new=built("features")) as policy:
+    with ServedBandit.open(tmp_path, new=built("features")) as policy:
         ids = asked(policy, 0, 12)
         policy.tell_batch(ids[6:10], [0.7358294617] * 4)
         policy.erase_rounds(10)
@@ -69,7 +76,7 @@ def test_nothing_of_them_is_kept_and_all_else_is(tmp_path: Path) -> None:
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert np.float64(0.7358294617).tobytes() not in kept
     assert [CONTEXTS[number].tobytes() in kept for number in range(6, 12)] == [False] * 4 + [True] * 2
-    with GPBandit.open(tmp_path) as policy:
+    with ServedBandit.open(tmp_path) as policy:
         assert policy.pending == pending == tuple(ids[10:])
         with pytest.raises(InvalidData, match="refused"):
             policy.tell(ids[7], 1.0)

@@ -1,0 +1,79 @@
+"""`ServedBandit`: the `GPBandit` that a service opens, which one process may release while others answer."""
+
+from collections.abc import Callable
+
+from dpbandits import _checks
+from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.state.holder import in_turn
+
+__all__ = ["ServedBandit"]
+
+
+class ServedBandit(GPBandit):
+    """A `GPBandit` with what the service needs: its configurations, states and statements are the same.
+
+    A worker that answers calls `follow`. The worker that releases calls `release_next` and `erase_rounds`.
+    """
+
+    _published: Callable[[int], PublishedPosterior | None] | None = None
+
+    def follow(self, book: RoundBook, published: Callable[[int], PublishedPosterior | None]) -> None:
+        """Answer by what another process releases, and release nothing from now on.
+
+        Only single asks, `tell`, `abandon`, `recommend` and `predict` are supported then. Answers depend
+        on releases, the question and public coins, so they equal those of the policy that releases.
+
+        Args:
+            book: keeps the rounds; the processes share it.
+            published: gives what decides the round of an index; None before the first release.
+        """
+        self._book, self._published = book, published
+
+    def _prepare(self) -> None:
+        if self._published is None:
+            super()._prepare()
+            return
+        found = self._published(self._book.asked)
+        if found is None:
+            self._posterior = None
+        elif self._posterior is not found.posterior:
+            self._posterior = found.posterior
+            if self.features.basis():  # eigenvectors computed on another processor: the posterior is in them
+                self.features = self._kind.features = found.features
+
+    @in_turn
+    def release_next(self) -> bool:
+        """Make the next due release durable, without waiting for the round that it decides.
+
+        Returns:
+            whether one was due.
+        """
+        due = self._past.count < self._deadlines.due(self._book.asked)
+        if due:
+            if self.tuning.lag:
+                self._begin_releases()
+            self._release()
+            self._settle()
+        return due
+
+    @in_turn
+    def erase_rounds(self, before: int) -> None:
+        """Erase contexts and rewards of rounds before `before` that no release holds, and save the state.
+
+        Due blocks are released first. An erased round stays taken and contributes nothing, as a round whose
+        context could not be read; a reward that comes for it is refused.
+
+        Privacy: the time of the call and `before` must depend on public facts alone, such as times of asks,
+        and never on what anybody brought or told. Then the promise is unchanged: a round is erased whatever
+        its person brought, and contributes zero. The contributions of others stay as they are, no sum moves
+        further by one person's data, and number, places and noise of the releases are the same.
+
+        Raises:
+            StateError, OSError: the state could not be saved; call it again.
+        """
+        while self.release_next():
+            pass
+        self._book.erase(_checks.integer(before, name="before", minimum=0), self.public_point)
+        self._holder.commit()
