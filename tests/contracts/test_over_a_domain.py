@@ -6,7 +6,6 @@ import pytest
 import dpbandits as dpb
 from contracts.cases import BLOCKS, CASES, DOMAIN, HORIZON, decision_set, reward_of
 from dpbandits.errors import ContributionExceeded, HorizonExceeded, InvalidData, InvalidParameter
-from dpbandits.policy import RoundPolicy
 
 pytestmark = pytest.mark.numerics
 
@@ -70,7 +69,7 @@ def test_a_run_that_was_saved_goes_on_with_the_same_points(case, tmp_path):
     expected = drive(whole, 0, 30)
     first = drive(policy, 0, 15)
     policy.save(tmp_path / "state")
-    again = RoundPolicy.registry[policy.kind].load(tmp_path / "state")
+    again = type(policy).load(tmp_path / "state")
     np.testing.assert_array_equal(np.vstack([first, drive(again, 15, 30)]), expected)
 
 

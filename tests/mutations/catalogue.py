@@ -732,8 +732,8 @@ MUTATIONS = (
         "a policy answers without paying",
         (
             "policy/rounds.py",
-            "            self._holder.charge(self._charged_as, ",
-            "            (lambda *_, **__: None)(self._charged_as, ",
+            "            self._holder.charge(cost=",
+            "            (lambda **_: None)(cost=",
         ),
         tests="tests/contracts/test_saving.py",
     ),
@@ -1446,7 +1446,7 @@ MUTATIONS = (
         "saved before it is paid",
         "a policy saved before its first ask says that its account has paid, and nobody ever does",
         (
-            "policy/rounds.py",
+            "policy/kept.py",
             "        self._charge()  # whoever loads the state need not know the account\n",
             "",
         ),

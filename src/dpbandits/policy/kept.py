@@ -169,6 +169,7 @@ class KeptPolicy(metaclass=ABCMeta):
         The file holds raw statistics: it is written with mode 0600 and must be kept as the data is, unless
         it is sealed with a `key`. After a failure see `dpbandits.state.holder.Holder.save`.
         """
+        self._charge()  # whoever loads the state need not know the account
         self._holder.save(path, key=key)
 
     def _state(self, lineage: str, position: int) -> State:

@@ -45,10 +45,7 @@ _RECEIPTS: dict[int, Receipt] = {
     RoundStatus.LATE: Receipt.LATE,
     RoundStatus.ABANDONED: Receipt.ABANDONED,
 }
-"""What a round that was told may have become; else the reward was refused, or the round was."""
-
-_RECEIPT_OF = tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in range(max(RoundStatus) + 1))
-"""The same by a status's number."""
+"""Receipts by the status of a round that was told; for any other status the receipt is `REFUSED`."""
 
 _PLAIN = (float, np.float64, bool)
 """Types of rewards that are floats, or become one without loss."""
@@ -82,15 +79,6 @@ class RoundPolicy(KeptPolicy):
         "contexts": Schema.from_config,
     }
     _whole: Maximiser | None = None
-    registry: ClassVar[dict[str, type["RoundPolicy"]]] = {}
-    """Every policy class that has been imported, by `kind`."""
-    _charged_as: ClassVar[str | None] = None
-    """Purpose of the one charge: part of its id, which a state of any age repeats."""
-
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        super().__init_subclass__(**arguments)
-        if "kind" in cls.__dict__:
-            RoundPolicy.registry[cls.kind] = cls
 
     def __init__(
         self,
@@ -110,12 +98,7 @@ class RoundPolicy(KeptPolicy):
         self.public_point = self.domain.sample(1, np.random.default_rng(0))[0]
         super().__init__(reward_range=reward_range, horizon=horizon, privacy=privacy, **options)
         self._coins = PublicCoins(self.seed)
-        own = type(self)
-        self._learns = own._learn is not RoundPolicy._learn
-        self._ever_due = any(
-            getattr(own, name) is not getattr(RoundPolicy, name)
-            for name in ("_prepare", "_is_due", "_rounds_out")
-        )
+        self._learns = type(self)._learn is not RoundPolicy._learn
         self._charged = False
         self._settled = 0  # rounds whose releases are durable, and fitted
         self._deadlines = Deadlines((), 0)
@@ -211,11 +194,9 @@ class RoundPolicy(KeptPolicy):
         In a `batch` a user who has had all rounds, or has no id, is `NOBODY`, whose round is refused.
         """
         digests = self._book.check_open(count, users, batch=batch)
-        if at is not None or self._deadlines.timed:
-            self._deadlines.advance(at)
+        self._deadlines.advance(at)
         self._charge()
-        if self._ever_due:
-            self._prepare()
+        self._prepare()
         return digests
 
     def _opened(
@@ -225,19 +206,17 @@ class RoundPolicy(KeptPolicy):
         actions: FloatArray,
         propensities: FloatArray | None,
         refused: BoolArray,
-        *,
-        kept: FloatArray | None = None,
         labels: tuple[Label, ...] = (),
     ) -> Answers:
         """Enter B rounds; what a `DecisionBatch` of them is made of.
 
-        The book keeps `kept` (B, dim), by default the actions (B, d). Of those that are `refused` (B,) the
-        indices become -1, and actions and propensities NaN; and of those whose user is `NOBODY`.
+        Rounds that are `refused` (B,), or whose user is `NOBODY`, get the index -1, and NaN for action and
+        propensity.
         """
         if NOBODY in digests:
             refused = refused | np.array([digest == NOBODY for digest in digests])
         some = np.count_nonzero(refused)
-        ids = self._book.open(digests, actions if kept is None else kept, refused if some else None)
+        ids = self._book.open(digests, actions, refused if some else None)
         self._deadlines.note(self._book.asked)
         if some:
             indices, actions = np.where(refused, -1, indices), np.where(refused[:, None], np.nan, actions)
@@ -432,8 +411,7 @@ class RoundPolicy(KeptPolicy):
             action = rows[index].copy()
             arm = None if self.menu is None else self.menu.arms.labels[int(action[-1])]
         decision_id = self._book.open_one(digests, action, refused=refused)
-        if self._deadlines.timed:
-            self._deadlines.note(self._book.asked)
+        self._deadlines.note(self._book.asked)
         if refused:
             action = np.full_like(action, np.nan)
         return Decision(decision_id, index, action, propensity, arm)
@@ -469,7 +447,7 @@ class RoundPolicy(KeptPolicy):
         else:
             indices, propensities = np.zeros(len(rows), dtype=np.int64), None
         actions = rows[np.arange(len(rows)), indices]
-        return self._opened(digests, indices, actions, propensities, refused, labels=self.arms or ())
+        return self._opened(digests, indices, actions, propensities, refused, self.arms or ())
 
     @in_turn
     def _decide_over_domain(
@@ -523,7 +501,7 @@ class RoundPolicy(KeptPolicy):
             became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
             if became == _TOLD and self._learns:
                 self._learn_one(index, value)
-            receipt = _RECEIPT_OF[became]
+            receipt = _RECEIPTS.get(became, Receipt.REFUSED)
         else:
             self._book.round_of(decision_id)
             receipt = self.tell_batch([decision_id], [reward], at=at)[0]
@@ -566,7 +544,7 @@ class RoundPolicy(KeptPolicy):
         if fresh.any():
             became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
         became[late & (became == RoundStatus.ABANDONED)] = RoundStatus.LATE
-        return tuple(_RECEIPT_OF[status] for status in became.tolist())
+        return tuple(_RECEIPTS.get(status, Receipt.REFUSED) for status in became.tolist())
 
     def _take(self, rounds: IntArray, values: FloatArray, usable: BoolArray, missing: BoolArray) -> IntArray:
         """Settle rounds and learn from those that count; their `RoundStatus`."""
@@ -679,13 +657,19 @@ class RoundPolicy(KeptPolicy):
             raise ProtocolError("warm_start: public data comes before the first ask; build a new policy")
         if rewards is None:
             self._begin_from(points, disjoint=disjoint, charged_as=charged_as)
-            if self._holder.live:
-                self._holder.commit()
-            return
-        if disjoint is not None or charged_as is not None:
+        elif disjoint is not None or charged_as is not None:
             raise InvalidParameter(
                 "disjoint, charged_as: of a published function; data with rewards is public"
             )
+        else:
+            self._learn_public(*self._public_rows(points, rewards, arms))
+        if self._holder.live:
+            self._holder.commit()
+
+    def _public_rows(
+        self, points: Any, rewards: FloatArray, arms: Sequence[object] | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Rows (n, d) of the domain and rewards (n,) of public data, as `warm_start` takes it."""
         if self.menu is not None and arms is not None:
             contexts, codes = self.menu.encode(points), self.menu.cells(arms)
             if len(contexts) != len(codes) or (codes < 0).any():
@@ -697,9 +681,7 @@ class RoundPolicy(KeptPolicy):
         values = self.reward_range.validate(rewards, clip=self.clip)
         if rows.ndim != 2 or values.shape != (len(rows),):
             raise InvalidData("warm_start: expected points (n, d) and rewards (n,) of the same length")
-        self._learn_public(rows, values)
-        if self._holder.live:
-            self._holder.commit()
+        return rows, values
 
     def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
         raise InvalidData(
@@ -719,14 +701,8 @@ class RoundPolicy(KeptPolicy):
     def _charge(self) -> None:
         """Spend the whole guarantee once, before the first answer and before the first save."""
         if not self._charged and self._holder.charged and not self._holder.paid:
-            promised = self._own_guarantee()
-            self._holder.charge(self._charged_as, cost=cost_of_guarantee(promised))
+            self._holder.charge(cost=cost_of_guarantee(self._own_guarantee()))
         self._charged = True
-
-    @in_turn
-    def save(self, path: str | PathLike[str], *, key: StateKey | None = None) -> None:  # noqa: D102
-        self._charge()  # whoever loads the state need not know the account
-        super().save(path, key=key)
 
     @classmethod
     def open(
@@ -759,7 +735,8 @@ class RoundPolicy(KeptPolicy):
             IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
         """
-        ledger = new._ledger() if ledger is None and new is not None else ledger
+        if ledger is None and new is not None and isinstance(new._holder.ledger, Ledger):
+            ledger = new._holder.ledger
         live = folder if isinstance(folder, Life) else LiveFolder(folder, key=key, ledger=ledger)
         try:
             try:
@@ -779,10 +756,6 @@ class RoundPolicy(KeptPolicy):
             live.close()
             raise
         return policy
-
-    def _ledger(self) -> Ledger | None:
-        held: Any = self._holder.ledger  # what the constructor was given
-        return held if isinstance(held, Ledger) else None
 
     def _go_on_in(self, live: Life) -> None:
         """Catch up with what was noted since the state was saved, and live there from now on."""
