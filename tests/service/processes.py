@@ -14,6 +14,11 @@ from pathlib import Path
 from typing import Any
 
 
+def packed_reports(reports: list[bytes]) -> bytes:
+    """Reports as a batch is sent."""
+    return b"".join(len(report).to_bytes(2, "little") + report for report in reports)
+
+
 def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))

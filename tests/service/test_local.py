@@ -9,9 +9,10 @@ import pytest
 import dpbandits as dpb
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
-from dpbandits.service.surveys import packed_reports, unpacked_reports
+from dpbandits.service.surveys import unpacked_reports
 from service import databases
 from service.conftest import Caller, served
+from service.processes import packed_reports
 
 SPEC = dpb.local.Spec(
     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=1)

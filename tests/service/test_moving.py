@@ -14,9 +14,9 @@ from dpbandits.service.moving import into_database, into_folder
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes, note_event
-from dpbandits.service.surveys import packed_reports
 from service import databases, test_local
 from service.conftest import CUSTOMERS, Caller, served
+from service.processes import packed_reports
 from service.test_workers import SHORT, releases
 
 

@@ -44,13 +44,14 @@ from dpbandits.service import postgres, shared_surveys
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
-from dpbandits.service.surveys import begin_survey, packed_reports
+from dpbandits.service.surveys import begin_survey
 from dpbandits.state.format import read_state
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from flat import spec_with
 from service import databases
 from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
+from service.processes import packed_reports
 
 LEASE = 0.6
 """Seconds that the database waits for a worker here."""

@@ -18,6 +18,7 @@ from dpbandits._seen import as_html, no_such, public_names, said
 from dpbandits._typing import Seed
 from dpbandits.budget import Ledger
 from dpbandits.domains import RewardRange
+from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import features, kernels
 from dpbandits.privacy import definitions
@@ -28,6 +29,7 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Holder, in_turn, no_copy, saved_state
+from dpbandits.tables.menu import Menu
 
 __all__ = ["KeptPolicy", "PolicyOptions"]
 
@@ -96,6 +98,8 @@ class KeptPolicy(metaclass=ABCMeta):
         "privacy": definitions.from_config,
         "reward_range": RewardRange.from_config,
     }
+    menu: Menu | None
+    """Of contexts and arms; None where there are none."""
     noise: NoiseSource | None
     """What a guarantee rests on; a simulated one's position is part of the state."""
     open_ended: bool = False
@@ -137,6 +141,11 @@ class KeptPolicy(metaclass=ABCMeta):
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self)
+
+    @property
+    def arms(self) -> tuple[Label, ...] | None:
+        """Labels of the arms; None where there are none."""
+        return None if self.menu is None else self.menu.arms.labels
 
     @property
     @abstractmethod

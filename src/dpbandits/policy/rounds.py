@@ -115,11 +115,6 @@ class RoundPolicy(KeptPolicy):
         """Public columns of a person's context; None where candidates are brought."""
         return None if self.menu is None else self.menu.contexts
 
-    @property
-    def arms(self) -> tuple[Label, ...] | None:
-        """Labels of the arms; None where candidates are brought."""
-        return None if self.menu is None else self.menu.arms.labels
-
     def to_config(self) -> dict[str, Any]:
         """Everything public that builds this policy anew, as JSON."""
         other = ("contexts", "arms") if self.menu is None else ("domain",)
@@ -735,8 +730,7 @@ class RoundPolicy(KeptPolicy):
             IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
         """
-        if ledger is None and new is not None and isinstance(new._holder.ledger, Ledger):
-            ledger = new._holder.ledger
+        ledger = new._ledger() if ledger is None and new is not None else ledger
         live = folder if isinstance(folder, Life) else LiveFolder(folder, key=key, ledger=ledger)
         try:
             try:
@@ -756,6 +750,10 @@ class RoundPolicy(KeptPolicy):
             live.close()
             raise
         return policy
+
+    def _ledger(self) -> Ledger | None:
+        held = self._holder.ledger  # what the constructor was given
+        return held if isinstance(held, Ledger) else None
 
     def _go_on_in(self, live: Life) -> None:
         """Catch up with what was noted since the state was saved, and live there from now on."""

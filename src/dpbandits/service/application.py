@@ -5,10 +5,11 @@ problems.
 """
 
 import asyncio
+from asyncio import wrap_future
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -21,7 +22,7 @@ from starlette.routing import Match, Route
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.budgets import balance_to_json, promise_of
+from dpbandits.service.budgets import balance_to_json, population_names, promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.documented import Documented, responses
@@ -50,8 +51,6 @@ from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.surveys import begin_survey
 
 __all__ = ["application"]
-
-_T = TypeVar("_T")
 
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
@@ -222,7 +221,7 @@ async def _tick(service: Service, door: Doorkeeper) -> None:
         if service.store.shared:
             door.forget()  # another worker may have withdrawn a token
         try:
-            await asyncio.wrap_future(service.tick())
+            await wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again
             log.error("beside the answers: %s", type(error).__name__)
 
@@ -282,10 +281,6 @@ def _given(message: BaseModel) -> dict[str, Any]:
     return message.model_dump(exclude_none=True)
 
 
-async def _done(future: Future[_T]) -> _T:
-    return await asyncio.wrap_future(future)
-
-
 async def _each(
     members: Sequence[Any], begin: Callable[[Any], Future[Any]], told: Callable[[Any], dict[str, Any]]
 ) -> dict[str, Any]:
@@ -295,7 +290,7 @@ async def _each(
         if isinstance(begun, Misfit):
             return {"problem": _misfit(begun.places).to_json()}
         try:
-            return told(await _done(begun))
+            return told(await wrap_future(begun))
         except Exception as error:  # noqa: BLE001 - said as it would be of one alone
             return {"problem": problem_of(error).to_json()}
 
@@ -315,7 +310,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     )
     async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
-        identity, text = await _done(
+        identity, text = await wrap_future(
             service.write(
                 lambda writes: tokens.make_token(
                     writes,
@@ -344,7 +339,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             tokens.withdraw(writes, identity, service.now())
             writes.when(kept=app.state.door.forget)
 
-        await _done(service.write(withdrawing))
+        await wrap_future(service.write(withdrawing))
         return Response(status_code=204)
 
     @app.post(
@@ -368,7 +363,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             )
             return {"name": message.name, **balance_to_json(service.ledger.balance(message.name))}
 
-        return await _done(service.write(opening))
+        return await wrap_future(service.write(opening))
 
     @app.get(
         "/v1/populations",
@@ -377,10 +372,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         responses=responses({"populations": [_POPULATION]}),
     )
     def populations(token: Reader) -> dict[str, Any]:
-        names = [
-            row[0]
-            for row in service.read(lambda reads: reads.rows("SELECT name FROM populations ORDER BY name"))
-        ]
+        names = service.read(population_names)
         return {
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
@@ -427,14 +419,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
     @app.get("/v1/policies", tags=tag, summary="All policies", responses=responses({"policies": [_POLICY]}))
     def every(token: Reader) -> dict[str, Any]:
-        with service.store.reading() as reads:
-            names = [
-                row[0]
-                for row in reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
-            ]
-            return {
-                "policies": [policies.described(reads, policies.kept_policy(reads, name)) for name in names]
-            }
+        return {"policies": service.read(policies.all_described)}
 
     @app.get(
         "/v1/policies/{policy}", tags=tag, summary="One policy", responses=responses(_POLICY, "not-found")
@@ -462,7 +447,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     ) -> dict[str, Any]:
         """Its status and settings; never what it promises. `If-Match` is needed."""
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
-        kept = await _done(
+        kept = await wrap_future(
             service.write(
                 lambda writes: policies.change(
                     writes, policy, status=message.status, settings=settings, if_match=if_match
@@ -541,7 +526,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     )
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
-        return Json(await _done(service.decide(policy, token.id, _given(message))))
+        return Json(await wrap_future(service.decide(policy, token.id, _given(message))))
 
     @app.post(
         "/v1/policies/{policy}/decisions:batch",
@@ -578,7 +563,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
-        return Json({"outcome": await _done(service.reward(policy, decision, float(message.reward)))})
+        return Json({"outcome": await wrap_future(service.reward(policy, decision, float(message.reward)))})
 
     @app.post(
         "/v1/policies/{policy}/rewards:batch",
@@ -600,7 +585,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         responses=responses({"status": "pending"}, "not-found"),
     )
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await _done(service.activate(policy, decision))}
+        return {"status": await wrap_future(service.activate(policy, decision))}
 
     @app.post(
         "/v1/policies/{policy}/decisions/{decision:word}:abandon",
@@ -609,7 +594,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         responses=responses({"status": "abandoned"}, "not-found", "conflict"),
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await _done(service.abandon(policy, decision))}
+        return {"status": await wrap_future(service.abandon(policy, decision))}
 
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:
@@ -628,7 +613,9 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
     async def begin(message: SurveyRequest, token: Admin) -> dict[str, Any]:
         """Its population is charged once, for one report of one person."""
         asked = message.model_dump()
-        await _done(service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now())))
+        await wrap_future(
+            service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now()))
+        )
         return {"name": message.name, "population": message.population}
 
     @app.get(

@@ -25,7 +25,6 @@ from dpbandits.service.keys import note_adoption
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes
 from dpbandits.state.files import locked, private_folder, write_durably
-from dpbandits.state.witness import FileWitness
 
 __all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refuse_moved"]
 
@@ -77,7 +76,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
     if not (folder / MARK).exists():
         raise MissingState("this folder is no backup, or was adopted before")
     with locked(folder / LOCK, wait=False):
-        witness = FileWitness(Path(settings.witness)) if settings.witness else None
+        witness = settings.file_witness()
         SQLiteLedger(folder / LEDGER, witness=witness)  # compares itself with its witness
         goes_on = nothing_since or witness is not None
         store = SQLiteStore(folder / STORE)

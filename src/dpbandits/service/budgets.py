@@ -13,13 +13,14 @@ from dpbandits.budget.ledger import Entries
 from dpbandits.errors import DPBanditsError, InvalidParameter, ProtocolError
 from dpbandits.privacy import definitions
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Writes
+from dpbandits.service.store import Reads, Writes
 from dpbandits.state.witness import Witness
 
 __all__ = [
     "OwnLedger",
     "balance_to_json",
     "charge_for",
+    "population_names",
     "previewed",
     "promise_of",
     "standing",
@@ -118,6 +119,11 @@ def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
         "cost": told | {"unit": cost.unit.whose, "neighbours": cost.unit.neighbours},
         "population": {"name": population, "before": before, "after": after},
     }
+
+
+def population_names(reads: Reads) -> list[str]:
+    """Names of all populations, in their order."""
+    return [str(row[0]) for row in reads.rows("SELECT name FROM populations ORDER BY name")]
 
 
 def standing(ledger: Ledger, population: str) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class _Remote(Seen):
         path: str,
         body: Any,
         *,
-        missing: type[DPBanditsError],
+        missing: type[DPBanditsError] = InvalidParameter,
         patience: float | None = None,
     ) -> dict[str, Any]:
         """A request until it is answered; what the answer holds, or what it refuses with."""
@@ -335,7 +335,7 @@ class RemotePolicy(_Remote):
             InvalidParameter: there is no such policy, or the token may not ask.
         """
         sent = _request(brought, user, available=available, name=id, arm=arm, deferred=deferred)
-        return _decision(self._made("POST", "/decisions", sent, missing=InvalidParameter))
+        return _decision(self._made("POST", "/decisions", sent))
 
     def ask_batch(
         self,
@@ -466,18 +466,18 @@ class RemotePolicy(_Remote):
 
     def releases(self) -> list[dict[str, Any]]:
         """What was released: version, rounds in it, and when. Needs the scope `read`."""
-        return list(self._made("GET", "/releases", None, missing=InvalidParameter)["releases"])
+        return list(self._made("GET", "/releases", None)["releases"])
 
     def publish(self) -> "PublishedFunction":
         """What the policy decides by now, released: decides anywhere, for ever. Needs the scope `read`."""
         from dpbandits.central.published_function import PublishedFunction
 
-        answer = self._made("GET", "/policy", None, missing=InvalidParameter)
+        answer = self._made("GET", "/policy", None)
         return PublishedFunction.from_files({"policy.json": json.dumps(answer).encode()})
 
     def statement(self) -> str:
         """The policy's statement, as prose. Needs the scope `read`."""
-        return str(self._made("GET", "/guarantee", None, missing=InvalidParameter)["statement"])
+        return str(self._made("GET", "/guarantee", None)["statement"])
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -510,7 +510,7 @@ class RemotePolicy(_Remote):
                 patience = max(0.0, until - time.monotonic())
                 sent = {name: [body[place] for place in part]}
                 try:
-                    answer = self._made("POST", path, sent, missing=InvalidParameter, patience=patience)
+                    answer = self._made("POST", path, sent, patience=patience)
                     results = _results(answer, len(part))
                     made = [_of_batch(one, read, missing) for one in results]
                 except ServiceUnavailable as error:
@@ -528,7 +528,7 @@ class RemotePolicy(_Remote):
         if not part:
             return []
         body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in part]}
-        answer = self._made("POST", "/rewards:batch", body, missing=InvalidParameter, patience=0.0)
+        answer = self._made("POST", "/rewards:batch", body, patience=0.0)
         made = []
         for (key, _, _), one in zip(part, _results(answer, len(part)), strict=True):
             problem = one.get("problem") if isinstance(one, dict) else None
@@ -660,7 +660,7 @@ class RemoteServer(_Remote):
         """
         from dpbandits.local.contract.spec import Spec
 
-        answer = self._made("GET", "/policy", None, missing=InvalidParameter)
+        answer = self._made("GET", "/policy", None)
         try:
             spec = Spec.from_json(json.dumps(answer["spec"]))
             return spec, spec.protocol.publishes.from_json(json.dumps(answer["published"]), spec)
@@ -683,7 +683,7 @@ class RemoteServer(_Remote):
             if not {bytes} >= {*map(type, part)} or max(map(len, part)) > _LONGEST_REPORT:
                 raise InvalidData(f"absorb: expected reports as bytes, each of at most {_LONGEST_REPORT}")
             body = b"".join(len(one).to_bytes(2, "little") + one for one in part)
-            accepted += int(self._made("POST", "/reports", body, missing=InvalidParameter)["accepted"])
+            accepted += int(self._made("POST", "/reports", body)["accepted"])
         return accepted
 
 

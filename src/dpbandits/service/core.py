@@ -66,7 +66,6 @@ from dpbandits.service.store import Reads, SQLiteStore, Store, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
 from dpbandits.service.writer import LooksAhead, Writer
 from dpbandits.state.files import locked, private_folder
-from dpbandits.state.witness import FileWitness
 
 __all__ = ["Service"]
 
@@ -122,7 +121,7 @@ class Service:
                 refuse_moved(folder)
                 self.read_only = (folder / MARK).exists()
                 self.store = SQLiteStore(folder / STORE)
-                self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=self._witness()))
+                self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=self.settings.file_witness()))
                 policies_at = private_folder(folder / "policies", what="policies")
                 most = self.settings.open_policies
                 self.engines = Engines(self.store, self.ledger, policies_at, most=most)
@@ -154,13 +153,10 @@ class Service:
         swept(under_way)
         self.read_only = False
         self.store = PostgresStore(self.settings.database)
-        self.ledger = self._rows = RowLedger(self.store, witness=self._witness())
+        self.ledger = self._rows = RowLedger(self.store, witness=self.settings.file_witness())
         most = self.settings.open_policies
         self.engines = SharedEngines(self.store, self._rows, under_way, most=most)
         self._folding = Folding(self.store, self.ledger, under_way, now=self.now, failed=_not_folded)
-
-    def _witness(self) -> FileWitness | None:
-        return FileWitness(Path(self.settings.witness)) if self.settings.witness else None
 
     def _begin_at_last(self) -> None:
         """Tokens and keys of a new store; where another worker does the same, once."""

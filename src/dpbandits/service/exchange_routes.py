@@ -1,9 +1,9 @@
 """Routes of outsourced tables: what a curator and a modeler say to each other; see `exchanges`."""
 
 import asyncio
-from concurrent.futures import Future
+from asyncio import wrap_future
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI, Path, Response
 
@@ -22,8 +22,6 @@ from dpbandits.service.messages import (
 from dpbandits.service.tokens import Token
 
 __all__ = ["add_exchanges"]
-
-_T = TypeVar("_T")
 
 _Name = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["doses"])]
 _Row = Annotated[int, Path(ge=0, le=1 << 48, examples=[2])]
@@ -78,10 +76,6 @@ _QUESTIONS = {
 }
 
 
-async def _done(future: Future[_T]) -> _T:
-    return await asyncio.wrap_future(future)
-
-
 def add_exchanges(app: FastAPI, service: Service) -> None:
     """The routes."""
     tag: list[Any] = ["outsourced"]
@@ -112,7 +106,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def begin(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
         asked = _asked(message)
-        return await _done(
+        return await wrap_future(
             service.write(
                 lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
             )
@@ -147,7 +141,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     )
     async def end(exchange: _Name, token: Admin) -> Response:
         """For good; what was paid stays paid, and whoever has fetched it has it."""
-        await _done(service.write(partial(exchanges.end_exchange, name=exchange)))
+        await wrap_future(service.write(partial(exchanges.end_exchange, name=exchange)))
         return Response(status_code=204)
 
     @app.put(
@@ -161,7 +155,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
-        return await _done(service.write(lambda writes: exchanges.upload(writes, exchange, new)))
+        return await wrap_future(service.write(lambda writes: exchanges.upload(writes, exchange, new)))
 
     @app.get(
         "/v1/outsourced/{exchange}/release",
@@ -181,7 +175,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     )
     async def ask(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
         """All of them or none; a row that was asked for before is the same question, with its answer."""
-        return await _done(service.write(lambda writes: exchanges.ask(writes, exchange, message.rows)))
+        return await wrap_future(service.write(lambda writes: exchanges.ask(writes, exchange, message.rows)))
 
     @app.get(
         "/v1/outsourced/{exchange}/questions",
@@ -202,7 +196,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
         """A worker that comes back gets its own open rows first, then those that no worker has."""
         given = message.model_dump()
-        return await _done(
+        return await wrap_future(
             service.write(lambda writes: exchanges.open_work(writes, service.keys, exchange, **given))
         )
 
@@ -215,7 +209,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def tell(exchange: _Name, row: _Row, message: AnswerRequest, token: Curator) -> dict[str, Any]:
         """Once; the same answer again changes nothing."""
         value = None if message.answer is None else float(message.answer)
-        return await _done(
+        return await wrap_future(
             service.write(lambda writes: exchanges.answer(writes, exchange, row, value, service.now()))
         )
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits.errors import CorruptState
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_fact
 from dpbandits.state.files import open_regular, refuse_if_others_write, write_durably
 
 __all__ = ["Keys", "adoptions", "canonical", "check_key", "note_adoption"]
@@ -46,10 +46,8 @@ def note_adoption(writes: Writes) -> None:
     """From here on decisions have ids that neither the original nor another copy of it gives."""
     row = writes.one("SELECT MAX(number) FROM decisions")
     first = 1 + int((row[0] if row else None) or 0)
-    text = canonical([*adoptions(writes), (first, secrets.token_hex(_DIGEST_BYTES))])
-    writes.run(
-        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = ?", _ADOPTIONS, text, text
-    )
+    adopted = [*adoptions(writes), (first, secrets.token_hex(_DIGEST_BYTES))]
+    note_fact(writes, _ADOPTIONS, canonical(adopted))
 
 
 def check_key(writes: Writes, keys: "Keys") -> None:

@@ -102,6 +102,11 @@ ByItself = Annotated[T, WrapValidator(_by_itself)]
 """A member of a batch: one that does not fit becomes a `Misfit`, and changes no other."""
 
 
+def _shown(example: dict[str, Any]) -> ConfigDict:
+    """What the OpenAPI document shows of a message."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
 class PromiseRequest(_Strict):
     """A promise, as `JointDP(epsilon=1, delta=1e-6)`."""
 
@@ -119,9 +124,7 @@ class PopulationRequest(_Strict):
     name: Name
     privacy: PromiseRequest
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}}]},
-    )
+    model_config = _shown({"name": "customers", "privacy": {"epsilon": 2, "delta": 1e-6}})
 
 
 class SettingsRequest(_Strict):
@@ -163,24 +166,20 @@ class PolicyRequest(_Strict):
     seed: Annotated[int, Field(ge=0, le=1 << 62)] | None = None
     settings: SettingsRequest = SettingsRequest()
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "offers",
-                    "population": "customers",
-                    "contexts": [
-                        {"name": "age", "type": "Range", "low": 18, "high": 90},
-                        {"name": "region", "type": "Categories", "values": ["north", "south", "west"]},
-                    ],
-                    "arms": ["mail", "call", "nothing"],
-                    "reward_range": [0, 1],
-                    "horizon": 50000,
-                    "privacy": {"epsilon": 1, "delta": 1e-6},
-                    "settings": {"fallback": "nothing", "wait_seconds": 86400, "default_reward": 0},
-                }
-            ]
-        },
+    model_config = _shown(
+        {
+            "name": "offers",
+            "population": "customers",
+            "contexts": [
+                {"name": "age", "type": "Range", "low": 18, "high": 90},
+                {"name": "region", "type": "Categories", "values": ["north", "south", "west"]},
+            ],
+            "arms": ["mail", "call", "nothing"],
+            "reward_range": [0, 1],
+            "horizon": 50000,
+            "privacy": {"epsilon": 1, "delta": 1e-6},
+            "settings": {"fallback": "nothing", "wait_seconds": 86400, "default_reward": 0},
+        }
     )
 
 
@@ -191,7 +190,7 @@ class SurveyRequest(_Strict):
     population: Name
     spec: dict[str, Any]
 
-    model_config = ConfigDict(json_schema_extra={"examples": [_SURVEY]})
+    model_config = _shown(_SURVEY)
 
 
 class RowPromiseRequest(_Strict):
@@ -223,18 +222,14 @@ class ExchangeRequest(_Strict):
     answers: AnswersRequest | None = None
     cap: Whole
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "name": "doses",
-                    "population": "patients",
-                    "privacy": {"epsilon": 1, "distance": 1},
-                    "answers": {"epsilon": 1, "distance": 0.5, "low": 0, "high": 1},
-                    "cap": 4,
-                }
-            ]
-        },
+    model_config = _shown(
+        {
+            "name": "doses",
+            "population": "patients",
+            "privacy": {"epsilon": 1, "distance": 1},
+            "answers": {"epsilon": 1, "distance": 0.5, "low": 0, "high": 1},
+            "cap": 4,
+        }
     )
 
 
@@ -245,15 +240,11 @@ class ReleaseRequest(_Strict):
     inputs: str | None = None
     at: Annotated[str, Field(max_length=500, pattern="^https://[!-~]+$")] | None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "description": {"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4},
-                    "inputs": "k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u",
-                }
-            ]
-        },
+    model_config = _shown(
+        {
+            "description": {"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4},
+            "inputs": "k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u",
+        }
     )
 
 
@@ -262,7 +253,7 @@ class QuestionsRequest(_Strict):
 
     rows: Annotated[list[Annotated[int, Field(ge=0, le=1 << 48)]], Field(min_length=1, max_length=1000)]
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"rows": [2, 0]}]})
+    model_config = _shown({"rows": [2, 0]})
 
 
 class WorkRequest(_Strict):
@@ -271,7 +262,7 @@ class WorkRequest(_Strict):
     worker: Annotated[str, Field(min_length=1, max_length=200)]
     most: Annotated[int, Field(ge=1, le=1000)] = 1
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"worker": "ward-1", "most": 10}]})
+    model_config = _shown({"worker": "ward-1", "most": 10})
 
 
 class AnswerRequest(_Strict):
@@ -279,7 +270,7 @@ class AnswerRequest(_Strict):
 
     answer: Number | None
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"answer": 0.75}]})
+    model_config = _shown({"answer": 0.75})
 
 
 class ChangeRequest(_Strict):
@@ -288,7 +279,7 @@ class ChangeRequest(_Strict):
     status: Literal["active", "paused", "retired"] | None = None
     settings: SettingsRequest | None = None
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"status": "paused"}]})
+    model_config = _shown({"status": "paused"})
 
 
 class DecisionRequest(_Strict):
@@ -302,11 +293,7 @@ class DecisionRequest(_Strict):
     arm: Label | None = None
     deferred: bool = False
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"id": "visit-1", "user": "u-17", "context": {"age": 44, "region": "west"}}]
-        },
-    )
+    model_config = _shown({"id": "visit-1", "user": "u-17", "context": {"age": 44, "region": "west"}})
 
 
 class DecisionsRequest(_Strict):
@@ -314,12 +301,8 @@ class DecisionsRequest(_Strict):
 
     decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"decisions": [{"id": "visit-2", "user": "u-18", "context": {"age": 61, "region": "south"}}]}
-            ]
-        },
+    model_config = _shown(
+        {"decisions": [{"id": "visit-2", "user": "u-18", "context": {"age": 61, "region": "south"}}]}
     )
 
 
@@ -328,7 +311,7 @@ class RewardRequest(_Strict):
 
     reward: Number | bool
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"reward": 1}]})
+    model_config = _shown({"reward": 1})
 
 
 class _Told(_Strict):
@@ -341,11 +324,7 @@ class RewardsRequest(_Strict):
 
     rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"rewards": [{"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "reward": 1}]}]
-        },
-    )
+    model_config = _shown({"rewards": [{"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "reward": 1}]})
 
 
 class TokenRequest(_Strict):
@@ -358,9 +337,7 @@ class TokenRequest(_Strict):
     ]
     seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
 
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"label": "the shop", "scopes": ["decide", "reward"]}]},
-    )
+    model_config = _shown({"label": "the shop", "scopes": ["decide", "reward"]})
 
 
 MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)

@@ -33,7 +33,6 @@ from typing import Any
 import numpy as np
 
 from dpbandits.budget import Ledger, SQLiteLedger
-from dpbandits.central.gp_bandit import GPBandit
 from dpbandits.errors import InvalidParameter, StateError
 from dpbandits.local import DurableServer, Spec
 from dpbandits.policy.bookkeeping import RoundStatus
@@ -43,13 +42,13 @@ from dpbandits.service.keys import Keys, adoptions, canonical, check_key
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.row_ledger import RowLedger
+from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings
 from dpbandits.service.shared import TableLife, due_after, rounds_of, scratch
 from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, Row, SQLiteStore, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 from dpbandits.state.format import read_state
-from dpbandits.state.witness import FileWitness
 
 __all__ = ["into_database", "into_folder"]
 
@@ -84,7 +83,7 @@ def into_database(folder: Path, *, settings: Settings) -> None:
         files.enter_context(locked(folder / LOCK, wait=False))
         store = files.enter_context(closing(SQLiteStore(folder / STORE)))
         to = files.enter_context(closing(PostgresStore(settings.database)))
-        ledger = SQLiteLedger(folder / LEDGER, witness=_witness(settings))
+        ledger = SQLiteLedger(folder / LEDGER, witness=settings.file_witness())
         move = _moved_as(folder)
         if move is None:
             move = uuid.uuid4().hex
@@ -94,16 +93,12 @@ def into_database(folder: Path, *, settings: Settings) -> None:
                 fill_database(to, writes, policies, ledger, folder, move)
             write_durably(folder / MOVED, json.dumps({"move": move}).encode(), exclusive=True)
         with store.reading() as reads:
-            retire_lineages(ledger, [row[0] for row in reads.rows("SELECT id FROM policies")], move)
+            retire_lineages(ledger, _ids(reads), move)
         with to.moving() as writes:
             row = writes.one("SELECT value FROM facts WHERE name = 'move'")
             if row != (move,):
                 raise StateError("the folder was moved into another database")
             writes.run("DELETE FROM facts WHERE name = 'moving'")
-
-
-def _witness(settings: Settings) -> FileWitness | None:
-    return FileWitness(Path(settings.witness)) if settings.witness else None
 
 
 def _moved_as(folder: Path) -> str | None:
@@ -116,7 +111,7 @@ def _moved_as(folder: Path) -> str | None:
 class _Policy:
     """What is moved of a policy that is open: its state, and its rows elsewhere."""
 
-    def __init__(self, policy: GPBandit, identity: str, state: Path) -> None:
+    def __init__(self, policy: ServedBandit, identity: str, state: Path) -> None:
         if not isinstance(policy.tuning.reporting_delay, int):
             raise InvalidParameter("a policy whose reporting_delay is a time lives in a folder")
         self.content, arrays = state.read_bytes(), read_state(state).arrays
@@ -249,7 +244,7 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
             raise StateError(f"this database serves nobody: {closed[0]}")
         if to.exists() and move is None:
             raise StateError("there is something already where the folder is to be: choose another place")
-        move, ledger = uuid.uuid4().hex, RowLedger(store, witness=_witness(settings))
+        move, ledger = uuid.uuid4().hex, RowLedger(store, witness=settings.file_witness())
         ledger.begin()
         with store.moving() as writes, writes.kept_alive():
             _empty(private_folder(to, what="the new folder"), move)
@@ -290,7 +285,7 @@ def fill_folder(store: PostgresStore, reads: Writes, source: Path, to: Path) -> 
             life = TableLife(identity, folder, rounds=rounds, upto=int(asked), held=int(held))
             content = reads.one("SELECT content FROM states WHERE policy = ?", identity)
             write_durably(life.state, bytes(content[0]) if content else b"", exclusive=True)
-            GPBandit.open(life, ledger=shared).close()  # its state holds all rounds now
+            ServedBandit.open(life, ledger=shared).close()  # its state holds all rounds now
             asks[identity] = _ids_of_asks(identity, life.state)
             own = private_folder(policies_at / identity, what="the policy's folder")
             write_durably(own / "policy.state", life.state.read_bytes(), exclusive=True)

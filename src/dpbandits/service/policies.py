@@ -28,6 +28,7 @@ from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.tables import Schema
 
 __all__ = [
+    "all_described",
     "begin",
     "built",
     "change",
@@ -284,3 +285,9 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
         "rounds_released": int(row[1] or 0) if row else 0,
         "made_at": kept.made_at,
     }
+
+
+def all_described(reads: Reads) -> list[dict[str, Any]]:
+    """All policies as `described` shows them, by name."""
+    rows = reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
+    return [described(reads, kept_policy(reads, str(row[0]))) for row in rows]

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 from dpbandits.service.keys import Keys
 from dpbandits.service.round_log import slot_of
-from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.store import Reads, Writes, note_event, note_fact
 
 __all__ = ["WARNING", "Old", "done", "erase", "exported", "old_rounds"]
 
@@ -87,7 +87,7 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
         done,
         last,
     )
-    _say(writes, "erased upto", str(last))
+    note_fact(writes, "erased upto", str(last))
     for policy, ask in {row[2]: row[3] for row in rows if row[3] is not None}.items():
         _note_old(writes, policy, slot_of(ask) + 1, rounds_at)
     for policy in {row[2] for row in rows if row[3] is None and row[4] == "refused"}:
@@ -120,13 +120,7 @@ def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
         if known is not None:
             earlier, _, since = known[0].partition(" ")
             before, at = max(before, int(earlier)), float(since)
-        _say(writes, _OLD + policy, f"{before} {at!r}")
-
-
-def _say(writes: Writes, name: str, value: str) -> None:
-    writes.run(
-        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
-    )
+        note_fact(writes, _OLD + policy, f"{before} {at!r}")
 
 
 def old_rounds(reads: Reads, *, now: float) -> list[Old]:

@@ -97,9 +97,6 @@ class StoredLife(Life):
             if number > held:
                 yield Record(bytes(kind), bytes(content))
 
-    def prepare(self, lineage: str, position: int) -> None:  # noqa: D102
-        pass
-
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
         self._store.now_writing.run(
             "DELETE FROM rounds WHERE policy = ? AND number < ?", self._policy, self._records
@@ -125,17 +122,11 @@ class StoredLife(Life):
         )
         self._records, self._digest = self._records + 1, digest
 
-    def settle(self) -> None:
-        """A row whose statement raised is not there."""
-
     def refuse_leftovers(self) -> None:  # noqa: D102
         if self._records:
             raise CorruptState(
                 "the store holds a log of rounds and there is no state: restore both from one backup"
             )
-
-    def close(self) -> None:
-        """The store stays open: it holds other policies' lives."""
 
     def _first(self) -> bytes:
         return hashlib.blake2b(f"rounds of {self._policy}".encode(), digest_size=16).digest()

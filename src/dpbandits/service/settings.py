@@ -7,6 +7,7 @@ from pathlib import Path
 from dpbandits import _checks
 from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
+from dpbandits.state.witness import FileWitness
 
 __all__ = ["Settings"]
 
@@ -60,6 +61,10 @@ class Settings:
         _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
         _checks.number(self.retention_days, name="retention_days")
         _checks.integer(self.open_policies, name="open_policies", minimum=1)
+
+    def file_witness(self) -> FileWitness | None:
+        """The witness of the ledger; None where there is none."""
+        return FileWitness(Path(self.witness)) if self.witness else None
 
     @classmethod
     def from_toml(cls, path: Path | None) -> "Settings":

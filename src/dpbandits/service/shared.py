@@ -430,9 +430,6 @@ class TableLife(Life):
                 round_log.pack_tell(slots[either], rewards, told[either], gone[either]),
             )
 
-    def prepare(self, lineage: str, position: int) -> None:  # noqa: D102
-        pass
-
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
         pass
 
@@ -440,13 +437,7 @@ class TableLife(Life):
         """Nothing is asked or told here."""
         raise ProtocolError("rounds of this policy are asked where it is followed")
 
-    def settle(self) -> None:  # noqa: D102
-        pass
-
     def refuse_leftovers(self) -> None:  # noqa: D102
-        pass
-
-    def close(self) -> None:  # noqa: D102
         pass
 
 

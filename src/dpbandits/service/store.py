@@ -63,6 +63,7 @@ __all__ = [
     "Writes",
     "in_dialect",
     "note_event",
+    "note_fact",
 ]
 
 VERSION = 1
@@ -400,6 +401,13 @@ class Writes(Reads):
 
     def _end(self, how: str) -> None:
         self._connection.execute(how)
+
+
+def note_fact(writes: Writes, name: str, value: str) -> None:
+    """Write a fact down, over what was said of it before."""
+    writes.run(
+        "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value
+    )
 
 
 def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "") -> None:

@@ -28,22 +28,12 @@ if TYPE_CHECKING:
     from dpbandits.local.server.counting import Absorbed
     from dpbandits.service.shared_surveys import SharedServer
 
-__all__ = ["Surveys", "begin_survey", "packed_reports", "unpacked_reports"]
+__all__ = ["Surveys", "begin_survey", "unpacked_reports"]
 
 _LENGTH = struct.Struct("<H")
 
 MOST_REPORTS = 10_000
 """Reports of a batch."""
-
-
-def packed_reports(reports: list[bytes]) -> bytes:
-    """Reports as a batch is sent.
-
-    Example:
-        >>> unpacked_reports(packed_reports([b"one", b"three"]))
-        [b'one', b'three']
-    """
-    return b"".join(_LENGTH.pack(len(report)) + report for report in reports)
 
 
 def unpacked_reports(body: bytes) -> list[bytes]:

@@ -56,7 +56,7 @@ from dpbandits.state.files import (
 )
 from dpbandits.state.witness import Payer, Witness
 
-__all__ = ["Journal", "Place", "Record"]
+__all__ = ["Journal", "Place", "Record", "end_path"]
 
 FORMAT = 1
 """Version of the file's layout."""
@@ -155,7 +155,7 @@ class Journal:
         """
         header = _header(kind, subject, witnessed=ledger is not None)
         first = _first(header)
-        end = _end_path(path)
+        end = end_path(path)
         try:
             with open_regular(path) as (file, size):
                 held = file.read(_LONGEST_HEADER)
@@ -219,7 +219,7 @@ class Journal:
             CorruptState: the log was cut or changed; nothing was changed.
             IncompatibleState: the ledger has never seen this log.
         """
-        end = _read_end(_end_path(self._path), self._kind)
+        end = _read_end(end_path(self._path), self._kind)
         if self._lazy and end.records < self._mark.records:
             end = self._mark
         if end.records < self._mark.records or (end.records == self._mark.records and end != self._mark):
@@ -240,7 +240,7 @@ class Journal:
         if mark.length < size:
             os.truncate(self._path, mark.length)  # never witnessed, so it never counted
         if mark != end:
-            _write_end(_end_path(self._path), mark)
+            _write_end(end_path(self._path), mark)
         self._mark = mark
         return self._between(first, mark)
 
@@ -263,13 +263,13 @@ class Journal:
             except ForkedState:
                 raise self._forked() from None
         if not self._lazy:
-            _write_end(_end_path(self._path), after)
+            _write_end(end_path(self._path), after)
         self._mark = after
 
     def close(self) -> None:
         """Replace the end file of a lazy journal, so that it says how far the log reaches."""
         if self._lazy:
-            _write_end(_end_path(self._path), self._mark)
+            _write_end(end_path(self._path), self._mark)
 
     # -- inside ------------------------------------------------------------------------------------
 
@@ -408,7 +408,8 @@ def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
     return bool(at + _FRAME.size + length + _DIGEST_BYTES < size)
 
 
-def _end_path(path: Path) -> Path:
+def end_path(path: Path) -> Path:
+    """The end file beside a log."""
     return path.with_name(path.name + ".end")
 
 

@@ -40,7 +40,7 @@ from typing import NamedTuple
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, ForkedState, StateError
 from dpbandits.state.files import locked, private_folder
-from dpbandits.state.journal import Journal, Record
+from dpbandits.state.journal import Journal, Record, end_path
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.witness import Payer, Witness
 
@@ -100,9 +100,8 @@ class Life(ABC):
             StateError: the ledger could not be asked.
         """
 
-    @abstractmethod
     def prepare(self, lineage: str, position: int) -> None:
-        """Get ready for a state that is written here for the first time."""
+        """Get ready for a state that is written here for the first time; by default nothing is needed."""
 
     @abstractmethod
     def begin(self, lineage: str, position: int) -> None:
@@ -112,17 +111,17 @@ class Life(ABC):
     def append(self, kind: bytes, content: bytes) -> None:
         """Note a record, before what it says is done; after an error `settle` says whether it counts."""
 
-    @abstractmethod
     def settle(self) -> None:
-        """See whether a record counts that `append` raised at: then it is among `records`."""
+        """See whether a record counts that `append` raised at: then it is among `records`. By default it does
+        not count.
+        """
 
     @abstractmethod
     def refuse_leftovers(self) -> None:
         """CorruptState where there are records of a state that is gone."""
 
-    @abstractmethod
     def close(self) -> None:
-        """Let another process live here."""
+        """Let another process live here; by default nothing is needed."""
 
 
 class LiveFolder(Life):
@@ -179,7 +178,7 @@ class LiveFolder(Life):
             path, subject = self._log(one), _subject(lineage, one)
             if not path.exists() and one != found[-1]:
                 continue  # it was being removed
-            if not _end(path).exists():
+            if not end_path(path).exists():
                 Journal.create(path, kind=_KIND, subject=subject)  # refuses what holds a record
                 continue
             journal = Journal(path, kind=_KIND, subject=subject, lazy=True)
@@ -235,7 +234,7 @@ class LiveFolder(Life):
             for one in self._positions():
                 if one != position:
                     self._log(one).unlink(missing_ok=True)
-                    _end(self._log(one)).unlink(missing_ok=True)
+                    end_path(self._log(one)).unlink(missing_ok=True)
         except OSError:
             if self._journal is None:
                 raise
@@ -272,7 +271,7 @@ class LiveFolder(Life):
                 raise CorruptState(
                     "the folder holds a log of rounds and no state: restore both from one backup"
                 )
-            _end(path).unlink(missing_ok=True)
+            end_path(path).unlink(missing_ok=True)
             path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -319,10 +318,6 @@ class LiveFolder(Life):
 
     def _log(self, position: int) -> Path:
         return self._folder / f"rounds-{position}.log"
-
-
-def _end(log: Path) -> Path:
-    return log.with_name(log.name + ".end")
 
 
 def _holds_records(log: Path) -> bool:

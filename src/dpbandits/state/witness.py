@@ -31,7 +31,7 @@ import errno
 import hashlib
 import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -96,6 +96,7 @@ def check_advance(last: Witness | None, new: Witness) -> None:
 class AppendOnlyWitness(Protocol):
     """Remembers how far each lineage has gone; every ledger is one, too."""
 
+    @abstractmethod
     def last(self, lineage: str) -> Witness | None:
         """The last witness of a lineage, or None when it was never seen.
 
@@ -103,6 +104,7 @@ class AppendOnlyWitness(Protocol):
             StateError: no answer could be had.
         """
 
+    @abstractmethod
     def advance(self, lineage: str, *, position: int, digest: str) -> None:
         """Remember `digest` at `position`, durably, compare-and-set; see `Ledger.advance`.
 
@@ -112,7 +114,7 @@ class AppendOnlyWitness(Protocol):
         """
 
 
-class Payer(Seen, ABC):
+class Payer(Seen, AppendOnlyWitness):
     """What a saved object asks of a ledger: to pay for releases, and to witness how far its state has gone.
 
     `dpbandits.budget.Ledger` is the one that there is.
@@ -129,14 +131,6 @@ class Payer(Seen, ABC):
     @abstractmethod
     def charged(self, account: str, charge_id: str) -> Any:
         """See `Ledger.charged`."""
-
-    @abstractmethod
-    def last(self, lineage: str) -> Witness | None:
-        """See `AppendOnlyWitness.last`."""
-
-    @abstractmethod
-    def advance(self, lineage: str, *, position: int, digest: str) -> None:
-        """See `AppendOnlyWitness.advance`."""
 
 
 class FileWitness:

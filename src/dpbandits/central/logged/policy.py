@@ -369,11 +369,6 @@ class ExploreThenCommit(KeptPolicy):
 
     # -- learning -----------------------------------------------------------------------------------
 
-    @property
-    def arms(self) -> tuple[Label, ...] | None:
-        """Labels of the arms; None where there are actions."""
-        return None if self.menu is None else self.menu.arms.labels
-
     def explore(self, start: int, stop: int) -> Any:
         """Actions of rows start..stop-1 by the public coins, from the law of actions.
 

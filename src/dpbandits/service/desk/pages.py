@@ -23,7 +23,7 @@ from dpbandits import __version__, local
 from dpbandits.budget.accountants import ACCOUNTANTS
 from dpbandits.budget.accounts import SUM_NAMES
 from dpbandits.service import policies
-from dpbandits.service.budgets import balance_to_json
+from dpbandits.service.budgets import balance_to_json, population_names
 from dpbandits.service.core import Service
 from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
@@ -193,14 +193,14 @@ class _Desk:
         """Populations with what is left, and policies with their releases."""
         return self._page(
             "overview.html",
-            populations=[self._balance(name) for name in self._service.read(_populations)],
-            policies=self._service.read(_described),
+            populations=[self._balance(name) for name in self._service.read(population_names)],
+            policies=self._service.read(policies.all_described),
             local=self._service.read(_local),
         )
 
     def population(self, name: str) -> Response:
         """One population: what is left, and who charged what."""
-        if name not in self._service.read(_populations):
+        if name not in self._service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
         charged = [row for row in self._charged() if row.population == name]
         balance = self._balance(name)
@@ -307,7 +307,7 @@ class _Desk:
 
     def ledger_json(self) -> Response:
         """The ledger, with the balances of the populations."""
-        balances = [self._balance(name) for name in self._service.read(_populations)]
+        balances = [self._balance(name) for name in self._service.read(population_names)]
         told = {"populations": balances, "charges": [row.exported() for row in self._charged()]}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
 
@@ -375,15 +375,6 @@ class _Desk:
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
     """Id, name, population, spec and beginning of local policies."""
     return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
-
-
-def _populations(reads: Reads) -> list[str]:
-    return [str(row[0]) for row in reads.rows("SELECT name FROM populations ORDER BY name")]
-
-
-def _described(reads: Reads) -> list[dict[str, Any]]:
-    rows = reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
-    return [policies.described(reads, policies.kept_policy(reads, str(row[0]))) for row in rows]
 
 
 def _promise(privacy: dict[str, Any]) -> str:
