@@ -13,8 +13,9 @@ from dpbandits.central import (
     GPTuning,
 )
 from dpbandits.models.measures import CellMeasure
-from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
+from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state.live import WITNESSED_EVERY
+from noises import UncountedNoise
 from tuning import built
 
 
@@ -36,7 +37,7 @@ def statement(**changes):
 
 
 def test_the_reason_is_that_of_the_certificate():
-    _, concentrated = statement(noise=SecureNoise(certificate="concentrated"))
+    _, concentrated = statement(noise=UncountedNoise())
     _, near = statement()
     _, simulated = statement(noise=SimulatedNoise(0))
     assert "total variation" not in concentrated
@@ -158,7 +159,7 @@ def test_marginal_tables_say_what_their_counts_rest_on():
     assert "within the stated total variation" in said
     assert "Gaussian noise on the counts. Its delta, and" in said
     assert "data given to warm_start" in said
-    concentrated, said = marginals(1.0, 1e-6, noise=SecureNoise(certificate="concentrated"))
+    concentrated, said = marginals(1.0, 1e-6, noise=UncountedNoise())
     assert concentrated.certificate.other.rho > 0.0
     assert "total variation" not in said
 

@@ -63,6 +63,7 @@ from dpbandits.state.journal import Journal
 from flat import curator_with
 from internals.curator import Clock
 from internals.journal import end_of, files_of, put_back
+from noises import UncountedNoise
 
 SCHEMA = Schema(age=Range(20, 80), dose=Range(0, 10))
 PRIVACY = RowDP(epsilon=1.0, distance=1.0)
@@ -1097,7 +1098,7 @@ def test_explain_for_other_mechanisms():
     assert "that of Gaussian differential privacy with mu = (D + 1.84e-05)/4.22" in gaussian
     assert "(up to a total variation of " in gaussian
     assert "within the stated total variation of rounded real-valued Gaussian noise" in gaussian
-    textbook = SecureNoise(certificate="concentrated")
+    textbook = UncountedNoise()
     concentrated = words(make(privacy=rows, mechanism="gaussian", noise=textbook))
     assert "zero-concentrated differential privacy with rho = ((D + 1.84e-05)/4.53" in concentrated
     assert "total variation" not in concentrated

@@ -21,6 +21,7 @@ from dpbandits.privacy.rows import (
     choose_row_mechanism,
 )
 from dpbandits.privacy.rows.noise_laws import from_config
+from noises import UncountedNoise
 
 BUDGETS = st.tuples(st.floats(0.05, 12.0), st.floats(1e-3, 30.0), st.integers(1, 8))
 
@@ -74,7 +75,7 @@ def test_simulated_rows_repeat_and_secure_rows_do_not():
 
 def test_gaussian_rows_certificate_and_scale():
     definition = RowDP(epsilon=1.0, delta=1e-6, distance=2.0)
-    secure = GaussianRows(definition=definition, dim=4, noise=SecureNoise(certificate="concentrated"))
+    secure = GaussianRows(definition=definition, dim=4, noise=UncountedNoise())
     assert secure.certificate.delta_at(1.0) <= 1e-6
     assert secure.scale == pytest.approx(4.531 * 2.0, rel=1e-3)
     near = GaussianRows(definition=definition, dim=4, noise=SecureNoise())
@@ -217,7 +218,7 @@ def test_the_rule_passes_over_what_cannot_carry_an_epsilon():
 def test_gaussian_rows_count_the_draws_of_one_row():
     definition = RowDP(epsilon=1.0, delta=1e-6, distance=1.0)
     near = GaussianRows(definition=definition, dim=3, noise=SecureNoise())
-    concentrated = GaussianRows(definition=definition, dim=3, noise=SecureNoise(certificate="concentrated"))
+    concentrated = GaussianRows(definition=definition, dim=3, noise=UncountedNoise())
     assert near.scale < 0.94 * concentrated.scale
     assert near.certificate.distance == 3 * rounding_distance(near.scale / near.step)
     assert near.certificate.delta_at(1.0) <= 1e-6

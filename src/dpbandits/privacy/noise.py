@@ -17,8 +17,7 @@ repeatable
 
 **The rule.** An enforced release is calibrated near-Gaussian wherever it says how many draws of noise one
 unit can touch (`draws`) and its scale, in lattice units, is so large that this takes less noise than the
-zero-concentrated certificate; elsewhere the latter holds by itself. `SecureNoise(certificate="concentrated")`
-always takes the latter.
+zero-concentrated certificate; elsewhere the latter holds by itself.
 
 **Why the touched draws suffice, adaptively.** Fix two neighbours, and releases r_1, r_2, ... that add
 discrete Gaussian noise to integer vectors, each of which may depend on all earlier ones. Given the same past,
@@ -117,8 +116,6 @@ class SecureNoise(Valued):
     protects nobody.
 
     Args:
-        certificate: near_gaussian: the rule of the module. concentrated: the textbook certificate always,
-            which needs nothing but sensitivity and scale, for 6 to 9% more noise.
         sampler: exact: `dpbandits.privacy.samplers.discrete_gaussian`, whose proof stands there. opendp: the
             same law by OpenDP's sampler, over twenty times slower (`make bench`);
             needs `pip install 'dpbandits[opendp]'`. Its feature flag "contrib" is a switch of the whole
@@ -131,15 +128,9 @@ class SecureNoise(Valued):
 
     gaussian_law: ClassVar[str] = "discrete Gaussian"
 
-    def __init__(
-        self,
-        *,
-        certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian",
-        sampler: Literal["exact", "opendp"] = "exact",
-    ) -> None:
-        _checks.one_of(certificate, ("near_gaussian", "concentrated"), name="certificate")
+    def __init__(self, *, sampler: Literal["exact", "opendp"] = "exact") -> None:
         _checks.one_of(sampler, tuple(_SAMPLERS), name="sampler")
-        self.certificate, self.sampler = certificate, sampler
+        self.sampler = sampler
         self._start_empty()
         _LIVING[id(self)] = self
 
@@ -152,8 +143,7 @@ class SecureNoise(Valued):
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
         """The smallest scale that the rule of the module allows, and its certificate."""
-        counted = draws if self.certificate == "near_gaussian" else None
-        sigma, apart = discrete_scale(epsilon, delta, sensitivity, counted)
+        sigma, apart = discrete_scale(epsilon, delta, sensitivity, draws)
         if apart is None:
             return _check_sigma(sigma), ZeroConcentratedDP(zcdp_rho(epsilon, delta))
         return _check_sigma(sigma), NearGaussianDP(sensitivity / sigma, apart)
@@ -204,9 +194,7 @@ class SecureNoise(Valued):
             self._start_empty()
 
     def __repr__(self) -> str:
-        chosen = [] if self.certificate == "near_gaussian" else [f"certificate={self.certificate!r}"]
-        chosen += [] if self.sampler == "exact" else [f"sampler={self.sampler!r}"]
-        return f"SecureNoise({', '.join(chosen)})"
+        return "SecureNoise()" if self.sampler == "exact" else f"SecureNoise(sampler={self.sampler!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""

@@ -442,7 +442,7 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
 ):
     ledger = MemoryLedger()
     ledger.open_account("town", privacy=JointDP(3.0, 1e-6))
-    usca = build(ledger=ledger, account="town", noise=SecureNoise(certificate="near_gaussian"))
+    usca = build(ledger=ledger, account="town", noise=SecureNoise())
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
     real = getattr(store, step)

@@ -150,7 +150,7 @@ def test_a_restored_run_goes_on_as_an_uninterrupted_one(tmp_path):
 
 
 def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
-    usca = build(noise=SecureNoise(certificate="near_gaussian"))
+    usca = build(noise=SecureNoise())
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
     released = usca.publish().mean

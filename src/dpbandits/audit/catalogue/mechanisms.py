@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
 from itertools import combinations, product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -125,18 +125,18 @@ _MEANS: dict[str, Any] = {"kind": GaussianAudit, "delta": DELTA, "share": 2.0}
 _TURNED = _MEANS | {"neighbours": "one user's feature vector turned around"}
 
 
-def _one_number(name: str, certificate: Literal["concentrated", "near_gaussian"]) -> None:
+def _one_number(name: str, draws: int | None) -> None:
     @listed(
         ENTRIES, name, **_MEANS, sees="one integer with noise", neighbours="integers one sensitivity apart"
     )
     def number(epsilon: float, seed: int) -> Draw:
-        noise = PreparedNoise(certificate=certificate)
-        sigma, _ = noise.gaussian_scale(_UNITS, epsilon, DELTA, draws=1)
+        noise = PreparedNoise()
+        sigma, _ = noise.gaussian_scale(_UNITS, epsilon, DELTA, draws=draws)
         return lambda world, n: np.asarray(world * _UNITS + noise.integer_gaussian(sigma, n), np.float64)
 
 
-_one_number("discrete-gaussian", "concentrated")
-_one_number("near-gaussian", "near_gaussian")
+_one_number("discrete-gaussian", None)
+_one_number("near-gaussian", 1)
 
 
 _ENDS = [_MECHANISM.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, -1.0)]

@@ -166,8 +166,8 @@ class PreparedNoise:
 
     gaussian_law = SecureNoise.gaussian_law
 
-    def __init__(self, *, certificate: Literal["near_gaussian", "concentrated"] = "near_gaussian") -> None:
-        self._source = SecureNoise(certificate=certificate)
+    def __init__(self) -> None:
+        self._source = SecureNoise()
         self._scales: dict[tuple[float, float, float, int | None], tuple[float, Certificate]] = {}
         self._waiting: dict[float, int] = {}
 

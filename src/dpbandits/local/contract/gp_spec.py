@@ -62,13 +62,11 @@ _CONSTANTS: Mapping[str, frozenset[str]] = {
     "dubey2021": frozenset({"horizon", "norm_bound", "failure_probability"}),
 }
 
-NoiseCertificate = Literal["near_gaussian", "concentrated"]
 
-
-def _secure(certificate: NoiseCertificate = "near_gaussian") -> "NoiseSource":
+def _secure() -> "NoiseSource":
     from dpbandits.privacy.noise import SecureNoise
 
-    return SecureNoise(certificate=certificate)
+    return SecureNoise()
 
 
 @worded
@@ -83,7 +81,6 @@ class GPSpecTuning(Configured):
             range; see `GaussianReports.weight_variance`.
         thompson_scale: multiplies posterior deviations in the devices' draws.
         n_candidates: of the simulated public decision sets.
-        certificate: of secure noise; it fixes the scale, which server and devices must agree on.
         constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
 
     Raises:
@@ -94,7 +91,6 @@ class GPSpecTuning(Configured):
     prior_variance: float = 0.2
     thompson_scale: float = 0.25
     n_candidates: int = 25
-    certificate: NoiseCertificate = "near_gaussian"
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -103,7 +99,6 @@ class GPSpecTuning(Configured):
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)
         _checks.integer(self.n_candidates, name="n_candidates")
-        _checks.one_of(self.certificate, get_args(NoiseCertificate), name="certificate")
 
 
 @worded
@@ -186,11 +181,6 @@ class GPSpec(Contract["PublishedWeights"]):
             )
         _checks.integer(self.seed, name="seed", minimum=0)
         tuning = an(self.tuning, GPSpecTuning, name="tuning", pass_="tuning=GPSpecTuning(report_gram=True)")
-        if getattr(self.noise, "certificate", tuning.certificate) != tuning.certificate:
-            raise InvalidParameter(
-                f"the spec's certificate is {tuning.certificate!r} and its noise has another: pass "
-                f"noise=SecureNoise(certificate={tuning.certificate!r})"
-            )
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
         if self.learner == "dubey2021" and not tuning.report_gram:
             raise InvalidParameter(
@@ -213,8 +203,7 @@ class GPSpec(Contract["PublishedWeights"]):
         """
         with reading("the configuration of a GPSpec"):
             fields = cls.arguments(config)
-            own = _secure(fields["tuning"].certificate) if noise is None else noise
-            return cls(**fields, noise=own)
+            return cls(**fields, noise=_secure() if noise is None else noise)
 
 
 class GaussianReports(ReportProtocol["PublishedWeights"]):
