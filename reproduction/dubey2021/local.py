@@ -40,7 +40,11 @@ def local_spec(name: str, promise: JointDP | None, seed: Seed, *, published: boo
         reward_range=environment.reward_range,
         privacy=promise,
         noise=SimulatedNoise(seed),
-        tuning=GPSpecTuning(report_gram=published, n_candidates=environment.n_candidates),
+        learner="dubey2021" if published else "weights",
+        tuning=GPSpecTuning(
+            n_candidates=environment.n_candidates,
+            constants={"horizon": environment.horizon} if published else {},
+        ),
     )
 
 
@@ -92,7 +96,7 @@ def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> 
     """Regret of a crowd under Algorithm 3: the policy is published anew after every report."""
     environment = world_of(name, seed)
     spec = local_spec(name, promise, seed, published=True)
-    learner = Dubey2021Weights(spec, horizon=environment.horizon)
+    learner = Dubey2021Weights.of(spec)
     mechanism, size = spec.protocol.release.mechanism, spec.protocol.release.mechanism.size
     coins = PublicCoins(seed)
     first = int(coins.uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)

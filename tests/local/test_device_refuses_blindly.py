@@ -572,8 +572,9 @@ def gp_spec_of(**changes):
 
 
 def test_one_report_is_not_called_sums_of_blocks():
-    for gram, sums in ((False, "z phi"), (True, "phi phi^T and z phi")):
-        [record] = gp_spec_of(report_gram=gram).statement().mechanisms
+    as_published = {"learner": "dubey2021", "constants": {"horizon": 100.0}}
+    for learner, sums in (({}, "z phi"), (as_published, "phi phi^T and z phi")):
+        [record] = gp_spec_of(**learner).statement().mechanisms
         assert record.name == f"one report: {sums} of its one choice"
 
 

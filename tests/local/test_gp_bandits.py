@@ -31,6 +31,9 @@ pytestmark = pytest.mark.numerics
 BOX = Box(low=[0.0], high=[1.0])
 FEATURES = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=5)
 
+DUBEY2021 = {"learner": "dubey2021", "constants": {"horizon": 100.0}}
+LEARNERS = [{"learner": "weights"}, DUBEY2021]
+
 
 def spec(**changes):
     arguments = {
@@ -150,13 +153,13 @@ def test_what_no_device_sends_is_left_out():
     assert server.totals.accepted == 0
 
 
-@pytest.mark.parametrize("report_gram", [False, True])
-def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(report_gram):
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(learner):
     class Loud(SimulatedNoise):
         def integer_gaussian(self, sigma, size):
             return np.array([int(40 * sigma)] + [0] * (size - 1), dtype=np.int64)
 
-    contract = spec(report_gram=report_gram, noise=Loud(0))
+    contract = spec(**learner, noise=Loud(0))
     client, server = Client(contract), Server(contract)
     client.choose(server.publish(), np.array([[0.2]]))
     report = client.report(0.5)
@@ -248,9 +251,9 @@ def test_a_report_needs_a_choice():
         Client(spec()).report(0.5)
 
 
-@pytest.mark.parametrize("report_gram", [False, True])
-def test_any_two_users_are_within_the_sensitivity(report_gram):
-    contract = spec(report_gram=report_gram)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_any_two_users_are_within_the_sensitivity(learner):
+    contract = spec(**learner)
     rng = np.random.default_rng(0)
     points, rewards = rng.random((400, 1)), rng.choice([0.0, 1.0, 0.3], 400)
     points[:4], rewards[:4] = 0.5, [0.0, 1.0, 0.0, 1.0]  # one point, opposite rewards: the worst
@@ -259,13 +262,12 @@ def test_any_two_users_are_within_the_sensitivity(report_gram):
     )
     distance = np.linalg.norm(coordinates[:, None] - coordinates[None], axis=-1)
     assert distance.max() <= contract.protocol.release.mechanism.sensitivity
-    if not report_gram:
+    if contract.learner == "weights":
         assert distance.max() > 0.98 * contract.protocol.release.mechanism.sensitivity
 
 
-@pytest.mark.parametrize("report_gram", [False, True])
-def test_learns_from_reports_alone(report_gram):
-    contract = spec(report_gram=report_gram, privacy=JointDP(epsilon=30.0, delta=1e-4))
+def test_learns_from_reports_alone():
+    contract = spec(privacy=JointDP(epsilon=30.0, delta=1e-4))
     server = Server(contract)
     rng = np.random.default_rng(3)
     for _ in range(4):
@@ -341,9 +343,9 @@ def test_files_name_the_contract_and_its_format():
 
 def test_as_published():
     features = QuadratureFourierFeatures(kernel=SquaredExponential(lengthscale=0.4), dim=1, nodes=6)
-    contract = spec(features=features, report_gram=True, learner="dubey2021", constants={"horizon": 100.0})
+    contract = spec(features=features, **DUBEY2021)
     again = GPSpec.from_json(contract.to_json())
-    assert again.digest == contract.digest != spec(features=features, report_gram=True).digest
+    assert again.digest == contract.digest != spec(features=features).digest
     server = Server(contract)
     rng, total = np.random.default_rng(0), 0
     for _ in range(2):
@@ -375,7 +377,6 @@ def test_as_published():
     )
     assert policy.radius == pytest.approx(sum(parts))
     for changes in (
-        {"report_gram": False},
         {"constants": {}},
         {"constants": {"horizon": 0.0}},
         {"constants": {"horizont": 100.0}},
@@ -399,12 +400,12 @@ def test_nothing_raw_is_shown():
 
 def test_candidates_that_change_afterwards_change_no_report():
     """The device reports the row that it chose, not what the caller has put in its place since."""
-    contract = spec(privacy=JointDP(epsilon=50.0, delta=1e-4), report_gram=True)
+    contract = spec(privacy=JointDP(epsilon=50.0, delta=1e-4), **DUBEY2021)
     published = Server(contract).publish()
     rows = np.array([[0.1]])
 
     def reported(*, overwrite):
-        client = Client(spec(privacy=JointDP(epsilon=50.0, delta=1e-4), report_gram=True))
+        client = Client(spec(privacy=JointDP(epsilon=50.0, delta=1e-4), **DUBEY2021))
         mine = rows.copy()
         client.choose(published, mine)
         if overwrite:

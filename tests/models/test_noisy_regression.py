@@ -246,18 +246,6 @@ def test_supports_are_separate_problems(form: str) -> None:
     assert np.all(ours.factor[3:, :3] == 0.0)
 
 
-def test_effective_dimension_replaces_the_features() -> None:
-    data = problem(m=6)
-    same = simple(data["grams"][0], data["vectors"][0], 2.0, 0.5, effective_dim=6)
-    other = simple(data["grams"][0], data["vectors"][0], 2.0, 0.5, effective_dim=1)
-    plain = simple(data["grams"][0], data["vectors"][0], 2.0, 0.5)
-    np.testing.assert_array_equal(same.mean, plain.mean)
-    assert np.trace(other.covariance) > np.trace(plain.covariance)
-    assert np.trace(block(data, 2.0, 0.5, effective_dim=1).covariance) > np.trace(
-        block(data, 2.0, 0.5).covariance
-    )
-
-
 def test_prediction_and_draws_follow_the_factor() -> None:
     posterior = block(problem(), 1.5, 0.7)
     Phi = np.random.default_rng(0).normal(size=(2, 5, 6))
@@ -337,7 +325,6 @@ def test_standard_deviations_can_be_trusted() -> None:
         {"vector_noise_sd": np.nan},
         {"prior_variance": 0.0},
         {"reward_variance": 0.0},
-        {"effective_dim": 0.0},
         {"noise_covariance": -np.eye(4)},
         {"prior_gram_sd": np.ones(4)},
         {"prior_gram_sd": -np.ones(4), "prior_grams": np.zeros((4, 6, 6))},

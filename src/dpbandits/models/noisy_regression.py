@@ -17,7 +17,6 @@ q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ wit
 | `noise_covariance` | N = (R^T R)^-1 | covariance between blocks, in units of one release |
 | `prior_grams`, `prior_gram_sd` | M_k, c n_k | public guess of each block's Gram, and its trust |
 | `prior_variance`, `reward_variance` | p, rho^2 | of a weight; of a reward given its mean (at most 1/4) |
-| `effective_dim` | m | dimension in the factor (1 + 1/m) / 2, the support's own by default |
 
 `posterior_from_block_statistics` regresses on one noisy pair a block: Gram matrices are shrunk to a public
 prior, and the blocks are fitted by generalised least squares.
@@ -173,7 +172,6 @@ def posterior_from_block_statistics(
     prior_grams: FloatArray | None = None,
     prior_gram_sd: FloatArray | None = None,
     kept: FloatArray | None = None,
-    effective_dim: float | None = None,
     supports: Supports | None = None,
 ) -> WeightPosterior:
     """The posterior from noisy (Gram, vector) pairs of K blocks with correlated noise.
@@ -202,7 +200,6 @@ def posterior_from_block_statistics(
         kept: (K,) in (0, 1], c; all of every block where None.
         prior_variance: variance of each weight before any data.
         reward_variance: bound on the variance of a reward given its mean.
-        effective_dim: replaces m in (1 + 1/m) / 2.
         supports: ranges to be treated separately.
 
     Raises:
@@ -211,7 +208,7 @@ def posterior_from_block_statistics(
             not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
     """
     grams, vectors = _as_statistics(grams, vectors)
-    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance, effective_dim)
+    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
     covariance = _as_covariance(noise_covariance, len(grams))
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
     if kept is not None:
@@ -221,7 +218,7 @@ def posterior_from_block_statistics(
         covariance, uncertainty = between * covariance, between * uncertainty
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-        between = vector_noise_sd**2 * covariance + _spill(high - low, effective_dim) * uncertainty
+        between = vector_noise_sd**2 * covariance + _spill(high - low) * uncertainty
         information, pull = _block_information(
             grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
         )
@@ -305,9 +302,9 @@ def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:
     return (vectors[block, :, position] * np.sqrt(values[block, position])[:, None]).T, block
 
 
-def _spill(dim: int, effective_dim: float | None) -> float:
+def _spill(dim: int) -> float:
     """(1 + 1/m) / 2: how much of a Gram matrix's noise variance reaches each entry of the vector."""
-    return 0.5 * (1.0 + 1.0 / (dim if effective_dim is None else effective_dim))
+    return 0.5 * (1.0 + 1.0 / dim)
 
 
 def _per_support(
@@ -371,11 +368,8 @@ def _check_scales(
     vector_sd: float,
     prior_variance: float,
     reward_variance: float,
-    effective_dim: float | None,
 ) -> None:
     _checks.number(gram_sd, name="gram_noise_sd", exclusive=False)
     _checks.number(vector_sd, name="vector_noise_sd", exclusive=False)
     _checks.number(prior_variance, name="prior_variance")
     _checks.number(reward_variance, name="reward_variance")
-    if effective_dim is not None:
-        _checks.number(effective_dim, name="effective_dim")

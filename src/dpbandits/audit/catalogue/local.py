@@ -257,7 +257,7 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
     share=0.03,
 )
 def _dubey2021_weights(epsilon: float, seed: int) -> Draw:
-    spec = _gp_spec(epsilon, seed, report_gram=True, learner="dubey2021", constants={"horizon": 1.0})
+    spec = _gp_spec(epsilon, seed, learner="dubey2021", constants={"horizon": 1.0})
 
     def run(world: int) -> FloatArray:
         server, client = Server(spec), Client(spec)

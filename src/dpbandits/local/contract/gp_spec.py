@@ -1,7 +1,7 @@
 """What Gaussian-process devices and their server agree on in public: the contract, and published weights.
 
-A device chooses with the published weights, and reports the user's own z phi (and, if the spec asks,
-phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
+A device chooses with the published weights, and reports the user's own z phi (and for Dubey2021, Algorithm
+3, phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
 8 bytes, in units of 2^-20. NumPy is enough to choose; to calibrate its noise a device needs SciPy.
 
 Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, against the
@@ -75,8 +75,6 @@ class GPSpecTuning(Configured):
     """What a `GPSpec` rarely needs to say.
 
     Args:
-        report_gram: whether devices report phi phi^T too, as Algorithm 3 needs; else the server simulates it
-            from public decision sets.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range; see `GaussianReports.weight_variance`.
         thompson_scale: multiplies posterior deviations in the devices' draws.
@@ -87,15 +85,12 @@ class GPSpecTuning(Configured):
         InvalidParameter: an argument is outside what it may be.
     """
 
-    report_gram: bool = False
     prior_variance: float = 0.2
     thompson_scale: float = 0.25
     n_candidates: int = 25
     constants: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.report_gram, bool):
-            raise InvalidParameter("report_gram: expected True or False")
         _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         _checks.number(self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE)
         _checks.integer(self.n_candidates, name="n_candidates")
@@ -106,9 +101,9 @@ class GPSpecTuning(Configured):
 class GPSpec(Contract["PublishedWeights"]):
     """The public contract between devices and server.
 
-    Beside Dubey2021, Algorithm 3, it calibrates Gram and vector jointly, or leaves the Gram out (the server
-    then simulates it from public decision sets, and a report is m numbers), takes few features, and the
-    server regresses on the sums of each published version with the noise in the model, without a shift.
+    Beside Dubey2021, Algorithm 3, it leaves the Gram out (the server simulates it from public decision sets,
+    and a report is m numbers), takes few features, and the server regresses on the sums of each published
+    version with the noise in the model, without a shift.
 
     Features are written out as numbers: a spec that is computed anew may be another one, on another machine
     or with another linear algebra library. Keep its JSON, and give this to server and devices.
@@ -118,11 +113,11 @@ class GPSpec(Contract["PublishedWeights"]):
         features: map of candidates, of norm at most 1.
         reward_range: public (low, high); rewards are clipped to it.
         privacy: of one report; `rounds_per_user` must be 1.
-        learner: of the server; `dubey2021` is Algorithm 3 as published, and needs reported Grams.
+        learner: of the server; `dubey2021` is Algorithm 3 as published, where devices report phi phi^T too.
         seed: of the simulated public sets.
         noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
         deadline: seconds after a choice by which a device reports it, with a reward or without.
-        tuning: what is rarely needed: the prior, the draws, what is reported and constants of the learner.
+        tuning: what is rarely needed: the prior, the draws and constants of the learner.
 
     Raises:
         InvalidParameter: numbers outside their ranges; domain and features that do not fit.
@@ -180,12 +175,8 @@ class GPSpec(Contract["PublishedWeights"]):
                 "whose reports need none"
             )
         _checks.integer(self.seed, name="seed", minimum=0)
-        tuning = an(self.tuning, GPSpecTuning, name="tuning", pass_="tuning=GPSpecTuning(report_gram=True)")
+        tuning = an(self.tuning, GPSpecTuning, name="tuning", pass_="tuning=GPSpecTuning(thompson_scale=0.5)")
         _checks.one_of(self.learner, get_args(GPLearnerName), name="learner")
-        if self.learner == "dubey2021" and not tuning.report_gram:
-            raise InvalidParameter(
-                "Algorithm 3 reports Grams: build the spec with tuning=GPSpecTuning(report_gram=True)"
-            )
         check_constants(tuning.constants, _CONSTANTS[self.learner], most=_checks.LARGEST)
 
     @cached_property
@@ -246,7 +237,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         mechanism = GramVectorMechanism(
             n_features=self._spec.features.n_features,
             supports=self._spec.features.supports,
-            vector_only=not self._spec.tuning.report_gram,
+            vector_only=self._spec.learner != "dubey2021",
         )
         return BlockRelease(
             factor=identity(1),

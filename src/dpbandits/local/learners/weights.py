@@ -1,8 +1,8 @@
 """The learner of Gaussian-process reports: a regression on noisy sums per published version.
 
 Generalised least squares over versions, with the noise of the reports in the model and without a shift.
-Where reports leave the Gram out, it is simulated: the mean of phi phi^T of people who bring public decision
-sets and follow the version.
+Reports leave the Gram out, so it is simulated: the mean of phi phi^T of people who bring public decision sets
+and follow the version.
 
 Privacy: post-processing of reports.
 """
@@ -25,9 +25,6 @@ __all__ = ["WeightLearner"]
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range."""
-
-PUBLIC_LAW_SPREAD = 0.03
-"""Believed relative deviation of people from the public sets, where Grams are reported."""
 
 PUBLIC_SETS = 400
 
@@ -75,24 +72,18 @@ class WeightLearner:
         if not used:
             return
         counts = np.array([self._counts[version] for version in used], dtype=np.float64)
-        release, mechanism = self.spec.protocol.release, self.spec.protocol.release.mechanism
+        release = self.spec.protocol.release
         coordinates = RELEASE_UNIT * np.array([self._sums[k] for k in used], dtype=np.float64)
-        expected = counts[:, None, None] * np.array([self._expected[k] for k in used])
-        model: dict[str, Any] = {
-            "noise_covariance": np.diag(counts),
-            "gram_noise_sd": 0.0,
-            "vector_noise_sd": release.vector_noise_sd,
-            "prior_variance": self.spec.protocol.weight_variance,
-            "reward_variance": REWARD_VARIANCE,
-            "supports": self.spec.features.supports,
-        }
-        if self.spec.tuning.report_gram:
-            grams, vectors = mechanism.from_coordinates(coordinates)
-            model |= {"gram_noise_sd": release.gram_noise_sd, "prior_grams": expected}
-            model["prior_gram_sd"] = PUBLIC_LAW_SPREAD * counts
-        else:
-            grams, vectors = expected, mechanism.vector_from_coordinates(coordinates)
-        self._posterior = posterior_from_block_statistics(grams, vectors, **model)
+        self._posterior = posterior_from_block_statistics(
+            counts[:, None, None] * np.array([self._expected[k] for k in used]),
+            release.mechanism.vector_from_coordinates(coordinates),
+            noise_covariance=np.diag(counts),
+            gram_noise_sd=0.0,
+            vector_noise_sd=release.vector_noise_sd,
+            prior_variance=self.spec.protocol.weight_variance,
+            reward_variance=REWARD_VARIANCE,
+            supports=self.spec.features.supports,
+        )
 
     def estimate(self, _spec: GPSpec, published: PublishedWeights) -> PublishedWeights:
         """See `Learner.estimate`."""

@@ -2,10 +2,10 @@ r"""GP-UCB from local reports: Dubey2021, Algorithm 3, as published.
 
 Every user's device adds Gaussian noise to its own phi phi^T and y phi; the server adds up, shifts the
 Gram by twice the spectral norm of all noise so far, and publishes weights with an upper confidence
-radius, anew after every report. It is the learner `dubey2021` of a `GPSpec` with reported Grams, shares
-devices, reports and server with the recommended one (`dpbandits.local.learners.weights`), and departs from
-the paper in the noise only: Gram and vector are calibrated jointly, where Lemma 5 gives each a half of the
-promise (`central.published.printed` has what that half really is).
+radius, anew after every report. It is the learner `dubey2021` of a `GPSpec`, shares devices, reports and
+server with the recommended one (`dpbandits.local.learners.weights`), and departs from the paper in the noise
+only: Gram and vector are calibrated jointly, where Lemma 5 gives each a half of the promise
+(`central.published.printed` has what that half really is).
 
 The noise of t reports has standard deviation sqrt(t) times one report's: with m = 64 the shift exceeds
 the Gram of all people, and the policy is close to random at any useful epsilon.
@@ -34,13 +34,13 @@ class Dubey2021Weights(WeightLearner):
     """Sums of all reports, and confidence bounds from them.
 
     Args:
-        spec: with `report_gram=True`.
+        spec: with `learner="dubey2021"`.
         horizon: users in all; enters the confidence radius alone.
         norm_bound: B, bound on the norm of the reward function, centred and with range of width 1.
         failure_probability: alpha of the confidence bounds.
 
     Raises:
-        InvalidParameter: the spec does not report Grams, or a constant is out of range.
+        InvalidParameter: the spec is for another learner, or a constant is out of range.
 
     References:
         Dubey2021, Algorithm 3, Lemma 5, Theorem 1.
@@ -49,8 +49,8 @@ class Dubey2021Weights(WeightLearner):
     def __init__(
         self, spec: GPSpec, *, horizon: float, norm_bound: float = 1.0, failure_probability: float = 0.1
     ) -> None:
-        if not spec.tuning.report_gram:
-            raise InvalidParameter("Algorithm 3 reports Grams: build the spec with report_gram=True")
+        if spec.learner != "dubey2021":
+            raise InvalidParameter("spec: its devices report no Grams: pass learner='dubey2021'")
         super().__init__(spec)
         self.horizon = _checks.number(horizon, name="horizon")
         self.norm_bound = _checks.number(norm_bound, name="norm_bound", exclusive=False)
