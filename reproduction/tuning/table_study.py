@@ -30,7 +30,6 @@ SHARED_GRID = {
     "prior_variance": (0.1, 0.2, 0.5, 1.0),
 }
 PRIVATE_GRID = SHARED_GRID | {
-    "public_law_spread": (0.03, 0.1, 0.3, 1.0),
     "thompson_scale": (0.0, 0.1, 0.25, 0.5),
 }
 NON_PRIVATE_GRID = SHARED_GRID | {"ucb_weight": (0.0, 0.1, 0.25, 0.5, 1.0)}

@@ -38,7 +38,6 @@ ARGUMENTS = {
         {"blocks": (8.5,)},
         {"factor": square_root_toeplitz(2)},
         {"decision_sets": "secret"},
-        {"public_law_spread": -1.0},
         {"prior_variance": 0.0},
         {"thompson_scale": np.nan},
         {"reporting_delay": -1},

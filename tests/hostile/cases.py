@@ -212,7 +212,6 @@ CASES: dict[str, Case] = {
             "tuning": GPTuning(
                 blocks=[4, 8],
                 reporting_delay=1,
-                public_law_spread=0.1,
                 public_decision_sets=np.full((2, 3, 2), 0.5),
             ),
         },
@@ -223,7 +222,6 @@ CASES: dict[str, Case] = {
             "n_features": 4,
             "blocks": [4, 8],
             "reporting_delay": 1,
-            "public_law_spread": 0.1,
             "prior_variance": 0.2,
             "thompson_scale": 0.25,
             "public_decision_sets": np.full((2, 3, 2), 0.5),

@@ -201,7 +201,6 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             past.grams,
             block_sizes=np.diff(ends, prepend=0.0),
             kept=None if self.tuning.forget is None else kept_after(ends[-1] - ends, self.tuning.forget),
-            spread=self.tuning.public_law_spread,
             prior_variance=self.weight_variance,
             supports=self.features.supports,
             largest=self._largest(),

@@ -1,14 +1,13 @@
 """From released block sums to a posterior: post-processing, in plain numbers.
 
 The released Gram matrices are shrunk towards what is expected from public decision sets. How far is
-decided by one number, the believed relative deviation c of people from those sets: fixed, or chosen
-among a few by the marginal likelihood of the released Grams (`likely_spread`). Either way only
-releases and public numbers are used, so it costs no privacy.
+decided by one number, the relative deviation c of people from those sets. It is chosen among a few by the
+marginal likelihood of the released Grams (`likely_spread`): from releases and public numbers alone, so it
+costs no privacy.
 """
 
-from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,7 @@ REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in squared widths of its range: bounds every law."""
 
 SPREADS = (0.01, 0.03, 0.1, 0.3)
-"""Deviations from the public sets that `public_law_spread="likely"` chooses from."""
+"""Relative deviations of people from the public sets that `likely_spread` chooses from, increasing."""
 
 FORGOTTEN = 1e-3
 """What counts for less is left out: after ten half-lives."""
@@ -50,7 +49,6 @@ def posterior_from_releases(
     grams: FloatArray,
     *,
     block_sizes: FloatArray,
-    spread: float | Literal["likely"],
     prior_variance: float,
     supports: Supports,
     kept: FloatArray | None = None,
@@ -66,7 +64,6 @@ def posterior_from_releases(
         released: (k, D) releases of the first k blocks.
         grams: (k, m, m) exact Gram of each block where decision sets are public, else the expected one.
         block_sizes: (k,) rounds in each block.
-        spread: relative deviation of true from expected Grams.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
         kept: (k,) how much every block counts, where the past fades: in the regression over blocks. Those
@@ -104,9 +101,8 @@ def posterior_from_releases(
             **common,
         )
     else:
-        if spread == "likely":
-            deviations = estimates[:, : mechanism.gram_size] - mechanism.gram_to_coordinates(grams)
-            spread = likely_spread(deviations, release.gram_noise_sd**2 * covariance, block_sizes)
+        deviations = estimates[:, : mechanism.gram_size] - mechanism.gram_to_coordinates(grams)
+        spread = likely_spread(deviations, release.gram_noise_sd**2 * covariance, block_sizes)
         noisy_grams, vectors = mechanism.from_coordinates(estimates, among=among)
         found = posterior_from_block_statistics(
             noisy_grams,
@@ -153,10 +149,8 @@ def _restricted(supports: Supports, among: IntArray) -> Supports:
     return tuple((low, high) for low, high in pairwise(ends) if low < high)
 
 
-def likely_spread(
-    deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray, *, spreads: Sequence[float] = SPREADS
-) -> float:
-    """The smallest c under which the released Grams' deviations from the expected ones are likely.
+def likely_spread(deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray) -> float:
+    """The smallest of `SPREADS` under which the released Grams' deviations from the expected ones are likely.
 
     That is, whose log-likelihood is within `INDISTINCT` of the best: without evidence the public law is
     trusted. Deviations between blocks are N(0, diag((c n)^2) + noise), independently in every isometric
@@ -166,7 +160,6 @@ def likely_spread(
         deviations: (k, C) released less expected, in isometric coordinates.
         noise: (k, k) covariance of the release noise between blocks, in a coordinate.
         block_sizes: (k,).
-        spreads: candidates for c, increasing.
 
     Raises:
         InvalidData: deviations that are not finite.
@@ -174,8 +167,8 @@ def likely_spread(
     if not np.isfinite(deviations).all():
         raise InvalidData("statistics contain NaN or infinite entries")
     size, scatter = deviations.shape[1], deviations @ deviations.T
-    totals = np.stack([np.diag((spread * block_sizes) ** 2) + noise for spread in spreads])
+    totals = np.stack([np.diag((spread * block_sizes) ** 2) + noise for spread in SPREADS])
     determinants = np.linalg.slogdet(totals)[1]
     fits = np.trace(np.linalg.solve(totals, scatter), axis1=1, axis2=2)
     likelihoods = -0.5 * (size * determinants + fits)
-    return float(spreads[int(np.argmax(likelihoods >= likelihoods.max() - INDISTINCT))])
+    return float(SPREADS[int(np.argmax(likelihoods >= likelihoods.max() - INDISTINCT))])

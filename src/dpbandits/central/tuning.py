@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -66,9 +65,6 @@ class GPTuning(Configured):
             the whole domain and candidates are refused. None where no law is known: uniform sets are
             expected, releases correct for it as far as they can, and the automatic choice takes no cells,
             which cannot. A wrong law costs reward, never privacy.
-        public_law_spread: believed relative deviation of people from these sets. 0 trusts them blindly,
-            a large value ignores them, "likely" lets the releases say. Wrong beliefs cost reward, never
-            privacy.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range; a weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
         forget: half-life in rounds, where people change: a release counts for half as much so many rounds
@@ -107,23 +103,21 @@ class GPTuning(Configured):
     lag: int = 0
     factor: Factor | None = None
     public_decision_sets: FloatArray | Literal["whole"] | None = None
-    public_law_spread: float | Literal["likely"] = "likely"
     prior_variance: float | None = None
     thompson_scale: float | None = None
     forget: int | None = None
 
     def __post_init__(self) -> None:
-        limited = partial(_checks.number, exclusive=False, maximum=_checks.TUNABLE)
         if self.release is not None:
             _checks.one_of(self.release, get_args(KindName), name="release")
-        if not (isinstance(self.public_law_spread, str) and self.public_law_spread == "likely"):
-            limited(self.public_law_spread, name="public_law_spread")
         if isinstance(self.public_decision_sets, str):
             _checks.one_of(self.public_decision_sets, ("whole",), name="public_decision_sets")
         if self.prior_variance is not None:
             _checks.scale(self.prior_variance, name="prior_variance", largest=_checks.TUNABLE)
         if self.thompson_scale is not None:
-            limited(self.thompson_scale, name="thompson_scale")
+            _checks.number(
+                self.thompson_scale, name="thompson_scale", exclusive=False, maximum=_checks.TUNABLE
+            )
         if self.n_features is not None:
             _checks.integer(self.n_features, name="n_features")
         check_half_life(self.forget)

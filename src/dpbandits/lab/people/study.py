@@ -63,7 +63,6 @@ class TableConstants:
         lengthscale: of columns scaled to [0, 1].
         category_correlation: between people who differ in one category.
         features_per_arm: size of the context's feature map.
-        public_law_spread: private policy: how far people may be from uniform over the schema.
         prior_variance: of feature weights.
         thompson_scale: private policy: exploration.
         ucb_weight: non-private policy: exploration.
@@ -72,7 +71,6 @@ class TableConstants:
     lengthscale: float = LENGTHSCALE
     category_correlation: float = CATEGORY_CORRELATION
     features_per_arm: int = FEATURES_PER_ARM
-    public_law_spread: float = 0.3
     prior_variance: float = 0.5
     thompson_scale: float = 0.25
     ucb_weight: float = 0.5
@@ -145,11 +143,7 @@ def private_policy(
         privacy=privacy,
         noise=noise,
         seed=seed,
-        tuning=GPTuning(
-            public_law_spread=constants.public_law_spread,
-            prior_variance=constants.prior_variance,
-            thompson_scale=constants.thompson_scale,
-        ),
+        tuning=GPTuning(prior_variance=constants.prior_variance, thompson_scale=constants.thompson_scale),
     )
 
 
