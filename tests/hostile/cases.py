@@ -231,7 +231,6 @@ CASES: dict[str, Case] = {
         lambda **own: ExploreThenCommit(**LEARNED, horizon=100_000, tuning=ExploreTuning(**own)),
         {
             "release": "features",
-            "count_contexts": True,
             "reference": 0.5,
             "bound": 1.0,
             "ridge": 10.0,

@@ -111,7 +111,8 @@ def learn(
         ),
     ] = None,
     uniform_contexts: Annotated[
-        bool, Option("--uniform-contexts", help="Spend nothing on the law of contexts: call it uniform.")
+        bool,
+        Option("--uniform-contexts", help="Features: spend nothing on the law of contexts, call it uniform."),
     ] = False,
     bound: Annotated[
         float | None,

@@ -182,25 +182,18 @@ def test_a_user_in_another_place_of_the_log_moves_nobody_elses_part():
 
 @pytest.mark.parametrize("rounds", [1, 4])
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0, 3.0])
-@pytest.mark.parametrize("count_contexts", [True, False])
-def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(
-    monkeypatch, rounds, epsilon, count_contexts
-):
+def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(monkeypatch, rounds, epsilon):
     asked = inside.noiseless(monkeypatch)
-    chooser = policy(
-        epsilon=epsilon, delta=0.0, rounds=rounds, tuning=marginals(count_contexts=count_contexts)
-    )
+    chooser = policy(epsilon=epsilon, delta=0.0, rounds=rounds, tuning=marginals())
     chooser.learn([None], [None], [None])
     chooser.publish()
     tables = inside.mechanism(chooser)
     absolute, _ = tables.shares.count_sensitivities
-    parts = [Fraction(asked[0][0]) * tables.sensitivity]
-    if count_contexts:
-        parts.append(Fraction(asked[1][0]) * Fraction(absolute))
-    assert len(asked) == len(parts)
+    assert len(asked) == 2
+    parts = [Fraction(asked[0][0]) * tables.sensitivity, Fraction(asked[1][0]) * Fraction(absolute)]
     assert sum(parts) <= Fraction(epsilon)
     assert float(sum(parts)) > 0.999999 * epsilon
-    assert [entries for _, entries in asked[1:]] == [sum(tables.law.cells)] * count_contexts
+    assert asked[1][1] == sum(tables.law.cells)
     assert tables.sensitivity == 2 * len(tables.design.groups) * ONE * rounds
 
 
@@ -211,7 +204,6 @@ def test_the_promise_is_pure_without_delta_and_says_what_counts_rest_on_with_one
     assert isinstance(beside.certificate, PureBeside)
     assert beside.certificate.delta_at(1.0) <= beside.delta == 1e-6
     assert "counts of people" in beside.explain()
-    assert "Contexts are not counted" in policy(tuning=marginals(count_contexts=False)).guarantee.explain()
 
 
 def test_statement_and_plan_are_the_same_whatever_was_learned():
@@ -447,23 +439,21 @@ def logged(rows=1500, **options):
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("uniform", [True, False])
-def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people(tmp_path, delta, uniform):
+def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people(tmp_path, delta):
     promise, ledger = dpb.JointDP(epsilon=1.0, delta=delta), dpb.MemoryLedger()
     ledger.open_account("study", privacy=promise)
     log = logged()
     assert log.release_under(promise) == "marginals"
     assert logged(release="features").release_under(promise) == "features"
-    found = publish_once(
-        log, tmp_path / "out", promise, horizon=1500, uniform_contexts=uniform, ledger=ledger, account="study"
-    )
+    with pytest.raises(InvalidParameter, match="marginal tables count contexts"):
+        publish_once(log, tmp_path / "out", promise, horizon=1500, uniform_contexts=True)
+    run = {"horizon": 1500, "ledger": ledger, "account": "study"}
+    found = publish_once(log, tmp_path / "out", promise, **run)
     assert found.function.guarantee.epsilon == 1.0
-    again = publish_once(
-        log, tmp_path / "out", promise, horizon=1500, uniform_contexts=uniform, ledger=ledger, account="study"
-    )
+    again = publish_once(log, tmp_path / "out", promise, **run)
     assert again.release_id == found.release_id
     with pytest.raises(BudgetExceeded):
-        publish_once(log, tmp_path / "other", promise, horizon=1500, ledger=ledger, account="study")
+        publish_once(log, tmp_path / "other", promise, **run)
     loaded = PublishedTable.load(tmp_path / "out")
     contexts, _, _ = crowd(20, seed=3)
     np.testing.assert_allclose(

@@ -493,9 +493,9 @@ class LoggedTable:
                 calibrated depends on it, and on no count of rows. Of a longer table the first rows count.
             bound: largest weighted distance of a reward from the range's middle that is kept; default that
                 of the range's ends, and of marginal tables with propensities `WEIGHTED_BOUND` times that.
-            uniform_contexts: spend nothing on the law of contexts, and call it uniform.
+            uniform_contexts: spend nothing on the law of contexts, and call it uniform; not of marginal tables.
         """
-        marginals = self._release(privacy) == "marginals"
+        marginals = self.covered(privacy, uniform_contexts=uniform_contexts) == "marginals"
         law = None if marginals else ContextLaw(self.context_cells)
         if law is not None and not uniform_contexts:
             law = ContextLaw.from_private_histogram(
@@ -507,7 +507,7 @@ class LoggedTable:
             )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, law, bound, horizon, uniform_contexts=uniform_contexts)
+            policy = self._policy(privacy, law, bound, horizon)
         policy.learn(**self._rows_for(policy))
         function = policy.publish()
         if self.arms_were_read:
@@ -524,11 +524,13 @@ class LoggedTable:
             self.menu, privacy, ExploreTuning(), of_cells=smooth, publishes=True
         )
 
-    def _release(self, privacy: JointDP) -> ReleaseName:
-        """The same; InvalidParameter where the promise does not cover it."""
+    def covered(self, privacy: JointDP, *, uniform_contexts: bool = False) -> ReleaseName:
+        """As `release_under`; InvalidParameter where promise and option do not fit it."""
         found = self.release_under(privacy)
         if found == "features" and privacy.delta == 0.0:
             raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")
+        if found == "marginals" and uniform_contexts:
+            raise InvalidParameter("uniform_contexts: marginal tables count contexts: release features")
         return found
 
     def cost(self, privacy: JointDP, *, horizon: int, uniform_contexts: bool) -> Cost:
@@ -537,7 +539,7 @@ class LoggedTable:
             return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, None, None, horizon, uniform_contexts=uniform_contexts)
+            policy = self._policy(privacy, None, None, horizon)
         return cost_of_guarantee(policy.guarantee)
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
@@ -550,11 +552,9 @@ class LoggedTable:
         contexts: ContextLaw | CellMeasure | None,
         bound: float | None,
         horizon: int,
-        *,
-        uniform_contexts: bool = False,
     ) -> ExploreThenCommit:
         """The policy that learns; `contexts` is the law in cells, by default their uniform one."""
-        release = self._release(privacy)
+        release = self.covered(privacy)
         if self.menu is not None and release == "marginals":
             weighted = self.columns.propensity is not None
             widest = (self.reward_range[1] - self.reward_range[0]) / 2.0
@@ -567,7 +567,6 @@ class LoggedTable:
                 user_ids=self.columns.user is not None,
                 tuning=ExploreTuning(
                     release="marginals",
-                    count_contexts=not uniform_contexts,
                     bound=WEIGHTED_BOUND * widest if bound is None and weighted else bound,
                 ),
             )

@@ -78,6 +78,7 @@ def publish_once(
     """
     if (ledger is None) != (account is None):
         raise InvalidParameter("ledger, account: pass both or neither")
+    log.covered(privacy, uniform_contexts=uniform_contexts)
     out = Path(directory).resolve()
     private = folder_of_run(out)
     if is_taken(out) and not (private / _RUN).is_file():

@@ -110,8 +110,6 @@ class ExploreTuning(Configured):
             or, of people with contexts and arms, "marginals" (tables of few columns at a time, pure epsilon
             where delta is 0; see `dpbandits.central.logged.tables`; there are no single
             answers). None for what `release_for` takes by public numbers.
-        count_contexts: whether marginal tables spend a share of epsilon on counting contexts; else their law
-            is taken as uniform.
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
         bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
             distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
@@ -120,7 +118,6 @@ class ExploreTuning(Configured):
     """
 
     release: ReleaseName | None = None
-    count_contexts: bool = True
     reference: float | None = None
     bound: float | None = None
     ridge: float | None = None
@@ -130,7 +127,6 @@ class ExploreTuning(Configured):
         _checks.number(self.tolerance, name="tolerance")
         if self.release is not None:
             _checks.one_of(self.release, get_args(ReleaseName), name="release")
-        _checks.an(self.count_contexts, bool, name="count_contexts", pass_="count_contexts=True")
 
 
 def release_for(
@@ -266,7 +262,6 @@ class ExploreThenCommit(KeptPolicy):
                 menu,
                 privacy,
                 self.noise,
-                counted=tuning.count_contexts,
                 seed=self.seed,
                 reward_range=self.reward_range,
                 bound=bound,

@@ -118,17 +118,14 @@ class TableRelease:
     given: Design | None = None
 
     @classmethod
-    def planned(
-        cls, menu: Menu, privacy: JointDP, noise: NoiseSource, *, counted: bool, **public: Any
-    ) -> "TableRelease":
-        """With the promise divided; `counted` says whether contexts are counted, else taken as uniform.
+    def planned(cls, menu: Menu, privacy: JointDP, noise: NoiseSource, **public: Any) -> "TableRelease":
+        """With the promise divided.
 
         Raises:
             InvalidParameter: a promise that cannot be kept.
         """
         law = _law(menu)
-        tables, cells = (len(law.counted), sum(law.cells)) if counted else (0, 0)
-        shares = TableNoise.planned(privacy, noise, tables=tables, cells=cells)
+        shares = TableNoise.planned(privacy, noise, tables=len(law.counted), cells=sum(law.cells))
         found = cls(menu=menu, shares=shares, noise=noise, **public)
         shares.sum_rate(found.sensitivity)
         return found
@@ -186,7 +183,7 @@ class TableRelease:
     @property
     def size(self) -> int:
         """Entries of all sums and counts."""
-        return self.menu.n_arms * self.design.n_cells + (sum(self.law.cells) if self.shares.tables else 0)
+        return self.menu.n_arms * self.design.n_cells + sum(self.law.cells)
 
     @property
     def sensitivity(self) -> int:
@@ -196,8 +193,6 @@ class TableRelease:
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
         """Entries (n, q) of the sums and (n, t) of the counts that such people add to, by levels and arms."""
         sums = arms[:, None] * self.design.n_cells + self.design.locate(levels)
-        if not self.shares.tables:
-            return sums, np.zeros((len(levels), 0), dtype=np.int64)
         return sums, self.menu.n_arms * self.design.n_cells + self.law.locate(levels)
 
     # -- the release ------------------------------------------------------------------------------
@@ -242,8 +237,6 @@ class TableRelease:
         arms, cells, effects = self.menu.n_arms, self.design.n_cells, self.base.effects
         sums = released[: arms * cells].reshape(arms, cells) * (REWARD_UNIT * unit)
         counts = released[arms * cells :].astype(np.float64)
-        if not self.shares.tables:
-            counts = np.zeros(sum(self.law.cells))
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every margin is drawn evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
@@ -270,8 +263,6 @@ class TableRelease:
 
         Every table of counts adds up to all rows, with noise by its cells; they are pooled by precision.
         """
-        if not self.shares.tables:
-            return float(self.horizon)
         weights = 1.0 / np.array(self.law.cells)
         totals = np.array([part.sum() for part in np.split(counts, np.cumsum(self.law.cells)[:-1])])
         found, sd = float(weights @ totals / weights.sum()), self.shares.sd / float(np.sqrt(weights.sum()))
@@ -427,5 +418,5 @@ class TableCalibration:
             "groups_of_columns": [list(group) for group in design.groups],
             "cells_of_sums": design.n_cells,
             "sum_noise_sd": float(np.sqrt(self.release._noise_variance(len(design.groups)))),
-            "count_noise_sd": shares.sd if shares.tables else None,
+            "count_noise_sd": shares.sd,
         }

@@ -37,7 +37,7 @@ class TableNoise:
         sum_epsilon, count_epsilon: together at most epsilon, as the rational numbers that these floats are.
         laplace: whether counts have discrete Laplace noise, else Gaussian.
         scale, sd: of the counts' noise.
-        counts: what it certifies; None where nothing is counted.
+        counts: what it certifies.
     """
 
     privacy: JointDP
@@ -45,11 +45,11 @@ class TableNoise:
     tables: int
     gaussian_law: str
     sum_epsilon: float
-    count_epsilon: float = 0.0
+    count_epsilon: float
     laplace: bool = True
-    scale: float = 0.0
-    sd: float = np.inf
-    counts: Certificate | None = None
+    scale: float
+    sd: float
+    counts: Certificate
 
     @classmethod
     def planned(
@@ -60,26 +60,25 @@ class TableNoise:
         Args:
             privacy: the promise.
             noise: where the noise will come from.
-            tables, cells: of counts, 0 where nothing is counted; then the sums have all of epsilon.
+            tables, cells: of counts.
             releases: how many.
 
         Raises:
             InvalidParameter: a promise that cannot be kept.
         """
-        shared: dict[str, Any] = {
-            "privacy": privacy,
-            "releases": releases,
-            "tables": tables,
-            "gaussian_law": noise.gaussian_law,
-        }
-        if tables == 0:
-            return cls(**shared, sum_epsilon=privacy.epsilon)
         loss = CONTEXT_SHARE * privacy.epsilon
         # just below the difference, which may have been rounded up
         rest = float(np.nextafter(privacy.epsilon - loss, 0.0))
         absolute, euclidean = _count_sensitivities(tables, privacy.rounds_per_user)
         check_rate(loss / absolute)
-        shared |= {"sum_epsilon": rest, "count_epsilon": loss}
+        shared: dict[str, Any] = {
+            "privacy": privacy,
+            "releases": releases,
+            "tables": tables,
+            "gaussian_law": noise.gaussian_law,
+            "sum_epsilon": rest,
+            "count_epsilon": loss,
+        }
         scale = absolute / loss
         sd = float(np.sqrt(2.0)) * scale
         if privacy.delta > 0.0:
@@ -105,9 +104,7 @@ class TableNoise:
         return lattice_laplace(self.sum_rate(sensitivity), size, words_of(noise, stream=_SUMS + number))
 
     def on_counts(self, size: int, noise: NoiseSource, *, number: int) -> IntArray:
-        """(size,) noise of release `number`'s counts; zeros where nothing is counted."""
-        if self.counts is None:
-            return np.zeros(size, dtype=np.int64)
+        """(size,) noise of release `number`'s counts."""
         if not self.laplace:
             return noise.integer_gaussian(self.scale, size)
         rate = float(np.nextafter(self.count_epsilon / self.count_sensitivities[0], 0.0))
@@ -116,12 +113,12 @@ class TableNoise:
     @property
     def certificate(self) -> Certificate:
         """Of all releases together."""
-        if self.laplace or self.counts is None:
+        if self.laplace:
             return PureDP(self.privacy.epsilon)
         return PureBeside(self.sum_epsilon, self.counts)
 
-    def records(self) -> tuple[MechanismRecord, ...]:
-        """Both uses of noise, of sums and of counts; the first alone where nothing is counted."""
+    def records(self) -> tuple[MechanismRecord, MechanismRecord]:
+        """Both uses of noise, of sums and of counts."""
         sums = MechanismRecord(
             name="sums of rewards less a public centre, per arm and cell of a few columns",
             law="discrete Laplace",
@@ -131,8 +128,6 @@ class TableNoise:
             releases=self.releases,
             unit="in units of what one user's rounds can change, summed over cells",
         )
-        if self.counts is None:
-            return (sums,)
         absolute, euclidean = self.count_sensitivities
         tables = MechanismRecord(
             name="counts of people per cell of one or two columns",
@@ -147,10 +142,10 @@ class TableNoise:
 
     def record(self) -> MechanismRecord:
         """For the log of releases: the sums' noise and the certificate of both."""
-        first, last = self.records()[0], self.records()[-1]
+        first, last = self.records()
         return MechanismRecord(
             name="marginal tables",
-            law=first.law if first is last else f"{first.law} and {last.law}",
+            law=f"{first.law} and {last.law}",
             scale=last.scale,
             sensitivity=last.sensitivity,
             certificate=self.certificate,

@@ -90,10 +90,6 @@ LOG_THEOREM = (
     "rows may move as many of others over the end of the horizon: of all rows together no more enter and "
     "leave than when the user's are replaced, and each is bounded alike."
 )
-NOT_COUNTED = (
-    "Contexts are not counted: their law is taken as uniform. Where it is not, what is learned is worse; the "
-    "promise holds all the same."
-)
 
 
 def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Setting) -> Guarantee:
@@ -128,5 +124,5 @@ def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Se
         theorem=why if setting.status == "enforced" else SIMULATED_THEOREM.format(theorem=why),
         status=setting.status,
         certificate=certificate,
-        notes=(*notes, PROPENSITIES, *(() if shares.tables else (NOT_COUNTED,))),
+        notes=(*notes, PROPENSITIES),
     )

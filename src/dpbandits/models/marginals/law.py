@@ -65,12 +65,10 @@ class Law:
     Args:
         sizes: levels of each column.
         ordered: which columns are ranges.
-        pairs: whether pairs are counted.
     """
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
-    pairs: bool = True
 
     @cached_property
     def bins(self) -> tuple[int, ...]:
@@ -83,7 +81,7 @@ class Law:
     def counted(self) -> tuple[tuple[int, ...], ...]:
         """Columns of every table: each by itself, and all pairs."""
         columns = range(len(self.sizes))
-        return (*((j,) for j in columns), *(combinations(columns, 2) if self.pairs else ()))
+        return (*((j,) for j in columns), *combinations(columns, 2))
 
     @cached_property
     def cells(self) -> tuple[int, ...]:
