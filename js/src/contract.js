@@ -33,7 +33,7 @@ function sound(good) {
 export const readContract = (text) =>
   reading("contract", text, (told) => {
     const spec = { ...told, ...told.tuning };
-    const { kind, format, contexts, arms, privacy, reward_range, epsilons, mechanism, constants, tie } = spec;
+    const { kind, format, contexts, arms, privacy, reward_range, epsilons, mechanism, constants } = spec;
     const { low, high } = reward_range;
     const { epsilon } = privacy;
     const classes = epsilons.length ? epsilons : [epsilon];
@@ -51,7 +51,6 @@ export const readContract = (text) =>
       isCount(arms.length - 1, 255) &&
       privacy.kind === "LocalDP" &&
       ["server", "client"].includes(spec.chooser) &&
-      ["first", "keyed"].includes(tie) &&
       isCount(spec.max_leaves, 65536) &&
       low < high &&
       classes.length <= 64 &&
@@ -104,7 +103,7 @@ function bins({ splits, arms, weights }, { spec, columns, seed }) {
     const box = nodes[node];
     const edges = box.map(([low, high]) => high - low);
     const longest = [...edges.keys()].filter((j) => edges[j] === Math.max(...edges));
-    const column = longest[spec.tie === "keyed" ? keyed(`${seed}|split|${node}`, longest.length) : 0];
+    const column = longest[spec.learner === "ma2025-printed" ? keyed(`${seed}|split|${node}`, longest.length) : 0];
     const [low, high] = box[column];
     const middle = (low + high) / 2;
     sound(!inner.has(node) && low < middle && middle < high);

@@ -277,7 +277,6 @@ def _spec_of(
         learner=learner,
         mechanism="auto" if ours else "paper-laplace",
         chooser="server" if ours else "client",
-        tie="keyed" if learner == "ma2025-printed" else "first",
         n_users=n_users,
         reports_per_version=step or (_BATCH if ours else slow),
         constants=given,

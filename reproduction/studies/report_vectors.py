@@ -62,7 +62,7 @@ def cases():
     }
     names = ("signed", "krr", "oue", "hadamard", "laplace", "paper-laplace")
     specs = {name: (Spec(**common, tuning=SpecTuning(mechanism=name)), BINS, POINTS, None) for name in names}
-    keyed = Spec(**common, tuning=SpecTuning(tie="keyed", mechanism="krr"))
+    keyed = Spec(**common | {"learner": "ma2025-printed"}, n_users=100, tuning=SpecTuning(mechanism="krr"))
     client = Spec(**common, chooser="client", tuning=SpecTuning(mechanism="krr"))
     classes = Spec(**common, epsilons=(0.5, 2.0), tuning=SpecTuning(mechanism="signed"))
     people = Spec(

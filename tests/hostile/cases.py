@@ -280,7 +280,6 @@ CASES: dict[str, Case] = {
             "mechanism": "auto",
             "reports_per_version": 100,
             "window": 8,
-            "tie": "first",
             "max_leaves": 64,
             "constants": {},
         },

@@ -63,7 +63,7 @@ def decided_locally() -> dict[str, tuple[str, list[Any]]]:
     splits = [0]
     for _ in range(60):
         splits.append(int(rng.choice([k for k in range(2 * len(splits) + 1) if k not in splits])))
-    keyed, drawn = local(tie="keyed", seed=5), local(chooser="client")
+    keyed, drawn = local(learner="ma2025-printed", n_users=100, seed=5), local(chooser="client")
     arms = rng.integers(3, size=len(splits) + 1)
     chances = rng.dirichlet(np.ones(3), size=len(splits) + 1)
     made: list[tuple[str, Spec, PublishedArms]] = [

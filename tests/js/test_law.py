@@ -240,8 +240,9 @@ def contracts() -> list[tuple[Spec, PublishedArms]]:
     rng = np.random.default_rng(5)
     promise, made = dpb.LocalDP(epsilon=1), []
     splits = (0, 1, 2, 5, 3, 8)
-    for tie, seed in (("first", 0), ("keyed", 7), ("keyed", 2**70)):
-        common: dict[str, Any] = {"privacy": promise, "learner": "tree", "tie": tie, "seed": seed}
+    keyed = {"learner": "ma2025-printed", "n_users": 100}
+    for learner, seed in (({"learner": "tree"}, 0), (keyed, 7), (keyed, 2**70)):
+        common: dict[str, Any] = {"privacy": promise, "seed": seed, **learner}
         spec = spec_with(contexts=PEOPLE, arms=["mail", "call", "none"], **common)
         made.append((spec, PublishedArms(version=1, splits=splits, arms=rng.integers(3, size=7))))
         spec = spec_with(

@@ -105,7 +105,7 @@ def leaf(spec, splits, point):
     for number, node in enumerate(splits):
         edges = [high - low for low, high in boxes[node]]
         longest = [j for j, edge in enumerate(edges) if edge == max(edges)]
-        if spec["tuning"]["tie"] == "keyed":
+        if spec["learner"] == "ma2025-printed":
             digest = hashlib.blake2b(f"{spec['seed']}|split|{node}".encode(), digest_size=8).digest()
             longest = longest[int.from_bytes(digest, "little") % len(longest) :]
         low, high = boxes[node][longest[0]]

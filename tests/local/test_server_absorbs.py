@@ -56,7 +56,7 @@ def run(spec, n_batches=40, size=60):
         {"learner": "eliminate", "epsilon": 8.0},
         {"chooser": "client"},
         {"mechanism": "hadamard"},
-        {"tie": "keyed"},
+        {"learner": "ma2025-printed", "n_users": 400},
     ],
     ids=str,
 )

@@ -118,7 +118,6 @@ def test_specs_travel_as_json(changes):
         {"looks": 7},
         {"propensities": (math.nan, 0.5, 0.5)},
         {"propensities": "abc"},
-        {"target": changed(TARGET, tie="keyed")},
         {"target": replace(TARGET, learner="eliminate")},
     ],
 )

@@ -71,7 +71,6 @@ _SURVEY: dict[str, Any] = {
             "mechanism": "auto",
             "reports_per_version": 100,
             "window": 8,
-            "tie": "first",
             "max_leaves": 1024,
             "constants": {},
         },

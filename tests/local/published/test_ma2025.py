@@ -126,7 +126,6 @@ def spec_of(one, n, constant):
         learner="ma2025-printed",
         chooser="client",
         mechanism="paper-laplace",
-        tie="keyed",
         n_users=n,
         reports_per_version=max(100, n // 100),
         constants={"constant": constant},

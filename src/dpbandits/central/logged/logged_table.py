@@ -493,7 +493,7 @@ class LoggedTable:
                 calibrated depends on it, and on no count of rows. Of a longer table the first rows count.
             bound: largest weighted distance of a reward from the range's middle that is kept; default that
                 of the range's ends, and of marginal tables with propensities `WEIGHTED_BOUND` times that.
-            uniform_contexts: spend nothing on the law of contexts, and call it uniform; not of marginal tables.
+            uniform_contexts: spend nothing on the law of contexts, and call it uniform: for features.
         """
         marginals = self.covered(privacy, uniform_contexts=uniform_contexts) == "marginals"
         law = None if marginals else ContextLaw(self.context_cells)

@@ -172,8 +172,6 @@ def simulate_tasks(
         raise InvalidParameter("expected one spec, one world and one number of users a target")
     crowds, trees = [], []
     for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
-        if spec.tuning.tie != "first":
-            raise InvalidParameter("learner: targets that share need the learner 'tree' and tie 'first'")
         trees.append(_tree(spec))
         crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=trees[-1]))
     while any(crowd.running for crowd in crowds):

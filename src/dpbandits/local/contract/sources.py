@@ -101,8 +101,6 @@ class SourceSpec(Written):
     def __post_init__(self) -> None:
         if not isinstance(self.target, Spec):
             raise InvalidParameter(f"target: expected a Spec, got {type(self.target).__name__}")
-        if self.target.tuning.tie != "first":
-            raise InvalidParameter("target: bins of two crowds only agree with tie 'first'")
         if self.target.learner not in LEARN_FROM_SOURCES:
             raise InvalidParameter(
                 "target: only the learners 'questions' and 'tree' learn from sources: build its Spec with "

@@ -41,7 +41,6 @@ from dpbandits.local.contract.reports import (
     check_points,
     read_points,
 )
-from dpbandits.models.trees.partition import TieRule
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import MECHANISMS, ReportMechanism, mechanism
 from dpbandits.privacy.reports.mechanism import LATTICE
@@ -59,6 +58,9 @@ LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2
 
 PUBLISHED = ("ma2025", "ma2025-printed")
 """Learners that must know the number of users, and have one epsilon."""
+
+KEYED = ("ma2025-printed",)
+"""Learners that halve an edge picked by a public coin (Ma2025, Algorithm 1); others halve the first one."""
 
 # Reports of so many sizes are kept at hand: more than the usual window of a server, two mechanisms each.
 _REPORTS_KEPT = 64
@@ -104,7 +106,6 @@ class SpecTuning(Configured):
             k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
         reports_per_version: a new version is published after this many accepted reports.
         window: how many versions before the current one are still accepted.
-        tie: which longest edge of a bin is halved, see `DyadicPartition`; `questions` has no bins.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`);
             `forget` among them is a half-life in reports, where people change: of `questions` of columns that
@@ -117,7 +118,6 @@ class SpecTuning(Configured):
     mechanism: str = "auto"
     reports_per_version: int = 100
     window: int = 8
-    tie: TieRule = "first"
     max_leaves: int = 1024
     constants: Mapping[str, float] = field(default_factory=dict)
 
@@ -126,7 +126,6 @@ class SpecTuning(Configured):
             if integer(getattr(self, name), name=name, minimum=least) > most:
                 raise InvalidParameter(f"{name}: expected an integer from {least} to {most}")
         _checks.one_of(self.mechanism, ("auto", *sorted(MECHANISMS)), name="mechanism")
-        _checks.one_of(self.tie, ("first", "keyed"), name="tie")
 
 
 def _contexts(config: Mapping[str, Any]) -> Schema | Box:
@@ -344,7 +343,7 @@ class CellReports(ReportProtocol[PublishedArms]):
             dim=spec.dim,
             n_arms=spec.n_arms,
             chooser=spec.chooser,
-            tie=tuning.tie,
+            tie="keyed" if spec.learner in KEYED else "first",
             seed=spec.seed,
             max_leaves=tuning.max_leaves,
         )

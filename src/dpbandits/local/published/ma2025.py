@@ -20,7 +20,7 @@ the text: where no crowd has begun, r would be 0/0 = 0 and every bin would be ha
 a bin is halved here only when some r is above 0. And one thing is ours: the server looks when a version is
 full, where the paper looks after every user.
 
-Which of the longest edges is halved is a public coin with `tie="keyed"` of the spec, which is Algorithm 1.
+Which of the longest edges is halved is a public coin, as in Algorithm 1 (`local.contract.spec.KEYED`).
 
 Privacy: epsilon_m-LDP for one report a user of crowd m (sensitivity 4 in L1 over U and V together): with
 `paper-laplace` enforced, with floating-point noise `simulated`.

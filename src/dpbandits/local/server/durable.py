@@ -500,7 +500,7 @@ class DurableServer(Held, Generic[PublishedT]):
         with reading("a target's evidence", CorruptState):
             target = Spec.from_json(public["target"])
             splits, local = arrays["splits"].tolist(), Gaussians(arrays["precision"], arrays["moment"])
-            partition = DyadicPartition(dim=target.dim, tie=target.tuning.tie, splits=splits)
+            partition = DyadicPartition(dim=target.dim, splits=splits)
             evidence = SourceEvidence(partition=partition, local=local)
         published = self._published_in(public["published"])
         self._server.attach_evidence(public["name"], target, evidence, published)

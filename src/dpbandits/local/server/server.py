@@ -547,10 +547,10 @@ class Server(Held, Generic[PublishedT]):
             raise ProtocolError("a server that forgets learns from no other: what it would say has no age")
         if isinstance(rule, QuestionLearner):
             return rule
-        if not isinstance(rule, TransferTree) or rule.partition.tie != "first":
+        if not isinstance(rule, TransferTree):
             raise ProtocolError(
-                "only the learners 'questions', of columns that one grid has room for, and 'tree', with tie "
-                "'first', learn from sources: build the Spec with learner='tree'"
+                "only the learners 'questions', of columns that one grid has room for, and 'tree' learn from "
+                "sources: build the Spec with learner='tree'"
             )
         return rule
 
