@@ -3380,22 +3380,12 @@ MUTATIONS = (
         tests="tests/central/logged/test_sensitivities.py::test_a_users_surplus_rows_do_not_move_a_private_histogram",
     ),
     _bug(
-        "a projection by its largest entry",
-        "rows that a projection moves further than its largest entry says have too little noise",
-        (
-            "privacy/rows/gaussian.py",
-            "float(np.linalg.norm(self.matrix, 2)) + 1e-12",
-            "float(np.abs(self.matrix).max()) + 1e-12",
-        ),
-        tests="tests/privacy/test_row_mechanisms.py::test_gaussian_rows_noise_covers_the_worst_neighbours",
-    ),
-    _bug(
         "rows without room for rounding",
         "two rows that round apart lie further from each other than the noise covers",
         (
             "privacy/rows/gaussian.py",
-            "return norm * distance / self.step + math.sqrt(self.released_dim) + 1.0",
-            "return norm * distance / self.step",
+            "return distance / self.step + math.sqrt(self.dim) + 1.0",
+            "return distance / self.step",
         ),
         tests="tests/privacy/test_row_mechanisms.py::test_gaussian_rows_noise_covers_the_worst_neighbours",
     ),

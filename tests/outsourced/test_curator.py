@@ -330,8 +330,6 @@ def test_arguments_of_another_kind_are_refused_by_name(name, values):
 @pytest.mark.parametrize(
     "tuning",
     [
-        {"mechanism": "gaussian", "projection": "x"},
-        {"projection": [[1.0, 0.0]]},
         {"cells_per_dimension": "x"},
         {"mechanism": "l2_laplace", "cells_per_dimension": 4},
     ],
@@ -1132,12 +1130,6 @@ def test_explain_says_errors_in_the_columns_own_units():
     assert "a released position errs by about 1.22 of 'age' and 0.245 of 'dose'." in said()
     far = said(privacy=RowDP(epsilon=8.0, distance=50.0))
     assert "In the columns' own units: a cell is 8.33 of 'age' by 1.67 of 'dose'." in far
-    projected = said(
-        privacy=RowDP(epsilon=1.0, delta=1e-6, distance=1.0),
-        mechanism="gaussian",
-        projection=np.array([[1.0, 0.0]]),
-    )
-    assert "released are projections, whose errors are of no one column" in projected
     dated = make(
         {"since": ["2024-01-02", "2024-03-01"], "effect": [0.0, 1.0]},
         contexts=Schema(since=DateRange("2024-01-01", "2024-02-19", clip=True)),

@@ -19,7 +19,7 @@ from dpbandits.errors import (
 )
 from dpbandits.models import kernels
 from dpbandits.models.kernels import Matern, SquaredExponential
-from dpbandits.outsourced import AnswerLaplace, Curator, CuratorTuning, Modeler, PipeAnswers, PublishedRows
+from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PipeAnswers, PublishedRows
 from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
@@ -345,22 +345,6 @@ def test_cells_finer_than_the_grid_keep_what_they_say(per_side):
     assert expected[0, 0] > expected[0, -1] + 0.2  # far cells differ: nothing was averaged away
 
 
-def test_a_box_needs_positions_in_the_cube():
-    rng = np.random.default_rng(1)
-    table = {f"c{i}": rng.uniform(-1, 1, 200) for i in range(4)}
-    projection = np.linalg.qr(rng.standard_normal((4, 2)))[0].T
-    released = Curator(
-        table,
-        contexts=Schema(**{name: Range(-1, 1) for name in table}),
-        privacy=RowDP(epsilon=3.0, delta=1e-6, distance=1.0),
-        tuning=CuratorTuning(mechanism="gaussian", projection=projection),
-        noise=SimulatedNoise(1),
-    ).publish()
-    with pytest.raises(InvalidParameter, match="projections"):
-        Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5, posterior="box")
-    Modeler(released, kernel=SquaredExponential(lengthscale=7.0), horizon=5).ask()
-
-
 def test_answers_of_any_size_are_modelled_or_refused():
     """1e99 is in the unit of somebody's answers; 1e101 would overflow inside, and is refused before."""
     curator, released, _ = release(n=200)
@@ -395,11 +379,10 @@ def test_rows_are_integers():
 def test_the_rule_for_the_posterior():
     se = SquaredExponential(lengthscale=5.0)
     weak, strong = L2LaplaceLaw(dim=2, scale=0.5), L2LaplaceLaw(dim=2, scale=2.0)
-    common = {"n": 1000, "kernel": se, "half_width": HALF, "projected": False}
+    common = {"n": 1000, "kernel": se, "half_width": HALF}
     assert choose_posterior(law=weak, **common) == "flat"
     assert choose_posterior(law=strong, **common) == "box"
     assert choose_posterior(law=strong, **{**common, "n": 10_000_000}) == "flat"
-    assert choose_posterior(law=strong, **{**common, "projected": True}) == "flat"
     assert choose_posterior(law=weak, **{**common, "kernel": Matern(nu=2.5, lengthscale=5.0)}) == "box"
     cells = CellLaw(dim=2, keep=0.9, width=1.0, half_width=HALF)
     assert choose_posterior(law=cells, **common) == "box"

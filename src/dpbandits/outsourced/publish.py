@@ -145,11 +145,6 @@ class PublishedRows(Seen):
         return number
 
     @property
-    def projected(self) -> bool:
-        """Whether published coordinates are projections of the columns."""
-        return self.mechanism.get("projection") is not None
-
-    @property
     def answer_noise_sd(self) -> float:
         """Standard deviation of the noise that the curator adds to answers."""
         return float(self.answers.get("sd", 0.0))

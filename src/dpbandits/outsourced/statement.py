@@ -52,7 +52,7 @@ _THEOREMS = {
     ),
     "gaussian": (
         "Gaussian noise, as stated, on an integer vector whose centre moves by at most the stated "
-        "sensitivity, rounding and projection counted in (Canonne, Kamath, Steinke 2020, Theorem 14, of "
+        "sensitivity, rounding counted in (Canonne, Kamath, Steinke 2020, Theorem 14, of "
         "discrete noise; Dong, Roth, Su 2022 of real-valued noise that is rounded)."
     ),
     "randomised_response": (
@@ -355,7 +355,7 @@ def _loss(mechanism: RowMechanism) -> str:
             f"{rounding:.3g} for rounding to a lattice"
         )
     if isinstance(mechanism, GaussianRows):
-        sigma, rounding = mechanism.scale, mechanism.step * (math.sqrt(mechanism.released_dim) + 1.0)
+        sigma, rounding = mechanism.scale, mechanism.step * (math.sqrt(mechanism.dim) + 1.0)
         ratio = f"(D + {rounding:.3g})/{sigma:.6g}"
         certificate = mechanism.certificate
         if isinstance(certificate, (GaussianDP, NearGaussianDP)):
@@ -431,8 +431,6 @@ def _units_note(mechanism: RowMechanism, scaling: PublicScaling, distance: float
         return f"In the columns' own units: a cell is {_along(scaling, mechanism.scale, joined='by')}."
     promised = f"a distance of {distance:g} is {_along(scaling, distance)}, where one column changes alone"
     error = f"a released position errs by about {_along(scaling, mechanism.law.sd, joined='and')}"
-    if isinstance(mechanism, GaussianRows) and mechanism.projection is not None:
-        error = "released are projections, whose errors are of no one column"
     return f"In the columns' own units: {promised}; {error}."
 
 

@@ -36,10 +36,8 @@ def likelihood_attack(
 
 
 def _image(mechanism: RowMechanism, point: FloatArray) -> FloatArray:
-    """Where the mechanism's noise is centred for a row: the row, its projection, or its cell's centre."""
+    """Where the mechanism's noise is centred for a row: the row, or its cell's centre."""
     config = mechanism.to_config()
-    if config["type"] == "gaussian" and config["projection"] is not None:
-        return np.asarray(np.asarray(config["projection"]) @ point)
     if config["type"] == "randomised_response":
         side = 2.0 * config["half_width"] / config["cells_per_dimension"]
         cell = np.clip(np.floor((point + config["half_width"]) / side), 0, config["cells_per_dimension"] - 1)

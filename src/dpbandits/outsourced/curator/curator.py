@@ -38,7 +38,6 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import said
-from dpbandits._typing import FloatArray
 from dpbandits.budget import Cost, cost_of
 from dpbandits.errors import (
     AlreadyTold,
@@ -77,14 +76,12 @@ class CuratorTuning:
     Args:
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response"; see
             `dpbandits.privacy.rows.choose_row_mechanism`.
-        projection: (r, d) public matrix that rows are multiplied by first, for "gaussian".
         cells_per_dimension: for "randomised_response".
         answer_after: seconds, public, after which an answer leaves whatever its evaluation took, at least 1;
             a `Command` is stopped, and has failed, at half of that. None: as soon as it is there.
     """
 
     mechanism: str = "auto"
-    projection: FloatArray | None = None
     cells_per_dimension: int | None = None
     answer_after: float | None = None
 
@@ -193,7 +190,6 @@ class Curator(Held):
             half_width=scaling.half_width,
             noise=noise,
             mechanism=tuning.mechanism,
-            projection=tuning.projection,
             cells_per_dimension=tuning.cells_per_dimension,
         )
         public = {
@@ -590,7 +586,6 @@ def _mechanism(public: Mapping[str, Any], noise: NoiseSource) -> RowMechanism:
         half_width=public["half_width"],
         noise=noise,
         mechanism=described["type"],
-        projection=described.get("projection"),
         cells_per_dimension=described.get("cells_per_dimension"),
     )
 

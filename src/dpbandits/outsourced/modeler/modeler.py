@@ -134,8 +134,6 @@ class Modeler(Seen, Configured):
             )
         if kernel is not None and per_column:
             raise InvalidParameter("per_column fits lengthscales, and a known kernel has its own: pass one")
-        if posterior == "box" and published.projected:
-            raise InvalidParameter("posterior='box' needs positions in the cube, these are projections")
         self.published, self.kernel, self.horizon = published, kernel, horizon
         self.maximise, self.per_column = maximise, per_column
         self.noise_sd, self.posterior = noise_sd, posterior

@@ -58,9 +58,7 @@ _KEPT_ELEMENTS = 1 << 25
 _Single = NDArray[np.float32]
 
 
-def choose_posterior(
-    *, n: int, law: NoiseLaw, kernel: Kernel, half_width: float, projected: bool
-) -> PosteriorKind:
+def choose_posterior(*, n: int, law: NoiseLaw, kernel: Kernel, half_width: float) -> PosteriorKind:
     """The rule for `posterior="auto"`, from public numbers.
 
     box in up to three dimensions for cells, for noise above `STRONG_NOISE` half widths (unless there are
@@ -71,7 +69,7 @@ def choose_posterior(
     """
     base, _ = strip_scale(kernel)
     closed = isinstance(base, SquaredExponential) and base.columns is None
-    boxed = law.dim in GRID and not projected
+    boxed = law.dim in GRID
     per_side = GRID.get(law.dim, 1)
     least = max(STRONG_NOISE, 2.0 * _GRID_STEPS / per_side) * half_width
     strong = law.sd > least and n * per_side**law.dim <= _LARGEST_BOX
@@ -80,7 +78,7 @@ def choose_posterior(
     if not closed:
         raise InvalidParameter(
             f"{type(base).__name__} has no closed form under noise, and positions are averaged on a grid in "
-            "at most three unprojected dimensions only: use SquaredExponential"
+            "at most three dimensions only: use SquaredExponential"
         )
     return "flat"
 
@@ -112,9 +110,7 @@ class RowPosterior:
         inputs, law, half_width = published.inputs, published.law, published.half_width
         n, dim = inputs.shape
         if kind == "auto":
-            kind = choose_posterior(
-                n=n, law=law, kernel=kernel, half_width=half_width, projected=published.projected
-            )
+            kind = choose_posterior(n=n, law=law, kernel=kernel, half_width=half_width)
         row_kernel: Kernel
         if kind == "box":
             weights = BoxAverages(inputs, law, half_width) if weights is None else weights

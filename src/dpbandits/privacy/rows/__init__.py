@@ -18,7 +18,6 @@ the row's bound is the table's.
 """
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import NoiseSource
@@ -53,7 +52,6 @@ def choose_row_mechanism(
     half_width: float,
     noise: NoiseSource,
     mechanism: str = "auto",
-    projection: FloatArray | None = None,
     cells_per_dimension: int | None = None,
 ) -> RowMechanism:
     """The mechanism that keeps `definition` with the smallest error; from public numbers only.
@@ -71,20 +69,14 @@ def choose_row_mechanism(
         half_width: rows lie in the public cube [-half_width, half_width]^dim.
         noise: calibrates the Gaussian candidate.
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response".
-        projection: for the Gaussian mechanism only, and never chosen by the rule.
         cells_per_dimension: for randomised response only.
 
     Raises:
         InvalidParameter: an unknown name, or a mechanism that cannot keep the promise.
     """
     _checks.one_of(mechanism, ("auto", "l2_laplace", "gaussian", "randomised_response"), name="mechanism")
-    if projection is not None and mechanism != "gaussian":
-        raise InvalidParameter("a projection needs mechanism='gaussian'")
     if cells_per_dimension is not None and mechanism not in ("auto", "randomised_response"):
         raise InvalidParameter("cells_per_dimension needs mechanism='randomised_response'")
-    if projection is not None:
-        projection = _checks.public_array(projection, name="projection", ndim=2)
-    public = None if projection is None else tuple(map(tuple, projection.tolist()))
     epsilon = definition.epsilon
     fits = {
         "l2_laplace": dim <= 24 and _LAPLACE[0] <= epsilon <= _LAPLACE[1],
@@ -96,7 +88,7 @@ def choose_row_mechanism(
     if "l2_laplace" in tried:
         candidates.append(L2Laplace(definition=definition, dim=dim))
     if "gaussian" in tried:
-        candidates.append(GaussianRows(definition=definition, dim=dim, noise=noise, projection=public))
+        candidates.append(GaussianRows(definition=definition, dim=dim, noise=noise))
     if "randomised_response" in tried:
         candidates.append(
             CellResponse(

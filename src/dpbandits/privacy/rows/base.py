@@ -56,11 +56,6 @@ class RowMechanism(ABC):
         _checks.integer(self.dim, name="dim")
 
     @property
-    def released_dim(self) -> int:
-        """Coordinates of a released row."""
-        return self.dim
-
-    @property
     @abstractmethod
     def law(self) -> NoiseLaw:
         """The noise law that a modeler should expect; public."""
@@ -76,7 +71,7 @@ class RowMechanism(ABC):
 
     @abstractmethod
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, d) rows in public coordinates -> (n, released_dim) released rows. Draws fresh noise."""
+        """(n, d) rows in public coordinates -> (n, d) released rows. Draws fresh noise."""
 
     @abstractmethod
     def describe(self) -> str:
@@ -104,7 +99,7 @@ class LatticeMechanism(RowMechanism):
     @cached_property
     def step(self) -> float:
         """Lattice step h, a power of two."""
-        return lattice_step(self.definition.distance, self.released_dim)
+        return lattice_step(self.definition.distance, self.dim)
 
     @property
     @abstractmethod
@@ -112,9 +107,9 @@ class LatticeMechanism(RowMechanism):
         """How far a move by the definition's distance moves the noise, rounding counted in."""
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, dim) -> (n, released_dim), multiples of `step`: the nearest lattice points, and noise."""
+        """(n, dim) -> (n, dim), multiples of `step`: the nearest lattice points, and noise."""
         # Dividing by a power of two is exact, and so is rounding below 2^52.
-        scaled = self._projected(as_rows(points, self.dim)) / self.step
+        scaled = as_rows(points, self.dim) / self.step
         if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
             raise InvalidData(
                 "rows lie too far out for the lattice of this distance: check the public bounds"
@@ -122,13 +117,9 @@ class LatticeMechanism(RowMechanism):
         rows = np.rint(scaled).astype(np.int64)
         return from_lattice(rows + self._draw(len(rows), noise), self.step)
 
-    def _projected(self, points: FloatArray) -> FloatArray:
-        """(n, released_dim) what is released of (n, dim) checked rows, before noise."""
-        return points
-
     @abstractmethod
     def _draw(self, n: int, noise: NoiseSource) -> IntArray:
-        """(n, released_dim) fresh integer noise."""
+        """(n, dim) fresh integer noise."""
 
 
 def lattice_step(distance: float, dim: int) -> float:
