@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from dpbandits.budget import MemoryLedger
-from dpbandits.central.logged.clipping import clipping_bound, unsafe_clipping_bias
 from dpbandits.central.logged.contexts import ContextLaw
 from dpbandits.central.logged.estimator import SIGNAL_VARIANCE
 from dpbandits.central.logged.policy import ExploreThenCommit, NothingToLearn
@@ -209,13 +208,6 @@ def test_logged_rows_are_weighted_by_public_propensities():
     chances = design[strata, cells]
     options = {"horizon": n, "privacy": JointDP(epsilon=50.0, delta=1e-6), "publish_epsilon": 50.0}
     usca = build(**(options | {"answer_epsilon": None, "bound": 2.0}))
-    table = design[((np.arange(6) + 0.5) / 6 > 0.5).astype(int)].T
-    assert clipping_bound(usca, table).max() == 0.0
-    assert unsafe_clipping_bias(usca, contexts, actions, rewards, propensities=chances).share == 0.0
-    narrow = build(**(options | {"answer_epsilon": None}))
-    extremes = (rewards > 0.5).astype(float)
-    cut = unsafe_clipping_bias(narrow, contexts, actions, extremes, propensities=chances)
-    assert 0.0 < cut.absolute <= clipping_bound(narrow, table).max() * 2.0
     usca.learn(contexts, actions, rewards, propensities=chances)
     mean, _ = usca.publish().predict((np.arange(6) + 0.5) / 6)
     truth = 0.5 + 0.3 * ((np.arange(7) + 0.5) / 7 - 0.5) * (1 - 2 * (np.arange(6)[:, None] + 0.5) / 6)
@@ -448,17 +440,6 @@ def test_configuration_builds_the_same_object():
     assert np.array_equal(again.calibration.caps, usca.calibration.caps)
     with pytest.raises(InvalidParameter):
         ExploreThenCommit.from_config({"policy": "other"})
-
-
-def test_clipping_needs_a_planned_use_and_a_full_table():
-    usca = build()
-    with pytest.raises(InvalidData):
-        clipping_bound(usca, np.full((7, 5), 1 / 7))
-    with pytest.raises(InvalidParameter):
-        clipping_bound(build(answer_epsilon=None, publish_epsilon=3.0), np.full((7, 6), 1 / 7), use="answers")
-    bound = clipping_bound(usca, np.full((7, 6), 1 / 7), use="answers")
-    caps = usca.calibration.answers.caps.reshape(7, 6)
-    np.testing.assert_allclose(bound, 0.5 * (1.0 - caps), atol=2e-6)
 
 
 def full_disk(*_):
