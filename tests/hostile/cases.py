@@ -155,7 +155,7 @@ CASES: dict[str, Case] = {
     "ZeroConcentratedDP": Case(ZeroConcentratedDP, {"rho": 0.5}),
     "NearGaussianDP": Case(NearGaussianDP, {"mu": 0.5, "distance": 1e-9}),
     "SimulatedNoise": Case(SimulatedNoise, {"seed": 0, "position": 0}),
-    "SecureNoise": Case(SecureNoise, {"sampler": "exact"}),
+    "SecureNoise": Case(SecureNoise, {}),
     "GramVectorMechanism": Case(
         GramVectorMechanism, {"n_features": 3, "supports": ((0, 3),), "ratio": 2.0, "rounds_per_user": 1}
     ),

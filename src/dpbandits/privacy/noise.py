@@ -40,7 +40,6 @@ has the status `simulated`.
 import os
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -49,16 +48,13 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Registry, Valued
 from dpbandits._typing import IntArray, Seed
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.calibration import discrete_scale, gaussian_mu, steps_up, zcdp_rho
 from dpbandits.privacy.certificates import Certificate, GaussianDP, NearGaussianDP, ZeroConcentratedDP
 from dpbandits.privacy.samplers import LARGEST_SIGMA, SMALLEST_SIGMA, discrete_gaussian, lattice_laplace
 from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
-
-_CHUNK = 1 << 16
-"""Draws per call of OpenDP: bounds the memory of its Python lists."""
 
 _SIMULATED_STREAM = 0x6E6F6973
 """Separates simulated noise from every other use of a seed."""
@@ -105,7 +101,7 @@ _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
 
 @_SOURCES.add("SecureNoise")
 class SecureNoise(Valued):
-    """Discrete Gaussian noise by an exact sampler on operating-system randomness.
+    """Discrete Gaussian noise by an exact sampler (`dpbandits.privacy.samplers`) on the system's randomness.
 
     P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
     neighbours are at Euclidean distance at most s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath,
@@ -115,12 +111,6 @@ class SecureNoise(Valued):
     process only: it is never saved, shown, copied or shared with a forked child, because noise used twice
     protects nobody.
 
-    Args:
-        sampler: exact: `dpbandits.privacy.samplers.discrete_gaussian`, whose proof stands there. opendp: the
-            same law by OpenDP's sampler, over twenty times slower (`make bench`);
-            needs `pip install 'dpbandits[opendp]'`. Its feature flag "contrib" is a switch of the whole
-            process, set on the first such draw.
-
     Example:
         >>> SecureNoise().integer_gaussian(sigma=1e6, size=3).shape
         (3,)
@@ -128,9 +118,7 @@ class SecureNoise(Valued):
 
     gaussian_law: ClassVar[str] = "discrete Gaussian"
 
-    def __init__(self, *, sampler: Literal["exact", "opendp"] = "exact") -> None:
-        _checks.one_of(sampler, tuple(_SAMPLERS), name="sampler")
-        self.sampler = sampler
+    def __init__(self) -> None:
         self._start_empty()
         _LIVING[id(self)] = self
 
@@ -162,7 +150,7 @@ class SecureNoise(Valued):
                     block = block[:missing]
                 parts.append(block)
                 missing -= len(block)
-        parts.append(_SAMPLERS[self.sampler](scale, missing))
+        parts.append(discrete_gaussian(scale, missing, secure_words))
         return np.concatenate(parts)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
@@ -175,7 +163,7 @@ class SecureNoise(Valued):
         self._own()
         with self._lock:
             waiting = sum(len(block) for block in self._prepared.get(scale, []))
-        block = _SAMPLERS[self.sampler](scale, max(0, wanted - waiting))
+        block = discrete_gaussian(scale, max(0, wanted - waiting), secure_words)
         with self._lock:
             self._prepared.setdefault(scale, []).append(block)
 
@@ -194,11 +182,11 @@ class SecureNoise(Valued):
             self._start_empty()
 
     def __repr__(self) -> str:
-        return "SecureNoise()" if self.sampler == "exact" else f"SecureNoise(sampler={self.sampler!r})"
+        return "SecureNoise()"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and transfers to other processes start without prepared noise."""
-        return SecureNoise.from_config, (self.to_config(),)
+        return SecureNoise, ()
 
 
 # By identity: equal sources are not the same source.
@@ -295,36 +283,6 @@ def words_of(noise: NoiseSource, *, stream: int) -> Words:
     if isinstance(noise, SimulatedNoise):
         return SimulatedWords(noise.seed, stream=stream)
     raise InvalidParameter("random words need SecureNoise() or SimulatedNoise(seed)")
-
-
-def _exact(sigma: float, size: int) -> IntArray:
-    return discrete_gaussian(sigma, size, secure_words)
-
-
-def _opendp(sigma: float, size: int) -> IntArray:
-    """Fresh draws (size,) of OpenDP's discrete Gaussian, as noise added to zeros."""
-    if size == 0:
-        return np.zeros(0, dtype=np.int64)
-    try:
-        from opendp.domains import atom_domain, vector_domain
-        from opendp.measurements import make_gaussian
-        from opendp.metrics import l2_distance
-        from opendp.mod import enable_features
-    except ImportError as error:
-        raise MissingExtra("sampler='opendp' needs OpenDP: pip install 'dpbandits[opendp]'") from error
-
-    enable_features("contrib")  # process-wide, see SecureNoise
-    measurement = make_gaussian(
-        vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), sigma, MO="ZeroConcentratedDivergence"
-    )
-    draws = np.empty(size, dtype=np.int64)
-    for start in range(0, size, _CHUNK):
-        stop = min(start + _CHUNK, size)
-        draws[start:stop] = measurement([0] * (stop - start))
-    return draws
-
-
-_SAMPLERS: dict[str, Callable[[float, int], IntArray]] = {"exact": _exact, "opendp": _opendp}
 
 
 def _check_sigma(sigma: object) -> float:
