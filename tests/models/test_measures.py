@@ -10,8 +10,6 @@ def test_laws_are_those_of_their_bins():
     edges = np.linspace(0.0, 1.0, 11)
     beta = CellMeasure.beta(2, 5, low=-1, high=3, cells=10)
     np.testing.assert_allclose(beta.weights, np.diff(stats.beta(2, 5).cdf(edges)), atol=1e-14)
-    mixed = CellMeasure.arcsine_mixture(low=0, high=1, cells=10, share=0.4)
-    np.testing.assert_allclose(mixed.weights, 0.06 + 0.4 * np.diff(stats.arcsine.cdf(edges)), atol=1e-12)
     assert CellMeasure.uniform(low=0, high=1, cells=7).weights == pytest.approx(np.full(7, 1 / 7))
 
 
@@ -48,7 +46,6 @@ def test_points_outside_a_finite_list_are_refused():
         lambda: CellMeasure.finite([0.0, 1.0], [0.0, 0.0]),
         lambda: CellMeasure.finite([0.0, 1.0], [-1.0, 2.0]),
         lambda: CellMeasure.beta(0, 1, low=0, high=1, cells=3),
-        lambda: CellMeasure.arcsine_mixture(low=0, high=1, cells=3, share=2.0),
         lambda: CellMeasure.from_config({"axes": [{}], "weights": [1]}),
     ],
 )

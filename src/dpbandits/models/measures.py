@@ -3,7 +3,7 @@
 A `CellMeasure` cuts columns into cells, gives every cell a representative point and a weight, and says
 into which cell a value falls. Cells of several axes are numbered row-major, the last axis fastest.
 
-- `CellMeasure.uniform`, `.arcsine_mixture`, `.beta`, `.histogram`: one continuous column in equal bins
+- `CellMeasure.uniform`, `.beta`, `.histogram`: one continuous column in equal bins
   (or given edges), by their law;
 - `CellMeasure.finite`: a list of points, such as arms or doses;
 - `CellMeasure.product`: independent columns side by side; `with_weights`: any joint law on the same cells.
@@ -148,14 +148,6 @@ class CellMeasure(Valued):
         scale(b, name="b")
         cumulative = betainc(a, b, np.linspace(0.0, 1.0, cells + 1))
         return cls((_bins(low, high, cells),), np.diff(cumulative))
-
-    @classmethod
-    def arcsine_mixture(cls, *, low: float, high: float, cells: int, share: float = 0.5) -> Self:
-        """Uniform, with `share` of the arcsine law Beta(1/2, 1/2): more at the ends, where less is known."""
-        if not 0.0 <= share <= 1.0:
-            raise InvalidParameter(f"share is {share:g}, expected a number in [0, 1]")
-        arcsine = np.diff(betainc(0.5, 0.5, np.linspace(0.0, 1.0, cells + 1)))
-        return cls((_bins(low, high, cells),), (1.0 - share) / cells + share * arcsine)
 
     @classmethod
     def histogram(cls, edges: Sequence[float], weights: Sequence[float]) -> Self:

@@ -148,11 +148,6 @@ _REFUSED_DECISION = (
     "user-has-had-all",
     "erased",
 )
-_RANKED = {
-    "eventId": "e-1",
-    "rewardActionId": "call",
-    "ranking": [{"id": "call", "probability": 0.5}, {"id": "mail", "probability": None}],
-}
 _LOCAL = {
     "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
     "published": {"version": 0},

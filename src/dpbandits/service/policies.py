@@ -39,8 +39,6 @@ __all__ = [
     "preview",
 ]
 
-STATUSES = ("beginning", "active", "paused", "retired")
-
 LAG_SHARE = 200
 """A release takes effect a 200th of the horizon after its block, where nothing else is asked for: it is made
 meanwhile, and nobody waits for it."""

@@ -277,9 +277,6 @@ class Menu:
 
     # -- reading ----------------------------------------------------------------------------------
 
-    def _nobody(self, count: int) -> FloatArray:
-        return np.full((count, self.contexts.dim), np.nan)
-
     def _is_one(self, contexts: Any) -> bool:
         """Whether this is one person's context and no table."""
         kind = type(contexts)

@@ -46,7 +46,7 @@ people instead, which is shorter where most of them crowd at one end.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -375,10 +375,6 @@ class Facts:
             seed=seed,
             horizon=people,
         )
-
-    def with_effect(self, effect: Any) -> Self:
-        """The same with another effect."""
-        return replace(self, effect=effect)
 
 
 def _amounts(means: FloatArray, part: float, rng: np.random.Generator) -> FloatArray:

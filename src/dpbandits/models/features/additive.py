@@ -5,9 +5,7 @@ side by side. With p features a coordinate m = d p grows linearly in d, where a 
 """
 
 import json
-import operator
 from collections.abc import Sequence
-from functools import reduce
 from itertools import islice
 
 import numpy as np
@@ -18,9 +16,9 @@ from dpbandits.domains import Box
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models.features.base import FEATURES, Features
 from dpbandits.models.features.mercer import MercerFeatures
-from dpbandits.models.kernels import Kernel, SquaredExponential
+from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["AdditiveFeatures", "additive_features", "additive_kernel"]
+__all__ = ["AdditiveFeatures", "additive_features"]
 
 
 @FEATURES.add("AdditiveFeatures", parts=lambda parts: [(at, FEATURES.read(part)) for at, part in parts])
@@ -134,13 +132,3 @@ def additive_features(domain: Box, *, lengthscale: float, per_column: int) -> Ad
         part = MercerFeatures(kernel=kernel, domain=side, n_features=per_column, n_landmarks=8 * per_column)
         parts.append(((column,), part))
     return AdditiveFeatures(parts=parts)
-
-
-def additive_kernel(domain: Box, *, lengthscale: float) -> Kernel:
-    """The mean over columns of squared exponential kernels, lengthscales as shares of each side."""
-    sides = np.asarray(domain.high) - np.asarray(domain.low)
-    parts = (
-        (1.0 / domain.dim) * SquaredExponential(lengthscale=float(lengthscale * side), columns=(column,))
-        for column, side in enumerate(sides)
-    )
-    return reduce(operator.add, parts)

@@ -4,10 +4,9 @@ A released row is z = x + e. Each law here is a mixture of isotropic Gaussians (
 of many nodes, or by its two moments for cells), so that a kernel's expectation over the noise has a
 closed form (`dpbandits.models.expected_kernel`). Everything here is public: it is part of the release.
 
-`mixture` describes the noise of one row, `difference_mixture` that of the difference of two rows'
-noises, which is what a stationary kernel sees. For the L2-Laplace law the two chi-squares add up to
-2 Gamma(d + 1), so Gauss-Laguerre nodes with exponent d integrate it: twenty times fewer terms than
-pairs of nodes.
+`difference_mixture` describes the difference of two rows' noises, which is what a stationary kernel sees. For
+the L2-Laplace law the two chi-squares add up to 2 Gamma(d + 1), so Gauss-Laguerre nodes with exponent d
+integrate it: twenty times fewer terms than pairs of nodes.
 """
 
 import math
@@ -45,12 +44,8 @@ class NoiseLaw(Configured, ABC):
         """Root mean square of the noise in one coordinate."""
 
     @abstractmethod
-    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """One row's noise: standard deviations (m,) and weights (m,) that sum to one."""
-
-    @abstractmethod
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """The difference of two rows' noises: standard deviations (m,) and weights (m,)."""
+        """The difference of two rows' noises: standard deviations (m,) and weights (m,) that sum to one."""
 
     @abstractmethod
     def log_density(self, offsets: FloatArray) -> FloatArray:
@@ -100,10 +95,6 @@ class GaussianLaw(IsotropicLaw):
         """Root mean square of the noise in one coordinate."""
         return self.deviation
 
-    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """A single Gaussian."""
-        return np.array([self.deviation]), np.ones(1)
-
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
         """A single Gaussian of twice the variance."""
         return np.array([math.sqrt(2.0) * self.deviation]), np.ones(1)
@@ -120,9 +111,9 @@ class L2LaplaceLaw(IsotropicLaw):
     """Density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
 
     >>> law = L2LaplaceLaw(dim=2, scale=1.0)
-    >>> scales, weights = law.mixture(nodes=20)
-    >>> round(float(weights @ scales**2), 6), round(law.sd**2, 6)
-    (3.0, 3.0)
+    >>> scales, weights = law.difference_mixture(nodes=20)
+    >>> round(float(weights @ scales**2), 6), round(2.0 * law.sd**2, 6)
+    (6.0, 6.0)
     """
 
     dim: int
@@ -136,13 +127,12 @@ class L2LaplaceLaw(IsotropicLaw):
         """scale sqrt(dim + 1)."""
         return self.scale * math.sqrt(self.dim + 1.0)
 
-    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """s^2 = scale^2 chi^2 with dim + 1 degrees of freedom: 2 scale^2 x with x ~ Gamma((dim + 1)/2)."""
-        return _gamma_scales(0.5 * (self.dim + 1), self.scale, nodes)
-
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """s^2 = 2 scale^2 x with x ~ Gamma(dim + 1)."""
-        return _gamma_scales(self.dim + 1.0, self.scale, nodes)
+        """s^2 = 2 scale^2 x with x ~ Gamma(dim + 1), by Gauss-Laguerre quadrature."""
+        from scipy.special import roots_genlaguerre
+
+        points, weights = roots_genlaguerre(nodes, float(self.dim))
+        return self.scale * np.sqrt(2.0 * points), weights / weights.sum()
 
     def radial_log_density(self, squares: Floating) -> Floating:
         """-|e| / scale."""
@@ -156,8 +146,8 @@ class L2LaplaceLaw(IsotropicLaw):
 class CellLaw(NoiseLaw):
     """k-ary randomised response: in the reported cell with probability `keep`, else in another one.
 
-    The offset is from the cell's centre. As a Gaussian mixture it has two components with the root
-    mean squares of the two cases: an approximation that keeps the second moments.
+    The offset is from the cell's centre. As a Gaussian mixture its components have the root mean squares of
+    the two cases: an approximation that keeps the second moments.
 
     Args:
         dim: coordinates.
@@ -181,11 +171,6 @@ class CellLaw(NoiseLaw):
         """Root mean square over both cases, for a row that is uniform in the cube."""
         inside, outside = self._squares()
         return math.sqrt(self.keep * inside + (1.0 - self.keep) * outside)
-
-    def mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Two components: the right cell, and anywhere."""
-        inside, outside = self._squares()
-        return np.sqrt([inside, outside]), np.array([self.keep, 1.0 - self.keep])
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
         """Three components: both rows in the right cell, one, none."""
@@ -216,14 +201,6 @@ class CellLaw(NoiseLaw):
 
 from_config = _LAWS.read
 """Rebuild a law from its `to_config()`; anything else is an `InvalidParameter`."""
-
-
-def _gamma_scales(shape: float, scale: float, nodes: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Laguerre quadrature of s = scale sqrt(2 x) over x ~ Gamma(shape)."""
-    from scipy.special import roots_genlaguerre
-
-    points, weights = roots_genlaguerre(nodes, shape - 1.0)
-    return scale * np.sqrt(2.0 * points), weights / weights.sum()
 
 
 def _width(value: object, *, name: str) -> float:
