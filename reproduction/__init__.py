@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from dpbandits.lab.study import Study
+    from reproduction.experiments import Study
 
 __all__ = ["PAPERS", "study"]
 

@@ -15,8 +15,9 @@ from dpbandits.cli.console import console, guarded
 from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import BANNER
-from dpbandits.lab.study import Choice, Item, Row
+from dpbandits.lab.study import Row
 from reproduction import PAPERS, study
+from reproduction.experiments import Choice, Item
 
 __all__ = ["app"]
 

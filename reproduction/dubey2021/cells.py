@@ -29,13 +29,14 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, Uniform
 from dpbandits.lab.evaluation import run
 from dpbandits.lab.plot import LINES, PALETTE, draw_points, label_axes, panels
-from dpbandits.lab.study import Cell, Item, Record, Row, values_of
+from dpbandits.lab.study import Cell, Record, Row, values_of
 from dpbandits.policy import Policy
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from dpbandits.privacy.noise import SimulatedNoise
 from reproduction.dubey2021.local import local_settings, simulate_local, simulate_published_local
 from reproduction.dubey2021.tree import simulate_tree
 from reproduction.dubey2021.worlds import block_features, tree_features, world_of
+from reproduction.experiments import Item
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,8 +4,8 @@
 which the paper has no experiment, in the world of the figures.
 """
 
-from dpbandits.lab.study import Study
 from reproduction.dubey2021 import algorithm_3, figure_1, figure_2, parts, table_1
+from reproduction.experiments import Study
 
 __all__ = ["STUDY"]
 

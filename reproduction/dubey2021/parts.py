@@ -11,11 +11,12 @@ from typing import Any, ClassVar
 from dpbandits._typing import Seed
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.study import Cell, Item, Record
+from dpbandits.lab.study import Cell, Record
 from dpbandits.privacy.definitions import JointDP, LargeDelta
 from reproduction.dubey2021.cells import TREE, make_policy
 from reproduction.dubey2021.tree import Parts, simulate_tree
 from reproduction.dubey2021.worlds import TABLE_WORLDS
+from reproduction.experiments import Item
 
 __all__ = ["ITEM", "OF_THE_SAME_PROMISE", "PARTS", "WHOLE", "PartsCell"]
 

@@ -19,8 +19,9 @@ from dpbandits.lab.plot import (
     new_figure,
     panels,
 )
-from dpbandits.lab.study import Cell, Item, Record, Row, rounded, values_of
+from dpbandits.lab.study import Cell, Record, Row, values_of
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION
+from reproduction.experiments import Item, rounded
 from reproduction.kharkovskii2020 import methods
 from reproduction.kharkovskii2020.methods import (
     FORMS,

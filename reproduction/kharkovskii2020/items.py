@@ -3,7 +3,7 @@
 Items share cells, and each repetition of a cell is kept: a study goes on where it was stopped.
 """
 
-from dpbandits.lab.study import Item, Study
+from reproduction.experiments import Item, Study
 from reproduction.kharkovskii2020 import figure_2, figure_3
 from reproduction.kharkovskii2020.cells import (
     CELLS,

@@ -12,7 +12,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbandits._typing import Seed
-from dpbandits.lab.study import Cell, Item, Record, Row, Runs, rounded
+from dpbandits.lab.study import Cell, Record, Row, Runs
+from reproduction.experiments import Item, rounded
 from reproduction.ma2025.methods import (
     CONSTANTS,
     MARKS,

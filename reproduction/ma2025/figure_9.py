@@ -10,7 +10,8 @@ state the sources' size: 20,000 here in (a) and (b), and in (c) kappa 1, gamma 0
 from collections.abc import Sequence
 from functools import partial
 
-from dpbandits.lab.study import Item, Row
+from dpbandits.lab.study import Row
+from reproduction.experiments import Item
 from reproduction.ma2025.cells import (
     PRINTED_WORLD,
     SHIFT_METHODS,

@@ -6,7 +6,7 @@ algorithm at more constants. The figures use every
 method's defaults.
 """
 
-from dpbandits.lab.study import Study
+from reproduction.experiments import Study
 from reproduction.ma2025 import (
     constants,
     figure_6,

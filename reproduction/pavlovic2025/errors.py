@@ -29,12 +29,13 @@ from dpbandits.central.logged.estimator import (
 from dpbandits.central.logged.publish import FunctionRelease
 from dpbandits.central.logged.sums import REWARD_UNIT, RewardSums, integer_caps
 from dpbandits.lab.evaluation.summary import mean_and_error
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, grid
+from dpbandits.lab.study import Cell, Record, Row
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.calibration import gaussian_mu
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.selection import exponential_law, permute_and_flip_law
+from reproduction.experiments import Choice, Item, grid
 from reproduction.pavlovic2025.ratios import answer_weights
 from reproduction.pavlovic2025.rkhs import (
     BOUND,

@@ -19,10 +19,11 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.central.published.pavlovic2025 import ApproximatingSet, CovarianceEstimator
-from dpbandits.lab.study import Cell, Item, Record, Row, Study, grid
+from dpbandits.lab.study import Cell, Record, Row
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
+from reproduction.experiments import Item, Study, grid
 from reproduction.pavlovic2025 import errors, ratios, theory, trials
 from reproduction.pavlovic2025.errors import features_of
 from reproduction.pavlovic2025.rkhs import BOUND, NOISE_SD, rkhs_setting

@@ -15,12 +15,13 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.logged.calibration import planned_answers
 from dpbandits.central.logged.estimator import Plan
 from dpbandits.central.logged.sums import integer_caps, integer_weights
-from dpbandits.lab.study import Choice, Item, Record, Single
+from dpbandits.lab.study import Record
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
+from reproduction.experiments import Choice, Item, Single
 
 __all__ = ["ITEM", "KERNELS", "answer_weights", "ratio", "worst_ratio"]
 

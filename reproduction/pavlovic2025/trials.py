@@ -18,9 +18,10 @@ from dpbandits.central.logged.estimator import CoefficientPosterior
 from dpbandits.central.logged.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.central.logged.sums import RewardSums, integer_caps
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
-from dpbandits.lab.study import Cell, Item, Record, Row, grid, values_of
+from dpbandits.lab.study import Cell, Record, Row, values_of
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import NoiseSource, SimulatedNoise
+from reproduction.experiments import Item, grid
 from reproduction.pavlovic2025.randomised_trials import LoggedTrial, rand_hie, star
 
 __all__ = ["ITEM", "SplitResult", "TrialCell", "learn_private", "one_split"]

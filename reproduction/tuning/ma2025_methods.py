@@ -24,7 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.lab.study import Cell, Choice, Item, Record, Row, Study, values_of
+from dpbandits.lab.study import Cell, Record, Row, values_of
+from reproduction.experiments import Choice, Item, Study
 from reproduction.ma2025.classification import REPORT_TABLES
 from reproduction.ma2025.local import TUNING_GRID
 from reproduction.ma2025.methods import Source, curve, world_and_sources

@@ -12,7 +12,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.plot import to_png
-from dpbandits.lab.study import Choice, run_cells
+from dpbandits.lab.study import run_cells
 from dpbandits.local import Server
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -37,6 +37,7 @@ from reproduction.dubey2021.items import STUDY
 from reproduction.dubey2021.local import local_spec, simulate_published_local
 from reproduction.dubey2021.parts import PARTS, WHOLE, PartsCell
 from reproduction.dubey2021.tree import Parts, simulate_tree
+from reproduction.experiments import Choice
 
 FIRST = FIRST_REPORT_SEED
 

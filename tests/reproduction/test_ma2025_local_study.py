@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.study import Choice
 from reproduction.__main__ import app
+from reproduction.experiments import Choice
 from reproduction.ma2025.items import STUDY
 from reproduction.ma2025.local import (
     CASES,

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpbandits.lab.study import Choice
 from reproduction import PAPERS, study
 from reproduction.behind import CHANGED, behind
+from reproduction.experiments import Choice
 from reproduction.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
 from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
 from reproduction.ma2025.cells import SHIFT_METHODS
