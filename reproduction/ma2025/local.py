@@ -18,13 +18,14 @@ from dpbandits.domains import Box
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Record
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, PeopleWorld, World, world
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS, PeopleWorld, World
 from dpbandits.local.contract.bins import Chooser
 from dpbandits.local.contract.spec import Spec, SpecTuning
 from dpbandits.local.device.client import Client
 from dpbandits.local.server.server import Server
 from dpbandits.privacy.definitions import LocalDP
 from reproduction.experiments import Choice, Item, Single
+from reproduction.local_worlds import world
 from reproduction.ma2025.crowds import ABSE, BinUCB, CrowdLearner, play
 from reproduction.ma2025.ldp_gradient import GradientConstants, LDPGradientBandit, LogisticModel
 

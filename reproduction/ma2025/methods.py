@@ -30,9 +30,10 @@ from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import SimulationResult
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.worlds.contextual import PeopleWorld, World, world
-from dpbandits.lab.worlds.transfer import Behaviour, PeopleSource, SourceWorld
+from dpbandits.lab.worlds.contextual import PeopleWorld, World
+from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.spec import PUBLISHED, Spec
+from reproduction.local_worlds import world
 from reproduction.ma2025.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
@@ -47,6 +48,7 @@ from reproduction.ma2025.ldp_gradient import (
     NeuralModel,
 )
 from reproduction.ma2025.local import unit_spec
+from reproduction.ma2025.people_source import PeopleSource
 
 __all__ = [
     "CHOSEN",
@@ -141,7 +143,7 @@ def world_and_sources(
     """A world or table by name, and its sources with their sizes and epsilons.
 
     Args:
-        name: of a world (`worlds.contextual.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
+        name: of a world (`local_worlds.WORLDS`) or of a table (`CLASSIFICATION_TABLES`).
         sources: all auxiliary people of a table can be one source only.
         half: of a table's people; None: everybody.
         data: folder of `adult`.

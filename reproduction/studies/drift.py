@@ -51,12 +51,13 @@ from dpbandits.lab import twin
 from dpbandits.lab.baselines import CellHistogram
 from dpbandits.lab.baselines.cell_histogram import PublicGrid
 from dpbandits.lab.evaluation import report_seeds, run
-from dpbandits.lab.worlds import Changing, FunctionBandit
+from dpbandits.lab.worlds import FunctionBandit
 from dpbandits.lab.worlds.functions import UniformCandidates
 from dpbandits.models.gaussian_process import FeatureGP
 from dpbandits.models.kernels import Indicator, SquaredExponential
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.changing import Changing
 from reproduction.studies.releases import code_version
 
 ROUNDS, EPSILON, DELTA = 50_000, 1.0, 1e-6

@@ -4,7 +4,7 @@
 
 A run that is there already is not made again. The arm that is promoted is the worst on average, the one that
 is demoted the best at every context (reversed: and all others promoted). Forgers send the strongest report
-that a device could have sent (`lab.evaluation.forgers`), spread over the run or in a burst from its middle.
+that a device could have sent (`reproduction.forgers`), spread over the run or in a burst from its middle.
 """
 
 import argparse
@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpbandits.lab.evaluation.crowds import simulate
-from dpbandits.lab.evaluation.forgers import Forgers
-from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Robust
+from reproduction.forgers import ForgedCrowd, Forgers
+from reproduction.local_worlds import world
 from reproduction.ma2025.local import unit_spec
 
 USERS, EPSILON, FIRST_SEED = 40_000, 1.0, 9_000_000
@@ -53,14 +52,14 @@ def run(name, learner, server, attack, seed):
     one, (share, aim, when) = world(name), ATTACKS[attack]
     _, means = one.draw(200_000, np.random.default_rng(FIRST_SEED))
     worst = int(means.mean(axis=0).argmin())
-    found = simulate(
+    found = ForgedCrowd(
         unit_spec(one, epsilon=EPSILON, learner=learner),
         one,
         n_users=USERS,
         seed=seed,
         forgers=Forgers(share=share, arm=worst if aim == "promote" else best_of(one), aim=aim, when=when),
         robust=SERVERS[server],
-    )
+    ).run()
     return round(found.average_regret, 5), round(found.anomaly, 2)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from dpbandits._typing import Seed
 from dpbandits.lab.evaluation.seeds import report_seeds
 from dpbandits.lab.study import Cell, Record, run_cells
-from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.ma2025.local import CASES, TUNED_CASES, outcomes, reference_regrets
 
 __all__ = ["RANGES", "RUNGS", "candidates", "tuned"]

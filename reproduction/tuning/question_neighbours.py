@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 
-from dpbandits.lab.worlds.contextual import TUNING_WORLDS
+from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.ma2025.local import Case, outcomes
 
 USERS, EPSILONS = 20_000, (1.0, 4.0)

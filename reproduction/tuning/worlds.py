@@ -35,9 +35,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpbandits.domains import Box
-from dpbandits.lab.worlds import Changing, FunctionBandit
+from dpbandits.lab.worlds import FunctionBandit
 from dpbandits.lab.worlds.functions import UniformCandidates
 from dpbandits.policy.coins import PublicCoins
+from reproduction.changing import Changing
 from reproduction.studies.tables_of_people import People
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")

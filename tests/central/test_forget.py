@@ -12,11 +12,12 @@ from dpbandits.domains import Arms, Box, Product
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab import twin
 from dpbandits.lab.evaluation import run
-from dpbandits.lab.worlds import Changing, FunctionBandit, UniformCandidates, camelback
+from dpbandits.lab.worlds import FunctionBandit, UniformCandidates, camelback
 from dpbandits.models.cell_regression import posterior_from_cells
 from dpbandits.models.gaussian_process import FeatureGP
 from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
 from dpbandits.privacy import JointDP, SimulatedNoise
+from reproduction.changing import Changing
 
 KINDS = ("features", "cells", "marginals")
 LINE, COLUMNS = Box(low=[0.0], high=[1.0]), Box(low=[0.0] * 4, high=[1.0] * 4)

@@ -12,7 +12,7 @@ from dpbandits.central import GPBandit, GPTuning, PublishedFunction, PublishedPo
 from dpbandits.errors import CorruptState, InvalidData, StateError
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.additive import additive_features
-from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import StateStore
 
@@ -127,7 +127,6 @@ MAPS = {
     "varied": MercerFeatures(kernel=3.0 * KERNEL, domain=BOX, n_features=6),
     "additive": additive_features(BOX, lengthscale=0.4, per_column=3),
     "quadrature": QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=3),
-    "random": RandomFourierFeatures(kernel=KERNEL, dim=2, n_frequencies=3, seed=1),
 }
 
 

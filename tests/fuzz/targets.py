@@ -38,7 +38,7 @@ from dpbandits.local.server.aggregation import read_counts, read_records, write_
 from dpbandits.local.server.durable import packed_counts
 from dpbandits.models import features, kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures
-from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.features.people import arm_features
 from dpbandits.outsourced import Modeler, PublishedRows
 from dpbandits.policy import RoundPolicy
@@ -190,7 +190,6 @@ def _configurations() -> Target:
         ("features", ArmFeatures(base=mercer, arm_column=2, n_arms=2)),
         ("features", mercer.written_out()),
         ("features", QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=3)),
-        ("features", RandomFourierFeatures(kernel=KERNEL, dim=2, n_frequencies=3, seed=0)),
         ("cells", measures.CellMeasure.uniform(low=0.0, high=1.0, cells=3)),
         ("definition", dpb.JointDP(epsilon=1, delta=1e-6)),
         ("definition", dpb.RowDP(epsilon=1, distance=1.0)),

@@ -43,7 +43,7 @@ from dpbandits.local import (
 from dpbandits.local.learners import EliminationConstants, SmoothTreeConstants, TransferTree, TreeConstants
 from dpbandits.models import kernels, measures
 from dpbandits.models.features import ArmFeatures, MercerFeatures, SectionFeatures
-from dpbandits.models.features.fourier import QuadratureFourierFeatures, RandomFourierFeatures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.outsourced import Modeler, PublicScaling, PublishedRows
 from dpbandits.policy import PublicCoins
@@ -143,9 +143,6 @@ CASES: dict[str, Case] = {
     ),
     "ArmFeatures": Case(ArmFeatures, {"base": MERCER, "arm_column": 2, "n_arms": 2}),
     "QuadratureFourierFeatures": Case(QuadratureFourierFeatures, {"kernel": KERNEL, "dim": 2, "nodes": 3}),
-    "RandomFourierFeatures": Case(
-        RandomFourierFeatures, {"kernel": KERNEL, "dim": 2, "n_frequencies": 3, "seed": 0}
-    ),
     "DyadicPartition": Case(DyadicPartition, {"dim": 2, "seed": 0, "splits": (0, 1)}),
     "JointDP": Case(JointDP, {"epsilon": 1.0, "delta": 1e-6, "rounds_per_user": 1}),
     "LocalDP": Case(LocalDP, {"epsilon": 1.0}),

@@ -7,7 +7,6 @@ from scipy import stats
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import simulate
-from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Client, Server
 from dpbandits.local.learners import EliminationConstants, EliminationRule, SmoothTreeRule, TreeRule
 from dpbandits.local.learners.base import VersionSums
@@ -16,6 +15,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
 from flat import spec_with
+from reproduction.local_worlds import world
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 

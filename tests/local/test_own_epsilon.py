@@ -12,13 +12,13 @@ from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter
 from dpbandits.lab.evaluation import simulate
-from dpbandits.lab.worlds.contextual import world
 from dpbandits.local import Client, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
 from dpbandits.local.learners.base import class_weights, combined_estimate
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import SignedTernary, mechanism
 from flat import spec_with
+from reproduction.local_worlds import world
 
 
 def spec_of(**changes):

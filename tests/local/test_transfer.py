@@ -10,10 +10,10 @@ import pytest
 
 from dpbandits.domains import Box
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_tasks, simulate_transfer
+from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfer
 from dpbandits.lab.evaluation.crowds import Crowd
 from dpbandits.lab.evaluation.transfer_crowds import SourceFeed
-from dpbandits.lab.worlds.contextual import World, world
+from dpbandits.lab.worlds.contextual import World
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local import Client, Server, SourceClient, SourceSpec
 from dpbandits.local.learners import TransferTree, TreeRule
@@ -23,6 +23,8 @@ from dpbandits.privacy import LocalDP
 from flat import changed, spec_with
 from internals.client import remembered
 from internals.server import counts, learner
+from reproduction.local_worlds import world
+from reproduction.ma2025.sharing import simulate_tasks
 
 MEANS = np.array([0.2, 0.9, 0.55])
 

@@ -8,12 +8,9 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features, MercerFeatures
 from dpbandits.models.features.additive import AdditiveFeatures, additive_features
-from dpbandits.models.features.fourier import (
-    QuadratureFourierFeatures,
-    RandomFourierFeatures,
-    quadrature_error_bound,
-)
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
+from reproduction.dubey2021.theory import quadrature_error_bound
 
 SE = SquaredExponential(lengthscale=1.0)
 
@@ -88,14 +85,6 @@ def test_mercer_features_need_far_fewer():
         assert kernel_error(features, points) < error
 
 
-def test_random_features_converge():
-    errors = [
-        kernel_error(RandomFourierFeatures(kernel=SE, dim=2, n_frequencies=n, seed=3), disc(200))
-        for n in (50, 5000)
-    ]
-    assert errors[1] < 0.08 < errors[0]
-
-
 def test_ard_lengthscales():
     kernel = SquaredExponential(lengthscale=[0.5, 2.0])
     features = QuadratureFourierFeatures(kernel=kernel, dim=2, nodes=20)
@@ -106,7 +95,6 @@ def test_ard_lengthscales():
 
 FEATURES = [
     QuadratureFourierFeatures(kernel=SE, dim=2, nodes=7),
-    RandomFourierFeatures(kernel=SE, dim=2, n_frequencies=11, seed=4),
     additive_features(Box(low=[-1, -1], high=[1, 3]), lengthscale=0.4, per_column=4),
 ]
 
@@ -145,8 +133,6 @@ def test_refuses_what_it_cannot_expand():
         QuadratureFourierFeatures(kernel=Matern(nu=1.5, lengthscale=1.0), dim=2, nodes=3)
     with pytest.raises(InvalidParameter):
         QuadratureFourierFeatures(kernel=SE, dim=20, nodes=4)
-    with pytest.raises(InvalidParameter):
-        RandomFourierFeatures(kernel=SE, dim=2, n_frequencies=0)
     with pytest.raises(InvalidParameter):
         AdditiveFeatures(parts=[])
     with pytest.raises(InvalidParameter):

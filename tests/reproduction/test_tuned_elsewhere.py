@@ -7,7 +7,8 @@ from pathlib import Path
 
 import dpbandits
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
-from dpbandits.lab.worlds.contextual import REPORT_WORLDS, TUNING_WORLDS
+from dpbandits.lab.worlds.contextual import REPORT_WORLDS
+from reproduction.local_worlds import TUNING_WORLDS
 from reproduction.studies import many_columns, releases
 from reproduction.studies import tables_of_people as tables
 from reproduction.tuning import releases as tune

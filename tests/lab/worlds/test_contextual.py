@@ -1,4 +1,4 @@
-"""The contextual worlds: published formulas, known regrets, and tuning worlds kept apart."""
+"""The contextual worlds: published formulas and known regrets."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.contextual import (
     REPORT_WORLDS,
-    TUNING_WORLDS,
     WORLDS,
     PeopleWorld,
     ma2025,
@@ -45,25 +44,6 @@ def test_ma2025_formula_at_a_point():
     value = ma2025().mean_rewards(np.array([[0.3, 0.9]]))[0, 1]
     decay = np.exp(-2 * 9 * (0.3 - 0.5) ** 2)
     assert np.isclose(value, 2 * decay / (1 + decay))
-    edge = ma2025(centres="edge").mean_rewards(np.array([[1.0, 0.0]]))[0]
-    assert np.isclose(edge[2], 1.0)
-    with pytest.raises(InvalidParameter):
-        ma2025(centres="middle")
-
-
-def test_symmetric_world_alternates():
-    points = np.array([[0.25, 0.25], [0.75, 0.25], [0.25, 0.75], [0.75, 0.75]])
-    assert world("ma-symmetric").mean_rewards(points).argmax(axis=1).tolist() == [1, 0, 0, 1]
-
-
-def test_tuning_worlds_are_none_of_the_report_worlds():
-    assert not set(TUNING_WORLDS) & set(REPORT_WORLDS)
-    points = np.random.default_rng(2).random((100, 3))
-    for tuning in map(world, TUNING_WORLDS):
-        for report in map(world, REPORT_WORLDS):
-            if (tuning.dim, tuning.n_arms) == (report.dim, report.n_arms):
-                x = points[:, : tuning.dim]
-                assert not np.allclose(tuning.mean_rewards(x), report.mean_rewards(x), atol=0.02)
 
 
 def test_people_come_once_each():

@@ -16,11 +16,10 @@ from dpbandits.lab.worlds import (
     UniformCandidates,
     camelback,
     functions,
-    michalewicz_10,
-    styblinski_tang_20,
 )
 from internals.function_bandit import kept_chunks
 from reproduction.dubey2021.gap_world import three_hills
+from reproduction.dubey2021.table_functions import michalewicz_10, styblinski_tang_20
 
 WORLDS = [camelback, styblinski_tang_20, michalewicz_10, three_hills]
 

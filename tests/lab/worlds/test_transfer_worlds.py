@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds.contextual import world
-from dpbandits.lab.worlds.transfer import PeopleSource, SourceWorld, gamma_contexts
+from dpbandits.lab.worlds.transfer import SourceWorld, gamma_contexts
+from reproduction.local_worlds import world
+from reproduction.ma2025.people_source import PeopleSource
 
 
 @pytest.mark.parametrize(("dim", "gamma"), [(1, 0.0), (1, 2.0), (2, 1.0), (3, 5.0), (4, 0.5)])

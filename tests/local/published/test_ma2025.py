@@ -8,12 +8,12 @@ import pytest
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, simulate_transfer
-from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import Ma2025Constants, Ma2025Rule
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy.reports import Moments
+from reproduction.local_worlds import world
 from reproduction.ma2025.local import unit_spec
 from reproduction.ma2025.theory import bias, radius, warm_start
 

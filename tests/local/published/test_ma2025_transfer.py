@@ -11,7 +11,6 @@ from dpbandits.cli import app
 from dpbandits.domains import Box
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation import SimulatedSource, simulate, simulate_transfer
-from dpbandits.lab.worlds.contextual import world
 from dpbandits.lab.worlds.transfer import SourceWorld
 from dpbandits.local.learners.base import VersionSums
 from dpbandits.local.published import (
@@ -24,6 +23,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.privacy import LocalDP
 from dpbandits.privacy.reports import Moments
 from flat import spec_with
+from reproduction.local_worlds import world
 
 QUIET = Moments(signed_own=1.0, signed_other=0.5, count_own=0.5, count_other=0.5)
 
@@ -174,7 +174,7 @@ def test_a_huge_source_helps_at_the_widths_of_the_public_code():
 
 @pytest.mark.parametrize("learner", ["tree", "ma2025", "ma2025-printed"])
 def test_sources_on_the_command_line(learner):
-    arguments = ["local", "simulate", "--users", "1500", "--epsilon", "1", "--world", "tune-waves", "--json"]
+    arguments = ["local", "simulate", "--users", "1500", "--epsilon", "1", "--world", "ma", "--json"]
     arguments += ["--learner", learner, "--source", "1000,8,0,1", "--source", "500,1,2,0.5,avoid-best"]
     first, second = (CliRunner().invoke(app, arguments) for _ in range(2))
     assert first.exit_code == 0, first.output

@@ -3,29 +3,23 @@
 - `membership.attack_reward`: one person's reward from what any policy predicts.
 - `po_gp_ucb`: the rows of a table from what PO-GP-UCB published of it (`recover_rows`), and which table it
   was (`distinguish_by_column_space`).
-- `row_noise.likelihood_attack`: the strongest test against noise on rows.
-- `own_bin_noise.read_bins`: a person's bin from reports that carry noise in their own bin only.
 - `low_bits.off_grid`: what noise was added to, from the lowest bits of floating-point noise.
 
-Each goes through calls that anyone can make, and the three that guess between two worlds say how often they
-were right as `Guesses`.
+Each goes through calls that anyone can make. One that guesses between two worlds says how often it was right
+as `Guesses`.
 """
 
 from dpbandits._lazy import lazy
 from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.audit.attacks.low_bits import off_grid
 from dpbandits.audit.attacks.membership import attack_reward
-from dpbandits.audit.attacks.own_bin_noise import read_bins
 from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space, recover_rows
-from dpbandits.audit.attacks.row_noise import likelihood_attack
 
 __all__ = [
     "Guesses",
     "attack_reward",
     "distinguish_by_column_space",
-    "likelihood_attack",
     "off_grid",
-    "read_bins",
     "recover_rows",
 ]
 

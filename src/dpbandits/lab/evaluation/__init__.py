@@ -19,7 +19,6 @@ from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRo
 from dpbandits.lab.evaluation.transfer_crowds import (
     SimulatedSource,
     SourcePeople,
-    simulate_tasks,
     simulate_transfer,
 )
 
@@ -43,7 +42,6 @@ __all__ = [
     "run",
     "share_kept",
     "simulate",
-    "simulate_tasks",
     "simulate_transfer",
     "summarise",
     "value_difference",

@@ -12,7 +12,6 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.evaluation.forgers import Forgers, strongest
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.local.contract.bins import PublishedArms
@@ -135,8 +134,7 @@ class SimulationResult:
     """One simulated crowd.
 
     Attributes:
-        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units;
-            forgers are no users.
+        regret: (V,) sum over a version's users of best mean reward minus the chosen arm's, in reward units.
         reward: (V,) sum of the chosen arms' mean rewards.
         users: (V,) number of users.
         anomaly: of all reports, see `Server.diagnostics`.
@@ -177,8 +175,7 @@ class CrowdOptions(TypedDict, total=False):
         snapshots: record the partition at the first version after these numbers of users.
         watched: (P, dim) points at which the law of arms is recorded.
         classes: where the spec has `epsilons`, which one every user chooses; None: any, with equal chances.
-        forgers: who among them forges the report; without floating noise and classes of epsilon.
-        robust: what the server does about it; its secret is not used.
+        robust: what the server does about forged reports; its secret is not used.
     """
 
     n_users: Required[int]
@@ -187,7 +184,6 @@ class CrowdOptions(TypedDict, total=False):
     snapshots: tuple[int, ...]
     watched: FloatArray | None
     classes: ClassLaw | None
-    forgers: Forgers | None
     robust: Robust | None
 
 
@@ -213,6 +209,9 @@ class Crowd:
 
     Args: as for `simulate`.
         rule: the learning rule, which may have learned before; None: a fresh one.
+
+    Attributes:
+        counts: (n_users,) whose regret and reward are summed: those whose row can be read.
     """
 
     def __init__(
@@ -227,7 +226,6 @@ class Crowd:
         watched: FloatArray | None = None,
         classes: ClassLaw | None = None,
         rule: BinLearner | None = None,
-        forgers: Forgers | None = None,
         robust: Robust | None = None,
     ) -> None:
         if isinstance(world, TableBandit):
@@ -249,14 +247,12 @@ class Crowd:
         self._luck = people.random((n_users, 2))
         self._classes = self._chosen_classes(classes, people)
         self._coins, self.rule = PublicCoins(seed), learner_for(spec) if rule is None else rule
-        if (forgers or robust) and floating:
-            raise InvalidParameter("forgers, robust: not with floating noise")
+        if robust and floating:
+            raise InvalidParameter("robust: not with floating noise")
         if robust is not None:
             robust.harden(self.rule)
         self._groups = 1 if robust is None else robust.groups
-        self._forgers, self._forged = forgers, np.zeros(n_users, dtype=np.bool_)
-        if forgers is not None:
-            self._forged = forgers.among(n_users, np.random.default_rng([seed, 2]))
+        self.counts = ~self._unknown
         self._excess = np.zeros(2)
         self._n_versions = -(-n_users // spec.protocol.reports_per_version)
         self._sums: list[tuple[float, float, int]] = []  # regret, reward and users of every version
@@ -354,20 +350,17 @@ class Crowd:
         self._version += 1
 
     def _lose(self, chosen: IntArray, people: slice) -> FloatArray:
-        """(n,) mean rewards of the arms that these people were given; forgers and unreadable rows are not
-        summed.
-        """
+        """(n,) mean rewards of the arms that these people were given; those who count are summed."""
         mean = np.take_along_axis(self._means[people], chosen[:, None], axis=1)[:, 0]
-        honest = ~(self._forged[people] | self._unknown[people])
-        lost = self._best[people] - mean
-        self._sums.append((lost[honest].sum(), mean[honest].sum(), int(honest.sum())))
+        counts, lost = self.counts[people], self._best[people] - mean
+        self._sums.append((lost[counts].sum(), mean[counts].sum(), int(counts.sum())))
         return mean
 
     def _counted(
         self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
     ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
         """What these people's reports come to, by the server's groups and classes of epsilon."""
-        forged, groups = self._forged[people], np.zeros(len(cells), dtype=np.int64)
+        groups = np.zeros(len(cells), dtype=np.int64)
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:
             groups = self._noise.integers(self._groups, size=len(cells))
@@ -375,23 +368,33 @@ class Crowd:
         if unknown.any():
             n_cells = self.spec.protocol.counted_by(published)[0].n_cells
             cells = np.where(unknown, (self._strays[people] * n_cells).astype(np.int64), cells)
-        wanted = None if self._forgers is None else self._forgers.wanted(published, self.spec)
         counted = []
         for group in range(self._groups):
             parts = []
             for kind, one in enumerate(self.spec.protocol.counted_by(published)):
-                here = (groups == group) & (classes == kind)
-                told, n = here & ~forged, int(here.sum())
+                here = np.flatnonzero((groups == group) & (classes == kind))
+                n = len(here)
                 if not n:
                     continue
-                sums = one.simulate(*signs_by_cell(cells[told], positive[told], one.n_cells), self._noise)
-                if wanted is not None:
-                    sums = sums + strongest(one, wanted, n - int(told.sum()), self._noise)
+                told = (cells[here], positive[here], people.start + here)
+                sums = self.sums_of(one, published, *told, self._noise)
                 self._excess += one.excess(sums, n)
                 parts.append((one, sums, n))
             if parts:
                 counted.append(parts)
         return counted
+
+    def sums_of(
+        self,
+        mechanism: ReportMechanism,
+        published: PublishedArms,
+        cells: IntArray,
+        positive: BoolArray,
+        people: IntArray,
+        noise: np.random.Generator,
+    ) -> IntArray:
+        """Sums of the reports of these people (n,), in cells and of signs (n,)."""
+        return mechanism.simulate(*signs_by_cell(cells, positive, mechanism.n_cells), noise)
 
     def _look(self, start: int, splits: tuple[int, ...], leading: Callable[[], IntArray]) -> None:
         """Take the snapshots that are due."""

@@ -29,7 +29,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import LocalDP
 from dpbandits.privacy.reports import FloatingLaplace
 
-__all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_tasks", "simulate_transfer"]
+__all__ = ["SimulatedSource", "SourceFeed", "SourcePeople", "simulate_transfer"]
 
 # Algorithm 3 acts rarely: as many versions per source as the studies give its target.
 _PUBLISHED_VERSIONS = 100
@@ -146,43 +146,6 @@ def _tree(spec: Spec) -> TransferTree:
     if not isinstance(tree, TransferTree):
         raise InvalidParameter("learner: only 'questions', 'tree' and Ma2025's learn from sources")
     return tree
-
-
-def simulate_tasks(
-    specs: Sequence[Spec],
-    worlds: Sequence[CrowdWorld],
-    *,
-    n_users: Sequence[int],
-    seed: int,
-    share: bool = True,
-) -> list[SimulationResult]:
-    """Several targets with the same mean rewards at once, each a source for the others.
-
-    Args:
-        specs: one a target, learner `tree`, same dim and n_arms.
-        worlds: one a target: contexts may differ, mean rewards should not.
-        n_users: one a target; crowds of different size end together.
-        seed: everything random; target i uses (seed, i).
-        share: tell each target what the others' reports say. False: everyone learns alone.
-
-    Raises:
-        InvalidParameter: the lists differ in length, or a learner is not `tree`.
-    """
-    if not len(specs) == len(worlds) == len(n_users):
-        raise InvalidParameter("expected one spec, one world and one number of users a target")
-    crowds, trees = [], []
-    for index, (spec, world, n) in enumerate(zip(specs, worlds, n_users, strict=True)):
-        trees.append(_tree(spec))
-        crowds.append(Crowd(spec, world, n_users=n, seed=seed * len(specs) + index, rule=trees[-1]))
-    while any(crowd.running for crowd in crowds):
-        pairs = zip(crowds, n_users, strict=True)
-        turn = int(np.argmin([crowd.seen / n if crowd.running else np.inf for crowd, n in pairs]))
-        if share and crowds[turn].seen:
-            for index, other in enumerate(trees):
-                if index != turn and crowds[index].seen:
-                    trees[turn].attach(f"target {index}", other.evidence())
-        crowds[turn].step()
-    return [crowd.result() for crowd in crowds]
 
 
 class SourceFeed:

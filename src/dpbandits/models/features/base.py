@@ -153,7 +153,6 @@ FEATURES: Registry[Features] = Registry(
     "features",
     elsewhere={
         "QuadratureFourierFeatures": "dpbandits.models.features.fourier",
-        "RandomFourierFeatures": "dpbandits.models.features.fourier",
         "AdditiveFeatures": "dpbandits.models.features.additive",
         "EffectFeatures": "dpbandits.models.marginals.features",
     },

@@ -1,14 +1,13 @@
-r"""Fourier features of the squared exponential kernel: by quadrature, and at random frequencies.
+r"""Fourier features of the squared exponential kernel, by quadrature.
 
 k(x, y) = E cos(w . (x - y)) with w ~ N(0, diag(1/lengthscale^2)). With frequencies w_j and weights p_j
 that sum to one, phi(x) = (sqrt(p_j) cos(w_j . x), sqrt(p_j) sin(w_j . x))_j has norm exactly one and
 phi(x) . phi(y) = sum_j p_j cos(w_j . (x - y)).
 
-- `QuadratureFourierFeatures`: the full tensor grid of Gauss-Hermite nodes (Mutny and Krause 2018,
-  Dubey2021). As cos(w . r) = cos(-w . r), one of w and -w is kept with double weight: half the grid,
-  in every orthant. (Keeping the positive orthant alone, as public code does, is another kernel: for
-  d = 2 its error stays near 0.4 however many nodes there are.)
-- `RandomFourierFeatures`: frequencies drawn with a public seed (Rahimi and Recht 2007).
+The frequencies are the full tensor grid of Gauss-Hermite nodes (Mutny and Krause 2018, Dubey2021). As
+cos(w . r) = cos(-w . r), one of w and -w is kept with double weight: half the grid, in every orthant.
+(Keeping the positive orthant alone, as public code does, is another kernel: for d = 2 its error stays near
+0.4 however many nodes there are.)
 """
 
 import math
@@ -17,13 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._checks import integer
-from dpbandits._typing import FloatArray, Seed
+from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.models.features.base import FEATURES, NORM_BOUND, Features, checked_points
 from dpbandits.models.kernels import SquaredExponential
 
-__all__ = ["QuadratureFourierFeatures", "RandomFourierFeatures", "quadrature_error_bound"]
+__all__ = ["QuadratureFourierFeatures"]
 
 MOST_FEATURES = 1 << 14
 """A tensor grid grows like nodes^d: above this many features it is a mistake."""
@@ -35,37 +34,8 @@ MOST_DIMENSIONS = 512
 """Columns of a point."""
 
 
-class _Fourier(Features):
-    """Cosines and sines at given frequencies, (J, d), with weights (J,) that sum to one."""
-
-    def __init__(self, frequencies: FloatArray, weights: FloatArray) -> None:
-        self.frequencies, self.weights = frequencies, weights
-        # The zero frequency has no sine.
-        self._with_sine = np.flatnonzero(frequencies.any(axis=1))
-        self.n_features = len(frequencies) + len(self._with_sine)
-        self.supports = ((0, self.n_features),)
-        self._scale = np.sqrt(weights) * NORM_BOUND
-
-    def __call__(self, X: ArrayLike) -> FloatArray:
-        """Feature vectors (..., m) of points (..., d), each of norm one, less one rounding margin."""
-        points, lead = checked_points(X, self.frequencies.shape[1])
-        # batch by batch: a matrix product rounds by its shape
-        angles = points.reshape(*lead, self.frequencies.shape[1]) @ self.frequencies.T
-        cosines = np.cos(angles) * self._scale
-        sines = np.sin(angles[..., self._with_sine]) * self._scale[self._with_sine]
-        return np.concatenate([cosines, sines], axis=-1)
-
-    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
-        """See `Features.gradient`."""
-        points, _ = checked_points(X, self.frequencies.shape[1])
-        angles, count = points @ self.frequencies.T, len(self.frequencies)
-        turning = -V[:, :count] * self._scale * np.sin(angles)
-        turning[:, self._with_sine] += V[:, count:] * (self._scale * np.cos(angles))[:, self._with_sine]
-        return np.asarray(turning @ self.frequencies)
-
-
 @FEATURES.add("QuadratureFourierFeatures", kernel=kernels.from_config)
-class QuadratureFourierFeatures(_Fourier):
+class QuadratureFourierFeatures(Features):
     """Fourier features at the nodes of a tensor Gauss-Hermite rule.
 
     Args:
@@ -76,6 +46,7 @@ class QuadratureFourierFeatures(_Fourier):
     Attributes:
         n_features: m = q^d.
         supports: ((0, m),).
+        frequencies, weights: w (J, d) and p (J,), which sum to one.
 
     Raises:
         InvalidParameter: another kernel, or a grid of more than 2^14 features.
@@ -106,58 +77,32 @@ class QuadratureFourierFeatures(_Fourier):
         mass = mass[kept] * np.where(kept < half, 2.0, 1.0)
         centre = np.where(np.arange(len(kept)) < half, 1.0, 0.0)[:, None]
         frequencies = math.sqrt(2.0) * grid[kept] / lengthscales * centre
-        super().__init__(frequencies, mass / mass.sum())
+        self.frequencies, self.weights = frequencies, mass / mass.sum()
+        # The zero frequency has no sine.
+        self._with_sine = np.flatnonzero(frequencies.any(axis=1))
+        self.n_features = len(frequencies) + len(self._with_sine)
+        self.supports = ((0, self.n_features),)
+        self._scale = np.sqrt(self.weights) * NORM_BOUND
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d), each of norm one, less one rounding margin."""
+        points, lead = checked_points(X, self.frequencies.shape[1])
+        # batch by batch: a matrix product rounds by its shape
+        angles = points.reshape(*lead, self.frequencies.shape[1]) @ self.frequencies.T
+        cosines = np.cos(angles) * self._scale
+        sines = np.sin(angles[..., self._with_sine]) * self._scale[self._with_sine]
+        return np.concatenate([cosines, sines], axis=-1)
+
+    def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
+        """See `Features.gradient`."""
+        points, _ = checked_points(X, self.frequencies.shape[1])
+        angles, count = points @ self.frequencies.T, len(self.frequencies)
+        turning = -V[:, :count] * self._scale * np.sin(angles)
+        turning[:, self._with_sine] += V[:, count:] * (self._scale * np.cos(angles))[:, self._with_sine]
+        return np.asarray(turning @ self.frequencies)
 
     def __repr__(self) -> str:
         return f"QuadratureFourierFeatures(nodes={self.nodes}, dim={self.dim}, kernel={self.kernel!r})"
-
-
-@FEATURES.add("RandomFourierFeatures", kernel=kernels.from_config)
-class RandomFourierFeatures(_Fourier):
-    """Fourier features at frequencies drawn from the kernel's spectral law.
-
-    Args:
-        kernel: squared exponential on all columns.
-        dim: d.
-        n_frequencies: m = 2 n_frequencies features.
-        seed: public.
-
-    >>> RandomFourierFeatures(kernel=SquaredExponential(lengthscale=1.0), dim=3, n_frequencies=50).n_features
-    100
-    """
-
-    def __init__(self, *, kernel: SquaredExponential, dim: int, n_frequencies: int, seed: Seed = 0) -> None:
-        lengthscales = _lengthscales(kernel, dim)
-        if integer(n_frequencies, name="n_frequencies") > MOST_FEATURES:
-            raise InvalidParameter(f"expected at most {MOST_FEATURES} frequencies")
-        self.kernel, self.dim, self.n_frequencies = kernel, dim, n_frequencies
-        self.seed = integer(seed, name="seed", minimum=0)
-        rng = np.random.Generator(np.random.Philox(seed))
-        frequencies = rng.standard_normal((n_frequencies, dim)) / lengthscales
-        super().__init__(frequencies, np.full(n_frequencies, 1.0 / n_frequencies))
-
-    def __repr__(self) -> str:
-        return f"RandomFourierFeatures(n_frequencies={self.n_frequencies}, kernel={self.kernel!r})"
-
-
-def quadrature_error_bound(*, nodes: int, dim: int, radius: float, lengthscale: float) -> float:
-    r"""Bound on sup |phi(x) . phi(y) - k(x, y)| over ||x - y|| <= 2 radius, by quadrature.
-
-    The q-node Gauss-Hermite rule errs on cos(a t), a = sqrt(2) r/lengthscale, by at most
-    q! a^(2q)/(2^q (2q)!) (the remainder with sqrt(pi) divided out). The d-dimensional error telescopes
-    over dimensions, each other factor being at most one in absolute value, and with |r_i| <= 2 radius:
-    d q! a^(2q)/(2^q (2q)!). This is the form of Theorem 2 of Dubey2021 (Mutny and Krause 2018, Theorem 4):
-    it falls faster than exponentially once q exceeds e a^2/8.
-
-    Example:
-        >>> quadrature_error_bound(nodes=24, dim=2, radius=2.0, lengthscale=1.0) < 1e-4
-        True
-    """
-    a = math.sqrt(2.0) * 2.0 * radius / lengthscale
-    log_bound = (
-        math.lgamma(nodes + 1) + 2 * nodes * math.log(a) - nodes * math.log(2.0) - math.lgamma(2 * nodes + 1)
-    )
-    return dim * math.exp(log_bound) if log_bound < 700.0 else math.inf
 
 
 def _lengthscales(kernel: SquaredExponential, dim: int) -> FloatArray:

@@ -31,7 +31,8 @@ class Changing:
 
     Example:
         >>> from dataclasses import replace
-        >>> from dpbandits.lab.worlds import Changing, camelback
+        >>> from dpbandits.lab.worlds import camelback
+        >>> from reproduction.changing import Changing
         >>> before = camelback(seed=1, horizon=100)
         >>> after = replace(before, mean=lambda points: 1.0 - before.mean(points))
         >>> world = Changing(before=before, after=after, begin=50, end=50)

@@ -6,19 +6,20 @@ legal ones, so no check of bytes drops them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
+from dpbandits.lab.evaluation.crowds import Crowd, CrowdWorld
 from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.grid import PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.privacy.reports import RandomisedResponse, ReportMechanism, SignedTernary
 
-__all__ = ["Forgers", "strongest"]
+__all__ = ["ForgedCrowd", "Forgers", "strongest"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,3 +97,34 @@ def strongest(mechanism: ReportMechanism, wanted: FloatArray, n: int, rng: np.ra
     else:
         raise InvalidParameter("forgers: expected reports of the mechanism 'signed' or 'krr'")
     return mechanism.aggregate(np.ascontiguousarray(payloads))
+
+
+class ForgedCrowd(Crowd):
+    """A simulated crowd some of whom forge; regret and rewards are those of the honest people alone.
+
+    Args: as for `Crowd`, without floating noise and classes of epsilon.
+        forgers: who forges, and what for.
+    """
+
+    def __init__(
+        self, spec: Spec, world: CrowdWorld, *, forgers: Forgers, n_users: int, seed: int, **options: Any
+    ) -> None:
+        super().__init__(spec, world, n_users=n_users, seed=seed, **options)
+        self._forgers, self._forged = forgers, forgers.among(n_users, np.random.default_rng([seed, 2]))
+        self.counts = self.counts & ~self._forged
+
+    def sums_of(
+        self,
+        mechanism: ReportMechanism,
+        published: PublishedArms,
+        cells: IntArray,
+        positive: BoolArray,
+        people: IntArray,
+        noise: np.random.Generator,
+    ) -> IntArray:
+        """Sums of the reports of these people; those who forge send the strongest report."""
+        honest = ~self._forged[people]
+        told = (cells[honest], positive[honest], people[honest])
+        sums = super().sums_of(mechanism, published, *told, noise)
+        wanted = self._forgers.wanted(published, self.spec)
+        return sums + strongest(mechanism, wanted, int((~honest).sum()), noise)

@@ -3,8 +3,8 @@
 Ma2025's public code adds Laplace noise to a bin's sums only for users who fall into it. Seen as a report,
 every other bin's entries are exactly zero, and the bin is read off. The attacker knows that the user is
 in one of two bins, each as likely, and names one: of a report that is epsilon-locally private at most a
-share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does. `own_bin_noise` is for the audit
-alone.
+share e^epsilon/(1 + e^epsilon) is named right, whatever the attacker does. The
+noise itself is `dpbandits.audit.catalogue.broken.own_bin_noise`.
 """
 
 import math
@@ -16,14 +16,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.attacks.guesses import Guesses
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["own_bin_noise", "read_bins"]
-
-
-def own_bin_noise(cell: int, *, n_cells: int, epsilon: float, rng: np.random.Generator) -> FloatArray:
-    """(n_cells, 2) sums U and V of one user of reward 1 under the public code. BROKEN at any epsilon."""
-    report = np.zeros((n_cells, 2))
-    report[cell] = 1.0 + rng.laplace(scale=4.0 / epsilon, size=2)
-    return report
+__all__ = ["read_bins"]
 
 
 def read_bins(

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from dpbandits.audit.attacks.own_bin_noise import own_bin_noise, read_bins
+from dpbandits.audit.catalogue.broken import own_bin_noise
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.reports import MECHANISMS, PaperLaplace, mechanism
+from reproduction.ma2025.own_bin_noise import read_bins
 
 N_CELLS = 8
 
