@@ -1,4 +1,4 @@
-"""Gymnasium's environments as worlds, and our worlds as environments."""
+"""Gymnasium's environments as worlds."""
 
 import sys
 
@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import young_and_old
-from dpbandits.adapters.gymnasium import GymWorld, environment_of
-from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.adapters.gymnasium import GymWorld
+from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 
 gym = pytest.importorskip("gymnasium")
 
@@ -75,29 +74,7 @@ def test_what_is_no_bandit_is_refused():
         GymWorld(endless, reward_range=(0, 1), horizon=5)
 
 
-@pytest.mark.filterwarnings("ignore:.*Box observation space")  # a world has no bounds to tell
-@pytest.mark.parametrize("observe", ["context", "candidates"])
-def test_a_world_of_ours_is_an_environment(observe):
-    from gymnasium.utils.env_checker import check_env
-
-    world = young_and_old(30)
-    env = environment_of(world, observe=observe)
-    check_env(env, skip_render_check=True)
-    seen, _ = env.reset(seed=0)
-    rows = world.decision_sets(0, 1)[0]
-    np.testing.assert_array_equal(seen, rows[0, :-1] if observe == "context" else rows)
-    _, reward, terminated, truncated, _ = env.step(1)
-    assert reward == world.rewards(0, 1, [1])[0]
-    assert (terminated, truncated) == (True, False)
-    for _ in range(29):
-        env.reset()
-    with pytest.raises(HorizonExceeded):
-        env.reset()
-
-
 def test_without_gymnasium_the_pip_line_is_given(monkeypatch):
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     with pytest.raises(MissingExtra, match="pip install gymnasium"):
         GymWorld(Offers(), reward_range=(0, 1), horizon=5)
-    with pytest.raises(MissingExtra, match="pip install gymnasium"):
-        environment_of(young_and_old(5))

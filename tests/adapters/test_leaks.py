@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, block, young_and_old
-from dpbandits.adapters import gymnasium as gym_adapter
+from adapters.people import ARMS, PEOPLE, block
 from dpbandits.adapters import mabwiser, obp
 from dpbandits.adapters.optuna import PolicySampler
 from dpbandits.adapters.sklearn import LoggedPolicy
@@ -82,9 +81,3 @@ def test_a_studys_sampler():
     sampler.meet(other, PERSON[0])
     other.suggest_categorical("offer", ARMS)
     clean(unread, repr(sampler), str(sampler), repr(study.trials))
-
-
-def test_worlds_refuse_without_saying_what_came():
-    pytest.importorskip("gymnasium")
-    env = gym_adapter.environment_of(young_and_old(3))
-    clean(said(lambda: env.step(0)))

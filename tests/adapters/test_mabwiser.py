@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, SHARED, block, contexts, paid, young_and_old
-from dpbandits.adapters.mabwiser import MAB, mabwiser_policy
+from adapters.people import ARMS, PEOPLE, SHARED, block, contexts, paid
+from dpbandits.adapters.mabwiser import MAB
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 
 
@@ -116,37 +116,6 @@ def test_the_non_private_baselines_have_the_same_calls():
     mab, people = MAB(dpb.lab.baselines.FeatureGPUCB(**SHARED)), contexts(40)
     mab.fit(["mail", "call"] * 20, paid(people, ["mail", "call"] * 20), people)
     assert mab.predict(people[:1]) in ARMS
-
-
-def test_mabwisers_own_policies_run_in_the_laboratory():
-    wiser = pytest.importorskip("mabwiser.mab")
-    world = young_and_old(400)
-    rule, near = wiser.LearningPolicy.EpsilonGreedy(epsilon=0.1), wiser.NeighborhoodPolicy.KNearest(k=5)
-    theirs = wiser.MAB(["mail", "call"], rule, near, seed=7)
-    options = {"contexts": PEOPLE, "arms": ["mail", "call"], "reward_range": (0, 1)}
-    policy = mabwiser_policy(theirs, **options)
-    result = dpb.lab.evaluation.run(policy, world, boundaries=range(20, 400, 20))
-    assert result.mean_reward > np.mean(result.uniform) + 0.15  # it learns
-    assert policy.guarantee.status == "none"
-    mean, sd = policy.predict(world.decision_sets(0, 2)[:, 0, :-1])
-    assert mean.shape == (2, world.n_candidates)
-    assert np.isnan(sd).all()
-    with pytest.raises(ProtocolError, match="cannot be saved"):
-        policy.save("anywhere")
-    with pytest.raises(InvalidParameter, match="other arms"):
-        mabwiser_policy(theirs, **SHARED)
-
-
-def test_context_free_policies_of_mabwiser_run_too():
-    wiser = pytest.importorskip("mabwiser.mab")
-    theirs = wiser.MAB(ARMS, wiser.LearningPolicy.EpsilonGreedy(epsilon=0.1), seed=7)
-    policy = mabwiser_policy(theirs, **SHARED)
-    people = contexts(20)
-    first = policy.ask_batch(people)
-    policy.tell_batch(first.ids, paid(people, first.arms))
-    assert set(policy.ask_batch(people).arms) <= set(ARMS)
-    with pytest.raises(InvalidData, match="available"):
-        policy.ask(people[0], available=["mail"])
 
 
 def test_our_policies_may_be_of_people_without_contexts():

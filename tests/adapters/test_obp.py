@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, PROMISE, SHARED, block, contexts, paid, young_and_old
+from adapters.people import ARMS, PROMISE, SHARED, block, contexts, paid, young_and_old
 from dpbandits.adapters import obp
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 
@@ -125,41 +125,3 @@ def test_a_world_gives_its_dict():
     rows = np.arange(40)
     np.testing.assert_array_equal(log["reward"], log["expected_reward"][rows, log["action"]])
     np.testing.assert_allclose(log["pi_b"].sum(axis=1), 1.0)
-
-
-class TheirLinUCB:
-    """As `obp.policy.LinUCB`, in its interface."""
-
-    len_list, policy_name = 1, "linear_ucb"
-
-    def __init__(self, *, dim, n_actions):
-        self.dim, self.n_actions = dim, n_actions
-        self._grams = np.array([np.eye(dim + 1)] * n_actions)
-        self._sums = np.zeros((n_actions, dim + 1))
-
-    def select_action(self, context):
-        x = np.append(context[0], 1.0)
-        inverse = np.linalg.inv(self._grams)
-        scores = np.einsum("kij,kj,i->k", inverse, self._sums, x)
-        return np.array([np.argmax(scores + 0.3 * np.sqrt(np.einsum("i,kij,j->k", x, inverse, x)))])
-
-    def update_params(self, action, reward, context):
-        x = np.append(context[0], 1.0)
-        self._grams[action] += np.outer(x, x)
-        self._sums[action] += reward * x
-
-
-def test_policies_of_its_interface_run_in_the_laboratory():
-    world, options = (
-        young_and_old(500),
-        {"contexts": PEOPLE, "arms": ["mail", "call"], "reward_range": (0, 1)},
-    )
-    policy = obp.obp_policy(TheirLinUCB(dim=2, n_actions=2), **options)
-    result = dpb.lab.evaluation.run(policy, world)
-    assert result.mean_reward > np.mean(result.uniform) + 0.2  # it learns
-    assert policy.guarantee.status == "none"
-    assert policy.diagnostics()["policy"] == "linear_ucb"
-    with pytest.raises(ProtocolError, match="predict"):
-        policy.predict(contexts(1))
-    with pytest.raises(InvalidParameter, match="n_actions"):
-        obp.obp_policy(TheirLinUCB(dim=3, n_actions=2), **options)

@@ -1,4 +1,4 @@
-"""The scikit-learn estimator over a log, and reward models of scikit-learn in our laboratory."""
+"""The scikit-learn estimator over a log."""
 
 import copy
 import importlib
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import Ridge, SGDRegressor
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -17,8 +16,8 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 import dpbandits as dpb
-from adapters.people import ARMS, PEOPLE, contexts, paid, young_and_old
-from dpbandits.adapters.sklearn import LoggedPolicy, NotReleased, sklearn_policy
+from adapters.people import ARMS, PEOPLE, contexts, paid
+from dpbandits.adapters.sklearn import LoggedPolicy, NotReleased
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
 from dpbandits.privacy.definitions import JointDP
 
@@ -185,17 +184,3 @@ without arms, or fit twice, or pickle: what they ask for is what the promise ref
 @pytest.mark.parametrize("name", APPLY)
 def test_scikit_learns_own_checks(name):
     getattr(estimator_checks, name)("LoggedPolicy", LoggedPolicy())
-
-
-STEPS = SGDRegressor(learning_rate="constant", eta0=0.3, random_state=0)
-
-
-@pytest.mark.parametrize("model", [Ridge(), STEPS], ids=["refitted", "partial_fit"])
-def test_regressors_run_in_the_laboratory(model):
-    world = young_and_old(600)
-    policy = sklearn_policy(model, contexts=PEOPLE, arms=["mail", "call"], reward_range=(0, 1), seed=2)
-    result = dpb.lab.evaluation.run(policy, world)
-    assert result.mean_reward > np.mean(result.uniform) + 0.15  # it learns
-    assert policy.guarantee.status == "none"
-    with pytest.raises(InvalidParameter, match="exploration"):
-        sklearn_policy(model, exploration=2, contexts=PEOPLE, arms=ARMS, reward_range=(0, 1))

@@ -7,14 +7,11 @@ Ours in their words; each says which of its calls raw data enters by, and what m
 - `obp.OnlinePolicy`, `obp.learn`, `obp.action_dist`: Open Bandit Pipeline's policy interface and its feedback
   dict; needs nothing.
 - `optuna.PolicySampler`, `DeviceSampler`, `RowSampler`: Optuna's samplers over the three rooms; needs optuna.
-- `gymnasium.environment_of`: a world as an environment; needs gymnasium.
 - `botorch.noisy_input_model`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
 
 Theirs in the laboratory, where nobody is protected:
 
-- `mabwiser.mabwiser_policy`, `sklearn.sklearn_policy`, `obp.obp_policy`: a `foreign.ForeignPolicy`, of
-  guarantee `none`.
-- `gymnasium.GymWorld`: an environment as a world.
+- `gymnasium.GymWorld`: an environment as a world; needs gymnasium.
 
 No package is imported before it is needed.
 """
@@ -24,8 +21,8 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.adapters import botorch, foreign, gymnasium, mabwiser, obp, optuna, sklearn
+    from dpbandits.adapters import botorch, gymnasium, mabwiser, obp, optuna, sklearn
 
-__all__ = ["botorch", "foreign", "gymnasium", "mabwiser", "obp", "optuna", "sklearn"]
+__all__ = ["botorch", "gymnasium", "mabwiser", "obp", "optuna", "sklearn"]
 
 __getattr__, __dir__ = lazy(__name__)

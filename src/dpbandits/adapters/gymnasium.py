@@ -1,12 +1,12 @@
-"""Gymnasium's environments as worlds (`GymWorld`), and our worlds as environments (`environment_of`).
+"""Gymnasium's environments as worlds (`GymWorld`).
 
 A bandit is an environment whose episodes end with their first step: the observation is the context, the
-action the arm. Both are for the laboratory: observations, rewards and `info` are raw, and whoever records an
+action the arm. They are for the laboratory: observations, rewards and `info` are raw, and whoever records an
 environment (`RecordVideo`, `RecordEpisodeStatistics`) keeps them.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,7 @@ from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.menu import Menu
 
-__all__ = ["GymWorld", "environment_of"]
+__all__ = ["GymWorld"]
 
 _EXTRA = "dpbandits.adapters.gymnasium needs gymnasium: pip install gymnasium"
 
@@ -134,51 +134,3 @@ class GymWorld:
 
     def mean_rewards(self, start: int, stop: int) -> None:
         """Not known."""
-
-
-def environment_of(world: Any, *, observe: Literal["context", "candidates"] = "context") -> Any:
-    """One of our worlds as a `gymnasium.Env` of one-step episodes, a round each, in order.
-
-    Args:
-        world: a `lab.worlds.Environment`.
-        observe: "context" (what all rows of a decision set share, without the arm's code, which is its last
-            column) or "candidates", the set (n, d) itself.
-
-    Raises:
-        MissingExtra: gymnasium is not installed.
-
-    `reset(seed=...)` begins again with the first round: a world has its own seed. After the last round
-    `reset` raises HorizonExceeded.
-    """
-    try:
-        import gymnasium
-    except ImportError:
-        raise MissingExtra(_EXTRA) from None
-    _checks.one_of(observe, ("context", "candidates"), name="observe")
-    first = world.decision_sets(0, 1)[0]
-    shape = (first.shape[1] - 1,) if observe == "context" else first.shape
-
-    class WorldEnv(gymnasium.Env[FloatArray, int]):
-        """A world's rounds as episodes of one step."""
-
-        def __init__(self) -> None:
-            self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float64)
-            self.action_space = gymnasium.spaces.Discrete(world.n_candidates)
-            self._round = -1
-
-        def reset(
-            self, *, seed: int | None = None, options: dict[str, Any] | None = None
-        ) -> tuple[FloatArray, dict[str, Any]]:
-            super().reset(seed=seed)
-            self._round = 0 if seed is not None else self._round + 1
-            return self._seen(), {}
-
-        def _seen(self) -> FloatArray:
-            rows: FloatArray = world.decision_sets(self._round, self._round + 1)[0]
-            return rows[0, :-1] if observe == "context" else rows
-
-        def step(self, action: int) -> tuple[FloatArray, float, bool, bool, dict[str, Any]]:
-            paid = world.rewards(self._round, self._round + 1, np.array([int(action)]))
-            return self._seen(), float(paid[0]), True, False, {}
-
-    return WorldEnv()

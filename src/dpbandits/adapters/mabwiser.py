@@ -1,4 +1,4 @@
-"""MABWiser's calls on a private policy (`MAB`), and its policies in the laboratory (`mabwiser_policy`).
+"""MABWiser's calls on a private policy (`MAB`).
 
     mab = MAB(GPBandit(contexts=..., arms=[...], user_ids=False, ...))
     mab.fit(decisions, rewards, contexts)             # a log, once and first; or leave it out
@@ -25,21 +25,20 @@ The promise is the policy's, on the policy's assumptions: `mab.guarantee`.
 
 import threading
 from collections.abc import Sequence
-from typing import Any, NoReturn, Unpack
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import person_in
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
+from dpbandits.adapters.menus import menu_of
 from dpbandits.domains.arms import Label
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
+from dpbandits.errors import InvalidData, ProtocolError
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
 
-__all__ = ["MAB", "mabwiser_policy"]
+__all__ = ["MAB"]
 
 _KEPT = 4096
 """Decisions of named users that are kept before those whose reward would come too late are forgotten."""
@@ -251,40 +250,3 @@ def _table(contexts: Any) -> Any:
 def _column(decisions: Any) -> list[Any]:
     found = decisions.tolist() if hasattr(type(decisions), "tolist") else list(decisions)
     return found if isinstance(found, list) else [found]
-
-
-class _Player:
-    """MABWiser's `MAB` as a `Player`."""
-
-    def __init__(self, mab: Any, labels: Sequence[Label]) -> None:
-        self._mab, self._labels = mab, list(labels)
-        self._codes = {label: code for code, label in enumerate(labels)}
-
-    def choose(self, contexts: FloatArray) -> IntArray:
-        found = self._mab.predict(contexts)
-        return np.array([self._codes[label] for label in (found if isinstance(found, list) else [found])])
-
-    def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
-        given = [contexts] if self._mab.is_contextual else []
-        self._mab.partial_fit([self._labels[code] for code in arms], rewards, *given)
-
-    def expect(self, contexts: FloatArray) -> FloatArray:
-        found = self._mab.predict_expectations(contexts)
-        rows = found if isinstance(found, list) else [found]
-        return np.array([[row[label] for label in self._labels] for row in rows])
-
-
-def mabwiser_policy(mab: Any, **options: Unpack[ForeignOptions]) -> ForeignPolicy:
-    """A MABWiser `MAB` as a policy for the laboratory. It protects nobody.
-
-    Args:
-        mab: not fitted yet; its arms are those of the world. Contexts reach it as the schema encodes them.
-        **options: see `ForeignPolicy`.
-
-    Raises:
-        InvalidParameter: other arms than `arms`.
-    """
-    labels = list(options["arms"])
-    if set(mab.arms) != set(labels):
-        raise InvalidParameter("the MAB has other arms than arms=")
-    return ForeignPolicy(_Player(mab, labels), name="MABWiser's MAB", **options)

@@ -1,10 +1,9 @@
-"""Open Bandit Pipeline's words: its feedback dict and its policies, without its package.
+"""Open Bandit Pipeline's feedback dict and policy interface, without its package.
 
 - `learn(policy, feedback)`: a log in its dict into an `ExploreThenCommit`.
 - `OnlinePolicy(policy)`: our policies as it asks them (`select_action`, `update_params`).
 - `action_dist(published, context)`: (n, K, 1), what its estimators take as an evaluation policy.
 - `feedback_of(world, rounds=)`: its dict of a world of ours, logged by uniform choices.
-- `obp_policy(policy)`: its contextual policies in our laboratory.
 
 What becomes of raw data:
 
@@ -21,20 +20,20 @@ position 0 are learned from.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NoReturn, Unpack
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
 from dpbandits import _checks
 from dpbandits._cells import UNREADABLE
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy, menu_of
+from dpbandits.adapters.menus import menu_of
 from dpbandits.central import ExploreThenCommit, PublishedFunction
 from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.policy import PublicCoins, RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
 
-__all__ = ["OnlinePolicy", "action_dist", "feedback_of", "learn", "obp_policy"]
+__all__ = ["OnlinePolicy", "action_dist", "feedback_of", "learn"]
 
 _KEYS = ("context", "action", "reward")
 
@@ -208,42 +207,3 @@ class OnlinePolicy:
         if rows.shape != (1, self.dim):
             raise InvalidData(f"context: expected shape (1, {self.dim}), got {rows.shape}")
         return self._menu.points(rows).tobytes()
-
-
-class _Player:
-    """A contextual policy of Open Bandit Pipeline as a `Player`."""
-
-    def __init__(self, policy: Any) -> None:
-        self._policy = policy
-
-    def choose(self, contexts: FloatArray) -> IntArray:
-        return np.array([int(self._policy.select_action(row[None])[0]) for row in contexts])
-
-    def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
-        for row, arm, reward in zip(contexts, arms.tolist(), rewards.tolist(), strict=True):
-            self._policy.update_params(action=arm, reward=reward, context=row[None])
-
-    def expect(self, contexts: FloatArray) -> FloatArray:
-        raise ProtocolError("predict: policies of Open Bandit Pipeline say which action, and not why")
-
-
-def obp_policy(policy: Any, **options: Unpack[ForeignOptions]) -> ForeignPolicy:
-    """A contextual policy of Open Bandit Pipeline in the laboratory. It protects nobody.
-
-    Args:
-        policy: with `select_action(context)` and `update_params(action, reward, context)`. Contexts reach it
-            as the schema encodes them.
-        **options: see `ForeignOptions`.
-
-    Raises:
-        InvalidParameter: its `n_actions` or `dim` are others.
-    """
-    found = policy.n_actions, policy.dim, policy.len_list
-    expected = len(list(options["arms"])), options["contexts"].dim, 1
-    if found != expected:
-        raise InvalidParameter(
-            f"the policy has (n_actions, dim, len_list) = {found}, expected {expected} for these contexts "
-            "and arms"
-        )
-    name = str(getattr(policy, "policy_name", type(policy).__name__))
-    return ForeignPolicy(_Player(policy), name=name, **options)

@@ -34,7 +34,7 @@ from typing import Any, NoReturn
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
-from dpbandits.adapters.foreign import menu_of
+from dpbandits.adapters.menus import menu_of
 from dpbandits.errors import InvalidParameter, ProtocolError
 from dpbandits.local import Client
 from dpbandits.outsourced import Modeler

@@ -1,5 +1,4 @@
-"""A scikit-learn estimator that learns a private policy from a log (`LoggedPolicy`), and reward models of
-scikit-learn in the laboratory (`sklearn_policy`).
+"""A scikit-learn estimator that learns a private policy from a log (`LoggedPolicy`).
 
     estimator = LoggedPolicy(contexts=people, arms=["mail", "call"], horizon=50_000, privacy=...)
     estimator.fit(frame, rewards, arms=given, users=ids)     # learns, and releases once
@@ -24,32 +23,30 @@ There is no `score`: it would be a statistic of raw rewards.
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any, NoReturn, Self, Unpack
+from typing import Any, NoReturn, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._cells import as_objects
-from dpbandits._typing import FloatArray, IntArray
-from dpbandits.adapters.foreign import ForeignOptions, ForeignPolicy
+from dpbandits._typing import FloatArray
 from dpbandits.budget import Ledger
 from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedFunction
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
 from dpbandits.models.kernels import Kernel
-from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables import Schema
 
 try:
-    from sklearn.base import BaseEstimator, clone
+    from sklearn.base import BaseEstimator
     from sklearn.exceptions import NotFittedError
 except ImportError:
     raise MissingExtra("dpbandits.adapters.sklearn needs scikit-learn: pip install scikit-learn") from None
 
-__all__ = ["LoggedPolicy", "NotReleased", "sklearn_policy"]
+__all__ = ["LoggedPolicy", "NotReleased"]
 
 
 class NotReleased(ProtocolError, NotFittedError):
@@ -286,73 +283,3 @@ class LoggedPolicy(BaseEstimator):
     def decision_function(self, X: Any) -> FloatArray:
         """(n, K) expected rewards, from the release."""
         return self._released().predict(X)[0]
-
-
-class _Player:
-    """A regressor of rewards on arm and context as a `Player`, which explores at a public rate."""
-
-    def __init__(self, model: Any, n_arms: int, *, exploration: float, seed: int) -> None:
-        self._model, self._n_arms, self._exploration = clone(model), n_arms, exploration
-        self._coins, self._asked = PublicCoins(seed), 0
-        self._rows: list[tuple[FloatArray, IntArray, FloatArray]] = []
-        self._seen, self._fitted_at = 0, 0
-
-    def _inputs(self, contexts: FloatArray, arms: IntArray) -> FloatArray:
-        """One model an arm where it is linear: (1, context) in the arm's own columns."""
-        rows = np.column_stack([np.ones(len(contexts)), contexts])
-        return (np.eye(self._n_arms)[arms][:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-
-    def choose(self, contexts: FloatArray) -> IntArray:
-        start, n = self._asked, len(contexts)
-        self._asked += n
-        coins = self._coins.uniform("sklearn/explore", start, start + n, 2)
-        drawn = (coins[:, 1] * self._n_arms).astype(np.int64)
-        best = self.expect(contexts).argmax(axis=1)
-        return np.where(coins[:, 0] < self._exploration, drawn, best).astype(np.int64)
-
-    def learn(self, contexts: FloatArray, arms: IntArray, rewards: FloatArray) -> None:
-        if hasattr(self._model, "partial_fit"):
-            self._model.partial_fit(self._inputs(contexts, arms), rewards)
-            return
-        self._rows.append((contexts, arms, rewards))
-        self._seen += len(rewards)
-        if self._seen > _REFIT * self._fitted_at:
-            everything = [np.concatenate(part) for part in zip(*self._rows, strict=True)]
-            self._model.fit(self._inputs(everything[0], everything[1]), everything[2])
-            self._rows, self._fitted_at = [(everything[0], everything[1], everything[2])], self._seen
-
-    def expect(self, contexts: FloatArray) -> FloatArray:
-        found = [self._model.predict(self._inputs(contexts, np.full(len(contexts), arm)))
-                 for arm in range(self._n_arms)]  # fmt: skip
-        return np.column_stack(found)
-
-
-_REFIT = 1.2
-"""A model without `partial_fit` is fitted anew whenever its rows have grown by this factor."""
-
-
-def sklearn_policy(
-    model: Any, *, exploration: float = 0.1, **options: Unpack[ForeignOptions]
-) -> ForeignPolicy:
-    """A scikit-learn regressor as an epsilon-greedy policy in the laboratory. It protects nobody.
-
-    Args:
-        model: a regressor, which is cloned: of rewards on (1, context) in columns of the arm's own. It learns
-            by `partial_fit` where it has one, and else is fitted anew on all rows as they grow.
-        exploration: share of rounds whose arm is drawn.
-        **options: see `ForeignOptions`.
-
-    Example:
-        >>> import dpbandits as dpb
-        >>> from sklearn.linear_model import Ridge
-        >>> policy = sklearn_policy(
-        ...     Ridge(), contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"],
-        ...     reward_range=(0, 1))
-        >>> policy.guarantee.status
-        'none'
-    """
-    if not 0.0 <= exploration <= 1.0:
-        raise InvalidParameter("exploration: expected a share from 0 to 1")
-    arms = len(list(options["arms"]))
-    player = _Player(model, arms, exploration=exploration, seed=options.get("seed", 0))
-    return ForeignPolicy(player, name=f"scikit-learn's {type(model).__name__}", **options)
