@@ -3,7 +3,8 @@ r"""What Kharkovskii2020's theorems say in numbers.
 | where | what | here |
 |---|---|---|
 | Definition 3 | diagonally dominant covariances | `diagonally_dominant` |
-| Theorem 2 | factors of squared distances | `distance_factors` |
+| Lemma 1, Theorem 2 | factors of squared distances, r for them | `distance_factors`, `distance_dimension` |
+| Section 3.4 | the largest r that inflates nothing | `guideline_dimension` |
 | Theorem 5 | C, relative error of covariances | `covariance_error` |
 | Lemma 3 | beta_t | `confidence_weight` |
 | Lemma 5 | C_1, error of variances | `variance_constant`, `variance_error` |
@@ -24,14 +25,16 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.outsourced.published.kharkovskii2020 import distance_dimension
+from dpbandits.outsourced.published.kharkovskii2020 import singular_value_threshold
 
 __all__ = [
     "RequiredSettings",
     "confidence_weight",
     "covariance_error",
     "diagonally_dominant",
+    "distance_dimension",
     "distance_factors",
+    "guideline_dimension",
     "mean_constant",
     "mean_error",
     "required_settings",
@@ -239,3 +242,39 @@ def _share(value: float, name: str) -> float:
     if not 0.0 < value < 1.0:
         raise InvalidParameter(f"{name} is {value}: expected a number between 0 and 1")
     return value
+
+
+def distance_dimension(*, n: int, distortion: float, failure: float) -> int:
+    """Least r for squared distances within 1 +- distortion with probability 1 - failure: Lemma 1, Theorem 2.
+
+    r >= 8 ln(n^2/failure)/distortion^2, after Johnson and Lindenstrauss; far above any r that is used.
+
+    >>> distance_dimension(n=10_000, distortion=0.5, failure=0.05)
+    686
+    """
+    if not (n >= 2 and 0.0 < distortion < 1.0 and 0.0 < failure < 1.0):
+        raise InvalidParameter("the dimension needs n >= 2, and distortion and failure in (0, 1)")
+    return math.ceil(8.0 * math.log(n**2 / failure) / distortion**2)
+
+
+def guideline_dimension(smallest: float, *, epsilon: float, delta: float) -> int:
+    """The paper's guideline for r (its Section 3.4): the largest with sigma_min >= omega; 0 where none has.
+
+    Args:
+        smallest: sigma_min, the smallest singular value of the centred table.
+        epsilon, delta: claimed.
+
+    >>> guideline_dimension(1000.0, epsilon=3.0, delta=1e-5)
+    10
+    """
+    smallest = _checks.number(smallest, name="smallest")
+    low, high = 0, 1
+    while singular_value_threshold(epsilon=epsilon, delta=delta, dimension=high) <= smallest:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        if singular_value_threshold(epsilon=epsilon, delta=delta, dimension=middle) <= smallest:
+            low = middle
+        else:
+            high = middle
+    return low

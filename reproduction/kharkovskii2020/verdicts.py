@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from dpbandits.lab.study import Row
-from dpbandits.outsourced.published.kharkovskii2020 import guideline_dimension
 from reproduction.kharkovskii2020.cells import PAPER, PAPERS_REPS, SMALL_R, SMALL_R_PLACES
 from reproduction.kharkovskii2020.methods import (
     GP_UCB,
@@ -21,6 +20,7 @@ from reproduction.kharkovskii2020.methods import (
     PUBLISHED_DIMENSION,
     PUBLISHED_FIFTH,
 )
+from reproduction.kharkovskii2020.theory import guideline_dimension
 from reproduction.kharkovskii2020.worlds import WORLDS
 from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
 from reproduction.result_folder import ResultFolder
@@ -136,7 +136,7 @@ def _theory() -> Iterator[Row]:
             "Largest r with sigma_min >= omega, of those tried",
             "synthetic and Branin 10, 15, 20",
             "reproduced: " + " and ".join(map(_guidelines, ("synthetic", "branin31"))),
-            "computed: outsourced.published.kharkovskii2020.guideline_dimension",
+            "computed: reproduction.kharkovskii2020.theory.guideline_dimension",
         ),
         (
             "Branin prepared: most likely lengthscales, isotropic, norm 25",

@@ -7,7 +7,7 @@ import pytest
 
 import dpbandits as dpb
 from adapters.people import ARMS, PEOPLE, block
-from dpbandits.adapters import mabwiser, obp
+from dpbandits.adapters import mabwiser
 from dpbandits.adapters.optuna import PolicySampler
 from dpbandits.adapters.sklearn import LoggedPolicy
 
@@ -41,17 +41,6 @@ def test_mabwisers_calls():
         said(lambda: mab.fit([arm], [REWARD], PERSON, users=[USER])),
         said(lambda: mab.predict_expectations([[AGE, "canary"]])),
         repr(mab.predict_expectations([[5.0, 0.0]])),
-    )
-
-
-def test_open_bandit_pipelines_calls():
-    policy = obp.OnlinePolicy(block())
-    [action] = policy.select_action(PERSON)
-    clean(
-        repr(policy),
-        said(lambda: policy.update_params(action=action, reward=REWARD, context=PERSON - 1)),
-        said(lambda: policy.select_action(np.array([[AGE]]))),
-        said(lambda: policy.select_action(np.array([[AGE + 100, 1.0]]))),
     )
 
 

@@ -1,23 +1,12 @@
-"""Open Bandit Pipeline's dict and its policy interface. It does not install on Python 3.11."""
-
-import enum
-import pickle
+"""Open Bandit Pipeline's dict. Its package does not install on Python 3.11."""
 
 import numpy as np
 import pytest
 
 import dpbandits as dpb
-from adapters.people import ARMS, PROMISE, SHARED, block, contexts, paid, young_and_old
+from adapters.people import ARMS, PROMISE, SHARED, contexts, paid, young_and_old
 from dpbandits.adapters import obp
-from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
-
-
-class PolicyType(enum.Enum):
-    """As `obp.policy.policy_type` has it."""
-
-    CONTEXT_FREE = 0
-    CONTEXTUAL = 1
-    OFFLINE = 2
+from dpbandits.errors import InvalidData
 
 
 def feedback(n=400):
@@ -32,49 +21,6 @@ def feedback(n=400):
         "reward": paid(people, np.array(ARMS)[actions]),
         "pscore": np.full(n, 1 / 3),
     }
-
-
-def replay(log, policy):
-    """What `obp.simulator.run_bandit_replay` does: rewards of matching actions only."""
-    selected = []
-    for action, reward, context in zip(log["action"], log["reward"], log["context"], strict=True):
-        assert policy.policy_type != PolicyType.CONTEXT_FREE
-        assert policy.policy_type == PolicyType.CONTEXTUAL
-        selected.append(policy.select_action(context.reshape(1, -1)))
-        if action == selected[-1][0]:
-            policy.update_params(action=action, reward=reward, context=context.reshape(1, -1))
-    return np.array(selected)
-
-
-def test_a_replay_takes_a_round_a_row_and_learns_from_matches_only():
-    """The rounds' blocks follow the asks: how many rewards came moves nobody."""
-    inner, log = block(), feedback(100)
-    policy = obp.OnlinePolicy(inner)
-    selected = replay(log, policy)
-    assert selected.shape == (100, 1)
-    assert inner.diagnostics()["rounds_asked"] == 100
-    assert len(inner.pending) <= 1  # a round without a reward is over at the next
-    assert (policy.n_actions, policy.dim, policy.len_list, policy.batch_size) == (3, 2, 1, 1)
-    assert policy.policy_name == type(inner).__name__
-    assert policy.policy_type == "contextual"  # as older versions name it
-
-
-def test_a_reward_is_of_the_last_selection_and_told_once():
-    policy, person, other = obp.OnlinePolicy(block()), contexts(2)[:1], contexts(2)[1:]
-    with pytest.raises(ProtocolError, match="select one first"):
-        policy.update_params(action=0, reward=1.0, context=person)
-    [action] = policy.select_action(person)
-    for wrong in ((1 - min(action, 1), person), (action, other)):
-        with pytest.raises(InvalidData, match="selected last"):
-            policy.update_params(action=wrong[0], reward=1.0, context=wrong[1])
-    policy.update_params(action=action, reward=1.0, context=person)
-    with pytest.raises(ProtocolError):
-        policy.update_params(action=action, reward=1.0, context=person)
-    for refused in (policy.initialize, lambda: pickle.dumps(policy)):
-        with pytest.raises(ProtocolError):
-            refused()
-    with pytest.raises(InvalidParameter, match="user_ids=False"):
-        obp.OnlinePolicy(block(user_ids=True))
 
 
 def test_its_dict_is_a_log_for_explore_then_commit():

@@ -1,5 +1,8 @@
 """Fourier and additive features: measured kernel errors, bounds, symmetry, norms, configs."""
 
+import operator
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -137,6 +140,16 @@ def test_refuses_what_it_cannot_expand():
         AdditiveFeatures(parts=[])
     with pytest.raises(InvalidParameter):
         feature_models.from_config({"type": "QuadratureFourierFeatures"})
+
+
+def additive_kernel(domain, *, lengthscale):
+    """The mean over columns of squared exponential kernels, lengthscales as shares of each side."""
+    sides = np.asarray(domain.high) - np.asarray(domain.low)
+    parts = (
+        (1.0 / domain.dim) * SquaredExponential(lengthscale=float(lengthscale * side), columns=(column,))
+        for column, side in enumerate(sides)
+    )
+    return reduce(operator.add, parts)
 
 
 @pytest.mark.parametrize("dim", [10, 20])

@@ -25,13 +25,11 @@ def world(n: int = 40, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dense(kernel: Kernel, noise_sd: float, X: np.ndarray, y: np.ndarray, X_new: np.ndarray) -> tuple:
-    from scipy.stats import multivariate_normal
-
     K = kernel(X) + noise_sd**2 * np.eye(len(X))
     cross = kernel(X_new, X)
     mean = cross @ np.linalg.solve(K, y)
     covariance = kernel(X_new) - cross @ np.linalg.solve(K, cross.T)
-    return mean, np.sqrt(np.diag(covariance)), multivariate_normal(cov=K).logpdf(y)
+    return mean, np.sqrt(np.diag(covariance))
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, None])
@@ -61,7 +59,6 @@ def test_agrees_with_scikit_learn(nu: float | None, how: str) -> None:
     expected_mean, expected_sd = other.predict(X_new, return_std=True)
     np.testing.assert_allclose(mean, expected_mean, atol=1e-8)
     np.testing.assert_allclose(sd, expected_sd, atol=1e-8)
-    np.testing.assert_allclose(gp.log_marginal_likelihood, other.log_marginal_likelihood_value_, atol=1e-8)
     assert gp.n_observations == 40
 
 
@@ -74,10 +71,9 @@ def test_a_pool_is_the_exact_process_on_its_points(seed: int, n: int, noise_sd: 
     gp = PoolGP(kernel=KERNEL, pool=pool, noise_sd=noise_sd, capacity=3)
     for index, value in zip(indices, y, strict=True):
         gp.add(int(index), value)
-    mean, sd, density = dense(KERNEL, noise_sd, pool[indices], y, pool)
+    mean, sd = dense(KERNEL, noise_sd, pool[indices], y, pool)
     np.testing.assert_allclose(gp.mean, mean, atol=1e-7)
     np.testing.assert_allclose(np.sqrt(gp.variance), sd, atol=1e-6)
-    np.testing.assert_allclose(gp.log_marginal_likelihood, density, rtol=1e-8)
 
 
 def test_a_pool_point_is_itself_under_a_kernel_that_expects_noisy_inputs() -> None:
@@ -118,8 +114,6 @@ def test_before_any_observation_the_prior_speaks() -> None:
 def test_feature_regression_is_bayes_however_the_data_arrive(
     seed: int, m: int, sizes: list[int], noise: float
 ) -> None:
-    from scipy.stats import multivariate_normal
-
     rng = np.random.default_rng(seed)
     model = FeatureGP(m, prior_variance=0.7, noise_variance=noise)
     Phi, y = rng.normal(size=(sum(sizes), m)), rng.normal(size=sum(sizes))
@@ -139,9 +133,6 @@ def test_feature_regression_is_bayes_however_the_data_arrive(
     np.testing.assert_allclose(mean, new @ model.mean_weights, atol=1e-12)
     np.testing.assert_allclose(sd**2, np.einsum("abi,ij,abj->ab", new, covariance, new), atol=1e-8)
     np.testing.assert_allclose(model.posterior.covariance, covariance, atol=1e-8)
-    if len(y):
-        law = multivariate_normal(cov=0.7 * Phi @ Phi.T + noise * np.eye(len(y)))
-        np.testing.assert_allclose(model.log_marginal_likelihood, law.logpdf(y), rtol=1e-7, atol=1e-7)
 
 
 def test_what_was_looked_at_is_learned_as_its_features_are_and_stays_as_it_was() -> None:
@@ -198,7 +189,6 @@ def test_feature_regression_stays_accurate_over_a_long_run() -> None:
     fast.add_batch(Phi, y)
     np.testing.assert_allclose(slow.mean_weights, fast.mean_weights, atol=1e-8)
     np.testing.assert_allclose(slow.posterior.covariance, fast.posterior.covariance, atol=1e-9, rtol=1e-7)
-    np.testing.assert_allclose(slow.log_marginal_likelihood, fast.log_marginal_likelihood, rtol=1e-9)
 
 
 @pytest.mark.parametrize("noise_sd", [1e-3, 1e-6, 1e-9])
@@ -255,7 +245,6 @@ def test_what_was_looked_at_before_is_learned_the_same() -> None:
     for gp in (looking, plain):
         np.testing.assert_allclose(gp.predict(at)[0], mean, atol=1e-9)
     np.testing.assert_allclose(looking.predict(at)[1], plain.predict(at)[1], atol=1e-9)
-    np.testing.assert_allclose(looking.log_marginal_likelihood, plain.log_marginal_likelihood, rtol=1e-10)
 
 
 def carry_on(one: Any, two: Any, inputs: Iterable[Any], y: np.ndarray) -> None:
@@ -273,7 +262,6 @@ def test_stored_arrays_continue_bit_for_bit() -> None:
     one, two = (ExactGP(kernel=KERNEL, noise_sd=0.1, capacity=3) for _ in range(2))
     carry_on(one, two, X, y)
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
-    assert one.log_marginal_likelihood == two.log_marginal_likelihood
 
     pool_one, pool_two = (PoolGP(kernel=KERNEL, pool=X, noise_sd=0.1) for _ in range(2))
     carry_on(pool_one, pool_two, [t % 7 for t in range(40)], y)
@@ -286,7 +274,6 @@ def test_stored_arrays_continue_bit_for_bit() -> None:
     carry_on(model_one, model_two, np.random.default_rng(2).normal(size=(40, 5)), y)
     np.testing.assert_array_equal(model_one.mean_weights, model_two.mean_weights)
     np.testing.assert_array_equal(model_one.posterior.factor, model_two.posterior.factor)
-    assert model_one.log_marginal_likelihood == model_two.log_marginal_likelihood
     assert model_two.n_observations == 40
 
 
@@ -334,7 +321,7 @@ def test_bad_observations_are_refused_and_change_nothing() -> None:
         lambda: model.predict_from_features([0.123456]),
         lambda: exact.load_arrays({}),
         lambda: exact.load_arrays({"inputs": np.ones((2, 2)), "factor": np.eye(3), "whitened": np.ones(3)}),
-        lambda: model.load_arrays({"mean": np.ones(2), "factor": np.eye(3), "totals": np.ones(2)}),
+        lambda: model.load_arrays({"mean": np.ones(2), "factor": np.eye(3), "count": np.ones(2)}),
     ]
     for case in cases:
         with pytest.raises(InvalidData) as error:

@@ -17,12 +17,12 @@ from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
 from dpbandits.outsourced.published.kharkovskii2020 import (
     PublishedModeler,
     PublishedTransform,
-    guideline_dimension,
 )
 from reproduction.__main__ import app
 from reproduction.kharkovskii2020 import cells, preparing, worlds
 from reproduction.kharkovskii2020 import methods as study
 from reproduction.kharkovskii2020.items import STUDY
+from reproduction.kharkovskii2020.theory import guideline_dimension
 
 
 def test_the_world_is_a_draw_of_its_kernel():

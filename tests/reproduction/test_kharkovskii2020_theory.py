@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.outsourced.published.kharkovskii2020 import singular_value_threshold
 from reproduction.kharkovskii2020 import theory
 
 UNIT = {"signal_variance": 1.0, "noise_variance": 1.0}
@@ -96,3 +97,28 @@ def test_what_lemmas_5_and_6_bound_stays_below(seed):
     own = {"error": C, "signal_variance": 1.0, "noise_variance": noise, "observed": t}
     assert abs(variances[1] - variances[0]) <= theory.variance_error(**own)
     assert abs(means[1] - means[0]) <= theory.mean_error(largest=largest, **own)
+
+
+def test_the_guideline_takes_the_largest_dimension_that_inflates_nothing():
+    """On the synthetic grid the text has r = 10, 15, 20 of those that it tries, at e^1.1, e^1.3, e^1.5."""
+    axis = np.linspace(-25, 25, 100) / np.sqrt(2)
+    smallest = np.sqrt(100 * (axis**2).sum())  # both columns are uncorrelated
+    for power, tried, printed in (
+        (1.1, (3, 6, 8, 10, 15, 20), 10),
+        (1.3, (3, 9, 12, 15, 20, 30), 15),
+        (1.5, (5, 10, 15, 20, 30, 50), 20),
+    ):
+        own = {"epsilon": np.exp(power), "delta": 1e-5}
+        found = theory.guideline_dimension(smallest, **own)
+        assert singular_value_threshold(dimension=found, **own) <= smallest
+        assert singular_value_threshold(dimension=found + 1, **own) > smallest
+        assert max(r for r in tried if r <= found) == printed
+    assert theory.guideline_dimension(10.0, epsilon=1.0, delta=1e-5) == 0
+    with pytest.raises(InvalidParameter):
+        theory.guideline_dimension(0.0, epsilon=1.0, delta=1e-5)
+
+
+def test_distances_need_many_dimensions():
+    assert theory.distance_dimension(n=100, distortion=0.5, failure=0.1) == np.ceil(32 * np.log(1e5))
+    with pytest.raises(InvalidParameter):
+        theory.distance_dimension(n=100, distortion=2.0, failure=0.1)

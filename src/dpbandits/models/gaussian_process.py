@@ -36,8 +36,6 @@ __all__ = ["ExactGP", "FeatureGP", "PoolGP"]
 PREDICTION_ELEMENTS = 1 << 21
 """Entries of the (t, n) matrix held at a time while predicting (16 MiB)."""
 
-LOG_TWO_PI = math.log(2.0 * math.pi)
-
 
 class ExactGP:
     """Gaussian process regression with an incremental Cholesky factor.
@@ -118,12 +116,6 @@ class ExactGP:
             variance[at] -= np.einsum("ij,ij->j", whitened, whitened)
         return mean, np.sqrt(np.maximum(variance, 0.0))
 
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of all observations under the prior."""
-        t = self.n_observations
-        return _log_density(self._whitened[:t], np.diagonal(self._factor)[:t])
-
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored."""
         t = self.n_observations
@@ -201,8 +193,6 @@ class PoolGP:
         self._mean = np.zeros(len(self.pool))
         self._variance = self._prior_variance.copy()
         self._rows = np.empty((integer(capacity, name="capacity"), len(self.pool)))
-        self._pivots: list[float] = []
-        self._innovations: list[float] = []
         self._history: list[tuple[int, float]] = []
 
     def add(self, index: int, y: float) -> None:
@@ -225,8 +215,6 @@ class PoolGP:
         np.multiply(row, row, out=row)
         self._variance -= row
         np.maximum(self._variance, 0.0, out=self._variance)
-        self._pivots.append(pivot)
-        self._innovations.append(innovation)
         self._history.append((int(index), float(y)))
         self.n_observations = t + 1
 
@@ -239,11 +227,6 @@ class PoolGP:
     def variance(self) -> FloatArray:
         """(n,) posterior variances of the function (without noise) on the pool."""
         return self._variance.copy()
-
-    @property
-    def log_marginal_likelihood(self) -> float:
-        """Log density of all observations under the prior."""
-        return _log_density(np.asarray(self._innovations), np.asarray(self._pivots))
 
     def to_arrays(self) -> dict[str, FloatArray]:
         """Everything learned, as arrays to be stored: which points were observed, and what."""
@@ -272,7 +255,6 @@ class FeatureGP:
 
     Attributes:
         n_observations: observations so far.
-        log_marginal_likelihood: log density of all of them under the prior.
 
     >>> model = FeatureGP(n_features=2, prior_variance=1.0, noise_variance=0.01)
     >>> model.add([1.0, 0.0], 0.5)
@@ -285,7 +267,6 @@ class FeatureGP:
         self.prior_variance = scale(prior_variance, name="prior_variance")
         self.noise_variance = scale(noise_variance, name="noise_variance")
         self.n_observations = 0
-        self.log_marginal_likelihood = 0.0
         self._set(math.sqrt(prior_variance) * np.eye(n_features), np.zeros(n_features))
 
     def _set(self, factor: FloatArray, mean: FloatArray) -> None:
@@ -339,7 +320,6 @@ class FeatureGP:
         shrunk = total + math.sqrt(total * self.noise_variance)
         looked[-1] = -error * shrunk / total
         # The number first: whatever interrupts this, no law that has moved is taken for the one looked at.
-        self.log_marginal_likelihood -= 0.5 * (squared / total + math.log(total) + LOG_TWO_PI)
         self.n_observations += 1
         self._law = dger(-1.0 / shrunk, looked, column, a=self._law.T, overwrite_a=True).T
 
@@ -356,10 +336,7 @@ class FeatureGP:
         errors = values - rows @ self._mean
         factor = solve_triangular(lower, self._factor.T, lower=True, check_finite=False).T
         pulled = factor.T @ (rows.T @ errors) / self.noise_variance
-        quadratic = float(errors @ errors) / self.noise_variance - float(pulled @ pulled)
-        log_det = 2.0 * float(np.log(np.diagonal(lower)).sum()) + len(values) * math.log(self.noise_variance)
         mean = self._mean + factor @ pulled
-        self.log_marginal_likelihood -= 0.5 * (quadratic + log_det + len(values) * LOG_TWO_PI)
         self.n_observations += len(values)  # before the law, as in `_take`
         self._set(factor, mean)
 
@@ -413,20 +390,20 @@ class FeatureGP:
         return {
             "mean": self._mean.copy(),
             "factor": self._factor.copy(),
-            "totals": np.array([float(self.n_observations), self.log_marginal_likelihood]),
+            "count": np.array(float(self.n_observations)),
         }
 
     def load_arrays(self, arrays: Mapping[str, FloatArray]) -> None:
         """See `ExactGP.load_arrays`."""
-        mean, factor, totals = _stored(arrays, "mean", "factor", "totals")
+        mean, factor, count = _stored(arrays, "mean", "factor", "count")
         m = self.n_features
-        if mean.shape != (m,) or factor.shape != (m, m) or totals.shape != (2,):
+        if mean.shape != (m,) or factor.shape != (m, m) or count.shape != ():
             raise InvalidData(
-                f"stored mean {mean.shape}, factor {factor.shape} and totals {totals.shape} do not fit "
+                f"stored mean {mean.shape}, factor {factor.shape} and count {count.shape} do not fit "
                 f"{m} features"
             )
         self._set(factor, mean)
-        self.n_observations, self.log_marginal_likelihood = int(totals[0]), float(totals[1])
+        self.n_observations = int(count)
 
 
 def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
@@ -440,12 +417,6 @@ def _bounded_cholesky(matrix: FloatArray, least: float) -> FloatArray:
         _, upper = np.linalg.qr((vectors * np.sqrt(np.maximum(values, least))).T)
         lower = upper.T * np.sign(np.diagonal(upper))
     return lower
-
-
-def _log_density(whitened: FloatArray, pivots: FloatArray) -> float:
-    """Log density of N(0, L L^T) from L^-1 y and the diagonal of L."""
-    log_det = float(np.log(pivots).sum())
-    return -0.5 * (float(whitened @ whitened) + len(whitened) * LOG_TWO_PI) - log_det
 
 
 def _as_observations(X: ArrayLike, y: ArrayLike, *, columns: int | None) -> tuple[FloatArray, FloatArray]:

@@ -15,8 +15,6 @@ from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced.published.kharkovskii2020 import (
     PublishedModeler,
     PublishedTransform,
-    distance_dimension,
-    guideline_dimension,
     singular_value_threshold,
 )
 
@@ -48,9 +46,6 @@ def test_the_threshold_is_the_printed_one():
     assert singular_value_threshold(epsilon=3.0, delta=1e-5, dimension=10) == pytest.approx(expected)
     with pytest.raises(InvalidParameter):
         singular_value_threshold(epsilon=0.0, delta=1e-5, dimension=10)
-    assert distance_dimension(n=100, distortion=0.5, failure=0.1) == np.ceil(32 * np.log(1e5))
-    with pytest.raises(InvalidParameter):
-        distance_dimension(n=100, distortion=2.0, failure=0.1)
 
 
 def test_singular_values_are_inflated_as_the_paper_or_its_code_does():
@@ -67,25 +62,6 @@ def test_singular_values_are_inflated_as_the_paper_or_its_code_does():
     np.testing.assert_array_equal(*two)
     with pytest.raises(InvalidParameter):
         PublishedTransform(inflation="none", **own)
-
-
-def test_the_guideline_takes_the_largest_dimension_that_inflates_nothing():
-    """On the synthetic grid the text has r = 10, 15, 20 of those that it tries, at e^1.1, e^1.3, e^1.5."""
-    axis = np.linspace(-25, 25, 100) / np.sqrt(2)
-    smallest = np.sqrt(100 * (axis**2).sum())  # both columns are uncorrelated
-    for power, tried, printed in (
-        (1.1, (3, 6, 8, 10, 15, 20), 10),
-        (1.3, (3, 9, 12, 15, 20, 30), 15),
-        (1.5, (5, 10, 15, 20, 30, 50), 20),
-    ):
-        own = {"epsilon": np.exp(power), "delta": 1e-5}
-        found = guideline_dimension(smallest, **own)
-        assert singular_value_threshold(dimension=found, **own) <= smallest
-        assert singular_value_threshold(dimension=found + 1, **own) > smallest
-        assert max(r for r in tried if r <= found) == printed
-    assert guideline_dimension(10.0, epsilon=1.0, delta=1e-5) == 0
-    with pytest.raises(InvalidParameter):
-        guideline_dimension(0.0, epsilon=1.0, delta=1e-5)
 
 
 def test_both_branches_have_the_singular_values_of_algorithm_1():

@@ -37,8 +37,6 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 __all__ = [
     "PublishedModeler",
     "PublishedTransform",
-    "distance_dimension",
-    "guideline_dimension",
     "singular_value_threshold",
 ]
 
@@ -60,42 +58,6 @@ def singular_value_threshold(*, epsilon: float, delta: float, dimension: int) ->
         raise InvalidParameter("the published transform needs a finite epsilon > 0 and 0 < delta < 1")
     spread = math.sqrt(dimension * math.log(2.0 / delta))
     return 16.0 * spread * math.log(16.0 * dimension / delta) / epsilon
-
-
-def distance_dimension(*, n: int, distortion: float, failure: float) -> int:
-    """Least r for squared distances within 1 +- distortion with probability 1 - failure: Lemma 1, Theorem 2.
-
-    r >= 8 ln(n^2/failure)/distortion^2, after Johnson and Lindenstrauss; far above any r that is used.
-
-    >>> distance_dimension(n=10_000, distortion=0.5, failure=0.05)
-    686
-    """
-    if not (n >= 2 and 0.0 < distortion < 1.0 and 0.0 < failure < 1.0):
-        raise InvalidParameter("the dimension needs n >= 2, and distortion and failure in (0, 1)")
-    return math.ceil(8.0 * math.log(n**2 / failure) / distortion**2)
-
-
-def guideline_dimension(smallest: float, *, epsilon: float, delta: float) -> int:
-    """The paper's guideline for r (its Section 3.4): the largest with sigma_min >= omega; 0 where none has.
-
-    Args:
-        smallest: sigma_min, the smallest singular value of the centred table.
-        epsilon, delta: claimed.
-
-    >>> guideline_dimension(1000.0, epsilon=3.0, delta=1e-5)
-    10
-    """
-    smallest = _checks.number(smallest, name="smallest")
-    low, high = 0, 1
-    while singular_value_threshold(epsilon=epsilon, delta=delta, dimension=high) <= smallest:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if singular_value_threshold(epsilon=epsilon, delta=delta, dimension=middle) <= smallest:
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 @dataclass(frozen=True, kw_only=True)
