@@ -1,14 +1,13 @@
-"""Optuna's studies over a policy, a device and published rows."""
+"""Optuna's studies over a policy."""
 
 import pickle
 
-import numpy as np
 import pytest
 
 import dpbandits as dpb
 from adapters.people import ARMS, PEOPLE, block, contexts, paid
-from dpbandits.adapters.optuna import DeviceSampler, PolicySampler, RowSampler
-from dpbandits.errors import HorizonExceeded, InvalidData, InvalidParameter, ProtocolError
+from dpbandits.adapters.optuna import PolicySampler
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 
 optuna = pytest.importorskip("optuna")
 
@@ -146,54 +145,3 @@ def test_what_is_no_decision_of_one_person_is_refused():
         study_of(sampler, direction="minimize").ask()
     with pytest.raises(ProtocolError, match="pickled"):
         pickle.dumps(sampler)
-
-
-def test_on_a_device_a_trial_makes_one_private_report():
-    spec = dpb.local.Spec(contexts=PEOPLE, arms=ARMS, privacy=dpb.LocalDP(epsilon=2))
-    server = dpb.local.Server(spec)
-    for person in contexts(5):
-        client = dpb.local.Client(spec)
-        sampler = DeviceSampler(client)
-        study = study_of(sampler)
-        trial = study.ask()
-        sampler.meet(trial, person, published=server.publish())
-        assert trial.suggest_categorical("offer", ARMS) in ARMS
-        study.tell(trial, 1.0)
-        [report] = client.unsent()
-        assert server.absorb([report]).accepted == 1
-        client.sent(report)
-    failing = DeviceSampler(dpb.local.Client(spec))
-    trial = (study := study_of(failing)).ask()
-    failing.meet(trial, contexts(1)[0], published=server.publish())
-    trial.suggest_categorical("offer", ARMS)
-    study.tell(trial, state=optuna.trial.TrialState.FAIL)
-    assert len(failing.client.unsent()) == 1  # whether a reward came is private too
-    box = dpb.Box(low=[0], high=[1])
-    features = dpb.features.MercerFeatures(
-        kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=box, n_features=4
-    )
-    candidates = dpb.local.GPSpec(
-        domain=box, features=features, reward_range=(0, 1), privacy=dpb.JointDP(1, 1e-6)
-    )
-    with pytest.raises(InvalidParameter, match="arms"):
-        DeviceSampler(dpb.local.Client(candidates))
-
-
-def test_over_published_rows_a_study_finds_the_best_row():
-    rows = dpb.outsourced.PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
-    kernel = dpb.kernels.SquaredExponential(lengthscale=3.0)
-    sampler = RowSampler(dpb.outsourced.Modeler(rows, kernel=kernel, horizon=6))
-    study = study_of(sampler)
-
-    def objective(trial):
-        row = trial.suggest_int("row", 0, rows.n - 1)
-        assert trial.suggest_float("z0", -9, 9) == rows.inputs[row, 0]
-        return -abs(rows.inputs[row, 0] - 4.0)
-
-    study.optimize(objective, n_trials=6)
-    assert study.best_params["z0"] == 4.0 == rows.inputs[sampler.modeler.recommend(), 0]
-    assert len({trial.params["row"] for trial in study.trials}) == 6
-    with pytest.raises(HorizonExceeded):
-        study.ask().suggest_int("row", 0, rows.n - 1)
-    with pytest.raises(InvalidParameter, match="coordinate"):
-        study.ask().suggest_float("x", 0, 1)

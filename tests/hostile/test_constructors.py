@@ -79,7 +79,6 @@ ELSEWHERE = {
         "NoiseSource",
         "Observer",
     },
-    "privacy.prefix_sums": {"PrefixSums"},
     "privacy.reports": {"FloatingLaplace", "Moments", "ReportMechanism"},
     "privacy.rows": {"NoiseLaw", "RowMechanism"},
     "policy": {

@@ -17,13 +17,11 @@ from dpbandits.privacy.prefix_sums import (
     BinaryTree,
     BlockRelease,
     Factor,
-    PrefixSums,
     TreeRelease,
     factor_for,
     identity,
     optimised_factor,
     prefix_cost,
-    prefix_sums_for,
     square_root_toeplitz,
 )
 from noises import UncountedNoise
@@ -103,7 +101,6 @@ class TestExactCosts:
 
     def test_all_state_the_same_things(self):
         for mechanism in (BinaryTree(5), identity(5), square_root_toeplitz(5)):
-            assert isinstance(mechanism, PrefixSums)
             assert mechanism.n_blocks == 5
             assert mechanism.prefix_variance().shape == (5,)
 
@@ -139,11 +136,10 @@ class TestOptimisedFactor:
 
 class TestRule:
     def test_rule(self):
-        assert prefix_sums_for([7], horizon=9) == identity(1)
-        assert prefix_sums_for([7, 9], horizon=None) == identity(2)
-        assert prefix_sums_for(SCHEDULE, horizon=1024) == optimised_factor(SCHEDULE, 1024)
+        assert factor_for([7], horizon=9) == identity(1)
+        assert factor_for([7, 9], horizon=None) == identity(2)
+        assert factor_for(SCHEDULE, horizon=1024) == optimised_factor(SCHEDULE, 1024)
         assert factor_for(range(1, 201), horizon=300) == square_root_toeplitz(200)
-        assert prefix_sums_for(range(1, 2101), horizon=3000) == BinaryTree(2100)
         for boundaries in ([], range(1, 2050)):
             with pytest.raises(InvalidParameter):
                 factor_for(boundaries, horizon=3000)

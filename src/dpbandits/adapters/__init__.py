@@ -5,7 +5,7 @@ Ours in their words; each says which of its calls raw data enters by, and what m
 - `sklearn.LoggedPolicy`: a scikit-learn estimator over a log; needs scikit-learn.
 - `mabwiser.MAB`: MABWiser's calls on a policy; needs nothing.
 - `obp.learn`, `obp.action_dist`: Open Bandit Pipeline's feedback dict; needs nothing.
-- `optuna.PolicySampler`, `DeviceSampler`, `RowSampler`: Optuna's samplers over the three rooms; needs optuna.
+- `optuna.PolicySampler`: Optuna's sampler over a policy; needs optuna.
 - `botorch.noisy_input_model`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
 
 Theirs in the laboratory, where nobody is protected:

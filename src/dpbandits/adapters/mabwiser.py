@@ -32,11 +32,11 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._checks import person_in
-from dpbandits.adapters.menus import menu_of
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData, ProtocolError
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
+from dpbandits.tables.menu import Menu
 
 __all__ = ["MAB"]
 
@@ -72,7 +72,7 @@ class MAB:
     """
 
     def __init__(self, policy: RoundPolicy) -> None:
-        self._menu = menu_of(policy)
+        self._menu = _menu_of(policy)
         self._policy: Any = policy
         self._begun, self._lock = False, threading.Lock()
         self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision -> user, context, arm; raw data
@@ -232,6 +232,15 @@ class MAB:
             "warm_start: MABWiser's copies what was seen of one arm to another, and here nothing is seen but "
             "releases; public data goes to the policy's warm_start before the first decision"
         )
+
+
+def _menu_of(policy: Any) -> Menu:
+    """The contexts and arms of a policy; InvalidParameter where it has none."""
+    _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
+    menu: Menu | None = getattr(policy, "menu", None)
+    if menu is None:
+        raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
+    return menu
 
 
 def _table(contexts: Any) -> Any:

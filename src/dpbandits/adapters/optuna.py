@@ -1,10 +1,7 @@
-"""Optuna's samplers over the three rooms: a study asks, and a private policy, a device or a modeler decides.
+"""Optuna's sampler over a policy (`PolicySampler`): a study asks, and a private policy decides.
 
-- `PolicySampler(policy)`: one trial is one person, whose arm is a categorical parameter; or, of a policy over
-  a domain without arms, a point of it, whose columns are the floats `x0`, `x1`, ... Central trust.
-- `DeviceSampler(client)`: the same on a person's own device, where the study runs.
-- `RowSampler(modeler)`: one trial is one published row: an integer parameter `row`, and its published
-  coordinates `z0`, `z1`, ... as floats. Outsourced; the study may run anywhere.
+One trial is one person, whose arm is a categorical parameter; or, of a policy over a domain without arms, a
+point of it, whose columns are the floats `x0`, `x1`, ...
 
     sampler = PolicySampler(policy)
     study = optuna.create_study(sampler=sampler, direction="maximize")
@@ -20,84 +17,26 @@ What becomes of raw data:
   `best_value`, `trials_dataframe`, plots, and the log lines of `optimize`. None of it is a release; it is for
   those who may see the data. So `meet` refuses a study whose storage is not in memory, and Optuna's log at
   level INFO, which prints every reward, or WARNING, which prints arm and value of a trial that failed.
-- What was learned leaves through the policy's `publish`, or the device's report, which waits in the client's
-  outbox.
+- What was learned leaves through the policy's `publish`.
 - A trial that fails or is pruned has no reward; its round is taken all the same.
 
 Nothing of Optuna is imported here.
 """
 
 import logging
-from abc import ABC, abstractmethod
 from threading import Lock
 from typing import Any, NoReturn
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray
-from dpbandits.adapters.menus import menu_of
 from dpbandits.errors import InvalidParameter, ProtocolError
-from dpbandits.local import Client
-from dpbandits.outsourced import Modeler
 from dpbandits.policy import RoundPolicy
 
-__all__ = ["DeviceSampler", "PolicySampler", "RowSampler"]
+__all__ = ["PolicySampler"]
 
 
 _Key = tuple[str, int]
 """A study's name and a trial's number: several studies may share a policy."""
-
-
-class _Sampler(ABC):
-    """What the three share of Optuna's `BaseSampler`: parameters are asked for one by one."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-
-    def __str__(self) -> str:
-        return type(self).__name__
-
-    def __reduce__(self) -> NoReturn:
-        raise ProtocolError("a sampler cannot be copied or pickled: it stands for one policy")
-
-    @property
-    @abstractmethod
-    def _direction(self) -> str:
-        """What the study must be created with."""
-
-    @abstractmethod
-    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
-        """The value of a parameter of a trial."""
-
-    @abstractmethod
-    def _finish(self, key: _Key, reward: float | None) -> None:
-        """The reward of a trial; None where there is none."""
-
-    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Nothing is sampled before it is known whose trial it is."""
-        return {}
-
-    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
-        """Nothing."""
-        return {}
-
-    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        """Decide."""
-        with self._lock:
-            return self._suggest((study.study_name, trial.number), param_name, param_distribution)
-
-    def before_trial(self, study: Any, trial: Any) -> None:
-        """Refuse a study of several objectives, or of the other direction."""
-        if [direction.name.lower() for direction in study.directions] != [self._direction]:
-            raise InvalidParameter(f'expected a study of one objective, direction="{self._direction}"')
-
-    def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
-        """Tell what came."""
-        reward = float(values[0]) if state.name == "COMPLETE" else None
-        with self._lock:
-            self._finish((study.study_name, trial.number), reward)
-
-    def reseed_rng(self) -> None:
-        """Nothing to do: public coins are keyed by their round."""
 
 
 def _refuse_leaks(trial: Any) -> None:
@@ -114,7 +53,7 @@ def _refuse_leaks(trial: Any) -> None:
         )
 
 
-class PolicySampler(_Sampler):
+class PolicySampler:
     """One person a trial, decided by a policy; see the module.
 
     Args:
@@ -124,16 +63,19 @@ class PolicySampler(_Sampler):
         InvalidParameter: no policy.
     """
 
-    _direction = "maximize"
-
     def __init__(self, policy: RoundPolicy) -> None:
-        super().__init__()
-        if not isinstance(policy, RoundPolicy):
-            menu_of(policy)
-        self.policy: Any = policy
+        pass_ = "GPBandit(contexts=..., arms=..., ...)"
+        self.policy: Any = _checks.an(policy, RoundPolicy, name="policy", pass_=pass_)
+        self._lock = Lock()
         self._points: dict[_Key, FloatArray] = {}
         self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, until they are decided for
         self._open: dict[_Key, str] = {}
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __reduce__(self) -> NoReturn:
+        raise ProtocolError("a sampler cannot be copied or pickled: it stands for one policy")
 
     def meet(self, trial: Any, context: Any = None, *, user: object | None = None) -> None:
         """Say whose trial it is.
@@ -149,6 +91,33 @@ class PolicySampler(_Sampler):
         _refuse_leaks(trial)
         with self._lock:
             self._people[trial.study.study_name, trial.number] = context, user
+
+    def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
+        """Nothing is sampled before it is known whose trial it is."""
+        return {}
+
+    def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
+        """Nothing."""
+        return {}
+
+    def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
+        """Decide."""
+        with self._lock:
+            return self._suggest((study.study_name, trial.number), param_name, param_distribution)
+
+    def before_trial(self, study: Any, trial: Any) -> None:
+        """Refuse a study of several objectives, or of the other direction."""
+        if [direction.name.lower() for direction in study.directions] != ["maximize"]:
+            raise InvalidParameter('expected a study of one objective, direction="maximize"')
+
+    def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
+        """Tell what came."""
+        reward = float(values[0]) if state.name == "COMPLETE" else None
+        with self._lock:
+            self._finish((study.study_name, trial.number), reward)
+
+    def reseed_rng(self) -> None:
+        """Nothing to do: public coins are keyed by their round."""
 
     def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
         menu, labels = self.policy.menu, list(getattr(distribution, "choices", ()))
@@ -188,95 +157,3 @@ class PolicySampler(_Sampler):
             self.policy.abandon(decision)
         elif decision is not None and reward is not None:
             self.policy.tell(decision, reward)
-
-
-class DeviceSampler(_Sampler):
-    """One choice of this device a trial; see the module.
-
-    Args:
-        client: of a `Spec`.
-
-    Raises:
-        InvalidParameter: no client, or a spec without arms.
-    """
-
-    _direction = "maximize"
-
-    def __init__(self, client: Client[Any]) -> None:
-        super().__init__()
-        self.client = _checks.an(client, Client, name="client", pass_="Client(spec)")
-        self._labels = tuple(getattr(client.spec, "arms", ()))
-        if not self._labels:
-            raise InvalidParameter("client: expected one whose spec has arms, arms=[...]")
-        self._met: dict[_Key, tuple[Any, Any]] = {}
-        self._chosen: _Key | None = None
-
-    def meet(self, trial: Any, context: Any, *, published: Any) -> None:
-        """Say in which situation the trial is, and by what the server published it is decided.
-
-        Raises:
-            ProtocolError: as `PolicySampler.meet`.
-        """
-        _refuse_leaks(trial)
-        with self._lock:
-            self._met[trial.study.study_name, trial.number] = context, published
-
-    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
-        if tuple(getattr(distribution, "choices", ())) != self._labels:
-            raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are all the arms")
-        if key not in self._met:
-            raise ProtocolError(
-                f"{name}: a trial has one arm, and first needs sampler.meet(trial, context, published=...)"
-            )
-        context, published = self._met.pop(key)
-        arm = self.client.choose(published, context)
-        self._chosen = key
-        return arm
-
-    def _finish(self, key: _Key, reward: float | None) -> None:
-        self._met.pop(key, None)
-        if self._chosen == key:  # a choice that another followed has had its report
-            self.client.report(reward)
-            self._chosen = None
-
-
-class RowSampler(_Sampler):
-    """One published row a trial; see the module. Its answers may be public, so any storage will do.
-
-    Args:
-        modeler: its `maximise` is the study's direction; not asked yet.
-
-    Example:
-        >>> import numpy as np, types
-        >>> from dpbandits.models.kernels import SquaredExponential
-        >>> from dpbandits.outsourced import PublishedRows
-        >>> rows = PublishedRows.public(np.linspace(-9.0, 9.0, 19)[:, None], half_width=9.0)
-        >>> sampler = RowSampler(Modeler(rows, kernel=SquaredExponential(lengthscale=3.0), horizon=6))
-        >>> study, trial = types.SimpleNamespace(study_name="study"), types.SimpleNamespace(number=0)
-        >>> row = sampler.sample_independent(study, trial, "row", None)
-        >>> sampler.sample_independent(study, trial, "z0", None) == float(rows.inputs[row, 0])
-        True
-    """
-
-    def __init__(self, modeler: Modeler) -> None:
-        super().__init__()
-        self.modeler = _checks.an(modeler, Modeler, name="modeler", pass_="Modeler(published)")
-        self._rows: dict[_Key, int] = {}
-
-    @property
-    def _direction(self) -> str:
-        return "maximize" if self.modeler.maximise else "minimize"
-
-    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
-        names = ["row", *(f"z{column}" for column in range(self.modeler.published.dim))]
-        if name not in names:
-            raise InvalidParameter(f"{name}: expected row, or a published coordinate from z0 to {names[-1]}")
-        if key not in self._rows:
-            self._rows[key] = self.modeler.ask()
-        row = self._rows[key]
-        return row if name == "row" else float(self.modeler.published.inputs[row, names.index(name) - 1])
-
-    def _finish(self, key: _Key, reward: float | None) -> None:
-        row = self._rows.pop(key, None)
-        if row is not None and reward is not None:
-            self.modeler.tell(row, reward)

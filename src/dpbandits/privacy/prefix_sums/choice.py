@@ -1,4 +1,4 @@
-"""Which prefix-sum mechanism: one interface, exact costs, and a stated rule.
+"""Which prefix-sum mechanism: exact costs, and a stated rule.
 
 ========================  ===================  ================================  =====================
 mechanism                 column norm^2        variance of prefix j (per unit)   when the rule takes it
@@ -16,7 +16,6 @@ unknown when the noise is fixed.
 """
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.prefix_sums.factors import Factor, identity, optimised_factor, square_root_toeplitz
 from dpbandits.privacy.prefix_sums.tree import BinaryTree
 
-__all__ = ["PrefixSums", "factor_for", "prefix_cost", "prefix_sums_for"]
+__all__ = ["factor_for", "prefix_cost"]
 
 MOST_OPTIMISED = 128
 """Releases up to which optimising a factor is not felt."""
@@ -34,23 +33,7 @@ MOST_DENSE = 2048
 """Releases up to which a dense factor is held: 32 MiB."""
 
 
-@runtime_checkable
-class PrefixSums(Protocol):
-    """What every mechanism for prefix sums states about itself."""
-
-    @property
-    def n_blocks(self) -> int:
-        """How many contributions (blocks or rounds) enter."""
-
-    @property
-    def column_norm(self) -> float:
-        """What one contribution is multiplied by, over all releases, in Euclidean norm."""
-
-    def prefix_variance(self) -> FloatArray:
-        """(n_blocks,) noise variance of each prefix, in units of one release's noise variance."""
-
-
-def prefix_cost(mechanism: PrefixSums) -> FloatArray:
+def prefix_cost(mechanism: Factor | BinaryTree) -> FloatArray:
     """(n_blocks,) noise variance of each prefix, in units of what releasing that prefix alone would need.
 
     Example:
@@ -78,15 +61,3 @@ def factor_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor:
     if count == 1 or horizon is None:
         return identity(count)
     return optimised_factor(boundaries, horizon) if count <= MOST_OPTIMISED else square_root_toeplitz(count)
-
-
-def prefix_sums_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor | BinaryTree:
-    """The mechanism that the rule in this module's table takes: `factor_for`, or the tree.
-
-    Example:
-        >>> prefix_sums_for(range(1, 5001), horizon=5000)
-        BinaryTree(n_blocks=5000)
-    """
-    if horizon is not None and len(boundaries) > MOST_DENSE:
-        return BinaryTree(len(boundaries))
-    return factor_for(boundaries, horizon=horizon)
