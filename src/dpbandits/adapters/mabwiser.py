@@ -33,7 +33,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._checks import person_in
 from dpbandits.domains.arms import Label
-from dpbandits.errors import InvalidData, ProtocolError
+from dpbandits.errors import InvalidData, InvalidParameter, ProtocolError
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.tables.menu import Menu

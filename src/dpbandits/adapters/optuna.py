@@ -64,8 +64,7 @@ class PolicySampler:
     """
 
     def __init__(self, policy: RoundPolicy) -> None:
-        pass_ = "GPBandit(contexts=..., arms=..., ...)"
-        self.policy: Any = _checks.an(policy, RoundPolicy, name="policy", pass_=pass_)
+        self.policy: Any = _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(...)")
         self._lock = Lock()
         self._points: dict[_Key, FloatArray] = {}
         self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, until they are decided for
