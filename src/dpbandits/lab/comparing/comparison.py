@@ -363,7 +363,7 @@ def compare(
         worlds: name -> (seed, people) -> a world: a table, a function, a log that knows all rewards, a
             `GymWorld`. `people` is None where all are asked for.
         policies: names of `lab.comparing.RIVALS`, or name -> a `Rival`, or name -> (world, seed, promise) ->
-            a policy, ours or another library's behind `adapters`. Such a function is given the promises as
+            a policy. Such a function is given the promises as
             they stand here; one of two arguments, (world, seed), has no promise and runs once.
         promises: epsilons, which each policy promises in the words of its trust model (central with delta =
             1e-6); or promises themselves, for the policies of their trust model.
