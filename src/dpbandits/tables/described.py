@@ -81,9 +81,16 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.arms import Arms
 from dpbandits.domains.rewards import RewardRange
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories
-from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, value_in
+from dpbandits.tables.description import (
+    check_keys,
+    columns_in,
+    description_in,
+    number_in,
+    text_in,
+    value_in,
+)
 from dpbandits.tables.files import TableColumns, read_table_file
 from dpbandits.tables.packaged import PACKAGED, read_packaged
 from dpbandits.tables.schema import Schema
@@ -201,13 +208,7 @@ class DescribedTable:
             DataUnavailable: it is not there or cannot be read.
         """
         source = Path(path)
-        try:
-            text = source.read_text(encoding="utf-8")
-        except UnicodeDecodeError as error:
-            raise InvalidParameter(f"{source.name} is not a TOML file: {error}") from None
-        except OSError as error:
-            raise DataUnavailable(f"{source.name} cannot be read: {error.strerror}") from None
-        return cls.from_text(text, name=source.name, folder=source.parent)
+        return cls.from_text(text_in(source), name=source.name, folder=source.parent)
 
     @classmethod
     def from_text(cls, text: str, *, name: str = "the file", folder: Path = Path()) -> Self:

@@ -22,9 +22,10 @@ missing = 12                 # optional: a place in it, see `Cycle`
 import json
 import tomllib
 from collections.abc import Mapping, Set
+from pathlib import Path
 from typing import Any
 
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import DataUnavailable, InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Range
 from dpbandits.tables.dates import Cycle, DateRange
 
@@ -34,6 +35,7 @@ __all__ = [
     "description_in",
     "number_in",
     "section_of",
+    "text_in",
     "value_in",
     "written",
 ]
@@ -49,6 +51,21 @@ def description_in(text: str, name: str) -> dict[str, Any]:
         raise InvalidParameter(f"{name} is not a TOML file that can be read") from None
     except RecursionError:
         raise InvalidParameter(f"{name} is nested too deeply") from None
+
+
+def text_in(path: Path) -> str:
+    """The text of a file that should be TOML.
+
+    Raises:
+        InvalidParameter: it is no text.
+        DataUnavailable: it is not there or cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidParameter(f"{path.name} is not a TOML file: {error}") from None
+    except OSError as error:
+        raise DataUnavailable(f"{path.name} cannot be read: {error.strerror}") from None
 
 
 def columns_in(description: Mapping[str, Any]) -> dict[str, Column]:

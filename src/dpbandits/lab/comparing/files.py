@@ -48,7 +48,7 @@ from dpbandits.lab import worlds
 from dpbandits.lab.comparing.rivals import RIVALS
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.tables.described import DescribedTable, LoggedArm
-from dpbandits.tables.description import check_keys, description_in, value_in
+from dpbandits.tables.description import check_keys, description_in, text_in, value_in
 
 __all__ = ["study_in"]
 
@@ -60,13 +60,10 @@ def study_in(path: str | Path) -> dict[str, Any]:
 
     Raises:
         InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+        DataUnavailable: the file is not there or cannot be read.
     """
     where = Path(path)
-    try:
-        text = where.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidParameter(f"{where.name} cannot be read: expected a TOML file") from error
-    found = description_in(text, where.name)
+    found = description_in(text_in(where), where.name)
     optional = {"epsilons", "people", "reps", "seed", "own"}
     check_keys(found, where.name, required={"worlds", "policies"}, optional=optional)
     folder = where.resolve().parent

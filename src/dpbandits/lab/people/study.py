@@ -19,6 +19,7 @@ from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import CellHistogram, ConstantArm, FeatureGPUCB, PrivateRidge, Uniform
+from dpbandits.lab.comparing.rivals import asked_by
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import Share, share_kept
@@ -125,15 +126,7 @@ def private_policy(
             `PRIVATE_CONSTANTS`.
     """
     if constants is None and table.schema.dim >= MARGINAL_COLUMNS:
-        return GPBandit(
-            contexts=table.schema,
-            arms=table.arms.labels,
-            reward_range=table.reward_range,
-            horizon=table.horizon,
-            privacy=privacy,
-            noise=noise,
-            seed=seed,
-        )
+        return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed)
     constants = PRIVATE_CONSTANTS if constants is None else constants
     return GPBandit(
         features=table_features(table.schema, table.n_arms, constants),
@@ -362,15 +355,7 @@ def _non_private(table: TableBandit, seed: Seed, *, noise_seed: Seed | None = No
 
 
 def _crude(name: str, table: TableBandit, seed: Seed, *, privacy: JointDP, noise: NoiseSource) -> Policy:
-    return CRUDE[name](
-        contexts=table.schema,
-        arms=table.arms.labels,
-        reward_range=table.reward_range,
-        horizon=table.horizon,
-        privacy=privacy,
-        noise=noise,
-        seed=seed,
-    )
+    return CRUDE[name](**asked_by(table), privacy=privacy, noise=noise, seed=seed)
 
 
 def _private(

@@ -65,7 +65,7 @@ from dpbandits.lab.planning.segments import Segments
 from dpbandits.lab.worlds import TableBandit
 from dpbandits.tables import Schema
 from dpbandits.tables.columns import Categories, Column
-from dpbandits.tables.description import check_keys, columns_in, description_in
+from dpbandits.tables.description import check_keys, columns_in, description_in, text_in
 
 __all__ = ["SMOOTHNESS", "Facts"]
 
@@ -282,13 +282,10 @@ class Facts:
 
         Raises:
             InvalidParameter: no TOML, or it lacks, misspells or contradicts something.
+            DataUnavailable: the file is not there or cannot be read.
         """
         where = Path(path)
-        try:
-            text = where.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidParameter(f"{where.name} cannot be read: expected a TOML file") from error
-        found = description_in(text, where.name)
+        found = description_in(text_in(where), where.name)
         check_keys(found, where.name, required={"columns"}, optional=_OF_TABLES | {"plan"})
         plan = found.get("plan", {})
         names = {one.name for one in fields(cls) if one.init} - {"contexts", "reward_range"}
