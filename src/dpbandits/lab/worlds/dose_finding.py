@@ -19,6 +19,7 @@ __all__ = ["DoseFinding", "expected_response"]
 
 LARGEST_DOSE = 10.0
 NOISE_HALF_WIDTH = 0.2
+DOSE_CELLS, AGE_CELLS, CLEARANCE_CELLS = 40, 14, 12
 
 
 def expected_response(dose: FloatArray, age: FloatArray, clearance: FloatArray) -> FloatArray:
@@ -42,17 +43,11 @@ class DoseFinding:
 
     Args:
         seed: keys patients and noise.
-        dose_cells, age_cells, clearance_cells: how finely the public cells cut the ranges.
     """
 
     seed: Seed
-    dose_cells: int = 40
-    age_cells: int = 14
-    clearance_cells: int = 12
 
     def __post_init__(self) -> None:
-        for name in ("dose_cells", "age_cells", "clearance_cells"):
-            _checks.integer(getattr(self, name), name=name, minimum=2)
         _checks.integer(self.seed, name="seed", minimum=0)
 
     @property
@@ -63,21 +58,21 @@ class DoseFinding:
     @cached_property
     def actions(self) -> CellMeasure:
         """Doses, uniform."""
-        return CellMeasure.uniform(low=0.0, high=LARGEST_DOSE, cells=self.dose_cells)
+        return CellMeasure.uniform(low=0.0, high=LARGEST_DOSE, cells=DOSE_CELLS)
 
     @cached_property
     def contexts(self) -> CellMeasure:
         """(age, clearance) with the law that patients have."""
         return CellMeasure.product(
-            CellMeasure.beta(5.0, 3.0, low=20.0, high=90.0, cells=self.age_cells),
-            CellMeasure.uniform(low=0.5, high=2.0, cells=self.clearance_cells),
+            CellMeasure.beta(5.0, 3.0, low=20.0, high=90.0, cells=AGE_CELLS),
+            CellMeasure.uniform(low=0.5, high=2.0, cells=CLEARANCE_CELLS),
         )
 
     def patients(self, start: int, stop: int) -> FloatArray:
         """(B, 2) ages and clearances of patients start..stop-1, continuous inside their cells."""
         uniforms = PublicCoins(self.seed).uniform("dose-finding/patients", start, stop, 3)
         middles = self.contexts.points[self.contexts.cells_at(uniforms[:, 0])]
-        cells = np.array([self.age_cells, self.clearance_cells])
+        cells = np.array([AGE_CELLS, CLEARANCE_CELLS])
         return np.asarray(middles + (uniforms[:, 1:] - 0.5) * np.array([70.0, 1.5]) / cells)
 
     def rewards(self, start: int, stop: int, doses: FloatArray) -> FloatArray:

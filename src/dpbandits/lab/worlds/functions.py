@@ -1,4 +1,4 @@
-"""Known functions as bandits: candidates are drawn anew each round, rewards scatter around the function.
+"""Known functions as bandits: candidates are drawn anew each round, rewards are 0 or 1.
 
 Test functions are turned upside down (they are minimised in the literature) and scaled to [0, 1] by
 constants of the function alone. All of them and `FunctionBandit` itself are frozen and keyed by a seed.
@@ -6,7 +6,7 @@ constants of the function alone. All of them and `FunctionBandit` itself are fro
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal, Required, TypedDict, Unpack
+from typing import Required, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,13 +21,11 @@ __all__ = [
     "CandidateLaw",
     "FunctionBandit",
     "MeanFunction",
-    "Noise",
     "UniformCandidates",
     "camelback",
     "on_box",
 ]
 
-Noise = Literal["bernoulli", "uniform"]
 Rounds = tuple[FloatArray, FloatArray]
 """Decision sets (B, n, d) and the expected rewards in them (B, n)."""
 
@@ -69,12 +67,9 @@ class FunctionBandit:
         n_candidates: rows of a decision set.
         horizon: number of rounds.
         seed: keys candidates and rewards.
-        noise: "bernoulli" (reward 1 with probability f(x), else 0) or "uniform" (f(x) plus noise that
-            is uniform on [-noise_half_width, noise_half_width]).
-        noise_half_width: for "uniform" noise; widens the reward range by as much on both sides.
 
     Raises:
-        InvalidParameter: a negative seed, no rounds, fewer than two candidates, an unknown noise.
+        InvalidParameter: a negative seed, no rounds, fewer than two candidates.
     """
 
     name: str
@@ -84,22 +79,17 @@ class FunctionBandit:
     n_candidates: int
     horizon: int
     seed: Seed
-    noise: Noise = "bernoulli"
-    noise_half_width: float = 0.1
     _kept: dict[int, "Rounds"] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _checks.integer(self.n_candidates, name="n_candidates", minimum=2)
         _checks.integer(self.horizon, name="horizon")
         _checks.integer(self.seed, name="seed", minimum=0)
-        _checks.one_of(self.noise, ("bernoulli", "uniform"), name="noise")
-        _checks.number(self.noise_half_width, name="noise_half_width")
 
     @property
     def reward_range(self) -> RewardRange:
-        """(0, 1), widened by the half width where noise is uniform."""
-        margin = self.noise_half_width if self.noise == "uniform" else 0.0
-        return RewardRange(-margin, 1.0 + margin)
+        """(0, 1)."""
+        return RewardRange(0.0, 1.0)
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
         """See `Environment.decision_sets`."""
@@ -110,19 +100,15 @@ class FunctionBandit:
         return self._rounds(start, stop)[1]
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """Random rewards (B,) of candidates `indices` (B,) in rounds start..stop-1.
+        """Random rewards (B,) of candidates `indices` (B,): 1 with the probability that the function says.
 
         One uniform number a round decides the outcome of every candidate of that round, so that two
         policies that choose alike are paid alike.
         """
         means = self.mean_rewards(start, stop)
         chosen = means[np.arange(len(means)), check_indices(indices, len(means), self.n_candidates)]
-        if chosen.size == 0:
-            return chosen
         luck = PublicCoins(self.seed).uniform("environment/rewards", start, stop, 1)[:, 0]
-        if self.noise == "bernoulli":
-            return (luck < chosen).astype(np.float64)
-        return chosen + self.noise_half_width * (2.0 * luck - 1.0)
+        return (luck < chosen).astype(np.float64)
 
     def _rounds(self, start: int, stop: int) -> Rounds:
         """Copied out of aligned chunks."""
@@ -152,13 +138,11 @@ _CAMELBACK = (-1.031628453489877, 86 / 15)  # lowest, and highest at the corners
 
 
 class FunctionOptions(TypedDict, total=False):
-    """What every test function takes: seed, horizon (10,000), n_candidates (25), noise and its half width."""
+    """What every test function takes: seed, horizon (10,000), n_candidates (25)."""
 
     seed: Required[Seed]
     horizon: int
     n_candidates: int
-    noise: Noise
-    noise_half_width: float
 
 
 def on_box(
