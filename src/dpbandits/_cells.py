@@ -2,12 +2,13 @@
 
 Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one
 blank turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same
-meaning in whatever type it comes: 5, 5.0, "5", "05" and Decimal(5) are one number, True, "true" and 1 are
-one number, and a date is the text that spells it. What a cell means depends on that cell alone, and no cell
-raises an error.
+meaning in every type that holds its value exactly: 5, 5.0, "5", "05" and Decimal(5) are one number, True,
+"true" and 1 are one number, and a date is the text that spells it. What a cell means depends on that cell
+alone. No cell raises an error.
 
 Two readings exist. `number_of` and `numbers_of` give a float for ranges, rewards and propensities.
-`cell_value` and `codes_of` give a value that can be compared, for categories, arms and ids.
+`cell_value` and `codes_of` give a value that can be compared, for categories and arms. Ids are read by
+`_checks.person_in`.
 
 A float beyond 2^53 may have been an integer that a reader has rounded, so that it is no value to compare. The
 rounding of a reader cannot be undone: read such columns as text.

@@ -54,6 +54,9 @@ def test_only_what_the_promise_needs_is_assumed(sets, user_ids):
     guarantee, text = statement(decision_sets=sets, user_ids=user_ids)
     assert ("reaches its own user only" in text) == (sets == "private")
     assert ("rounds carry that person's one id" in text) == user_ids
+    for of_ids in ("one of its user's", "a visitor without an id", "a single ask without an id"):
+        assert (of_ids in text) == user_ids
+    assert "{" not in text
     assert "data given to warm_start" in text
     assert all(assumption.text.strip() for assumption in guarantee.assumptions)
 
@@ -260,7 +263,7 @@ def test_a_row_beyond_its_users_bound_takes_no_place_of_the_horizon_as_the_state
         horizon=2,
         privacy=JointDP(epsilon=4.0, delta=1e-6),
     )
-    (rule,) = [a for a in policy.guarantee.assumptions if "are dropped, and take none" in a.text]
+    (rule,) = [a for a in policy.guarantee.assumptions if "are dropped and take no place" in a.text]
     assert rule.enforced
     policy.learn([[0.1], [0.2], [0.3]], [0.1, 0.5, 0.9], [1.0, 1.0, 1.0], users=["a", "a", "b"])
     assert policy.unsafe_left_out == {"unreadable": 0, "surplus": 1}

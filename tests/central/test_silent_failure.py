@@ -139,7 +139,7 @@ def test_a_box_has_a_default_kernel_and_other_domains_have_none():
 )
 def test_what_cannot_learn_says_so_and_what_to_do_before_anybody_asks(changes):
     [said] = said_by(**changes)
-    assert "close to random" in said
+    assert "keep about that share of a best decision's advantage" in said
     assert "Take more rounds, a larger epsilon" in said
     assert f"{changes.get('horizon', 1_000)} rounds" in said
     assert f"{len(changes.get('arms', ''))} arms" in said or "arms" not in changes

@@ -151,13 +151,13 @@ def test_too_few_rows_are_warned_of_in_one_line(tables, command):
 
 def test_arms_read_off_the_table_are_an_assumption_and_named_ones_are_not(tables):
     read, named = learn(tables), learn(tables, "--arms", "diet,drug,watch", out="named")
-    assert "Warning: The names of the arms were read off the table" in read.output.replace("\n", " ")
-    assert "Warning: The names" not in named.output.replace("\n", " ")
+    assert "Warning: The list of arms was read from the table" in read.output.replace("\n", " ")
+    assert "Warning: The list" not in named.output.replace("\n", " ")
     found = [
         [
             a.enforced
             for a in PublishedFunction.load(tables / name).guarantee.assumptions
-            if "off the table" in a.text
+            if "from the table" in a.text
         ]
         for name in ("policy", "named")
     ]

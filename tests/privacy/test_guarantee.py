@@ -95,7 +95,7 @@ class TestProse:
     def test_numbers_are_rounded_towards_the_truth(self):
         text = " ".join(joint().explain().split())
         assert "at most 2.719 (e to the epsilon)" in text  # e = 2.71828...
-        assert "moves all releases together by at most 2.96591e+06" in text
+        assert "sensitivity over all releases together: at most 2.96591e+06" in text
         percent = float(text.split("with probability at most ")[1].split("%")[0])
         assert 0.0 <= percent / 100 - joint().membership_bound() < 0.001
 

@@ -105,12 +105,13 @@ Accountant = Literal["undecided", "gaussian", "zcdp", "basic"]
 
 ACCOUNTANTS: Mapping[Accountant, str] = {
     "undecided": (
-        "adds the epsilons of pure charges; the first charge with a delta decides between Gaussian DP, "
-        "zero-concentrated DP and basic composition, whichever is tightest and admits it"
+        "adds the epsilons of pure charges until a charge with a delta comes; the account then takes the "
+        "first of Gaussian DP, zero-concentrated DP and basic composition that admits this charge"
     ),
     "gaussian": (
-        "adds mu^2 of Gaussian DP (and the distances of nearly Gaussian noise); charges that are only "
-        "zero-concentrated may use a limit of their own, at 1% of delta"
+        "adds mu^2 of Gaussian DP (and the distances of nearly Gaussian noise); once a charge is only "
+        "zero-concentrated, the rho of all charges since the decision is held to a limit at 1% of delta "
+        "instead"
     ),
     "zcdp": "adds rho of zero-concentrated DP",
     "basic": "adds epsilons and deltas",

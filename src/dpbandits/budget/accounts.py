@@ -265,7 +265,8 @@ class Balance(Seen):
         ]
         if self.simulated:
             lines.append(
-                "Something that was charged here is simulated: it protects nobody who can repeat the noise."
+                "The noise of a charge to this account was simulated. It gives no protection against anybody "
+                "who can repeat that noise."
             )
         lines += [
             f"Spent: {name} {short(spent)} of {short(limit, down=True)}." for name, spent, limit in self.parts

@@ -23,12 +23,12 @@ is ten times as wide, so that it learns fast. With this value the correlation is
 non-private improvement that 16 tuning worlds kept (`reproduction/tuning/foresight.py`, seeds 0 to 15)."""
 
 NOTHING_TO_LEARN = 0.4
-"""Correlation below which a constructor warns: the share of a best decision's advantage that is kept. It is
-one less the share of a random decision's error at which `ExploreThenCommit` warns (0.7)."""
+"""Correlation below which a constructor warns. It is about the share of a best decision's advantage that
+is kept."""
 
 FLAT = 0.05
 """Share of the prior variance that lies in differences between points, below which a kernel is called flat:
-a Matern kernel whose lengthscale is more than 1.3 times the range."""
+such as Matern(nu=2.5) with a lengthscale above 1.6 times the range of one column, or above 2.2 in two."""
 
 
 class Foresight(NamedTuple):

@@ -94,8 +94,8 @@ OUT_OF_RANGE = (
 HARDLY_LEARNS = (
     "{rounds} rounds with epsilon {epsilon:g}, delta {delta:g}, {columns} column(s){arms} and this kernel "
     "are too few: what is learned will correlate by about {correlation:.2f} with a typical reward function "
-    "(below {least:g}), and decisions will be close to random. Take more rounds, a larger epsilon, fewer "
-    "arms, fewer columns or a longer lengthscale."
+    "(below {least:g}), and decisions will keep about that share of a best decision's advantage. Take more "
+    "rounds, a larger epsilon, fewer arms, fewer columns or a longer lengthscale."
 )
 
 HARDLY_VARIES = (

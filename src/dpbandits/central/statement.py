@@ -18,7 +18,6 @@ from dpbandits.state.live import WITNESSED_EVERY
 __all__ = [
     "ANSWER_TIMES",
     "DRAWN_ONCE",
-    "EVERY_ROW",
     "OF_OTHERS",
     "OF_THE_SAME",
     "OWN_CONTEXT",
@@ -74,13 +73,15 @@ class Setting(NamedTuple):
 # -- what every promise of this room rests on -----------------------------------------------------
 
 EVERY_ASK = (
-    "Every ask takes one round and one of its user's, whatever the user brings, and belongs to the {block} "
-    "of its round. What cannot be answered, and a reward that is missing, off the range where rewards are "
-    "not clipped, abandoned, late or told before, contributes nothing and moves nobody else. In a batch a "
-    "visitor without an id, or one who has had all rounds, takes a round of the horizon and contributes "
-    "nothing. "
-    "What takes no round (no rounds left, a single ask without a user or beyond the user's rounds, arrays of "
-    "another shape, an unknown decision) is refused whatever anybody's decision set, context or reward says."
+    "Every ask takes one round of the horizon{one_of_users}, whatever the user brings, and belongs to the "
+    "block of its round. A decision set or context that cannot be used takes its round and contributes "
+    "nothing. A reward that is missing, off the range where rewards are not clipped, abandoned, late or "
+    "told before contributes nothing. None of these changes another user's answer, round or contribution. "
+    "{visitors}Other calls are refused as a whole and take nothing: too few rounds left; {asks}a table or "
+    "array of another shape (in a batch, one person's decision set or context of another shape is refused "
+    "alone, and takes its round); a decision id that this policy did not issue, or a time that is none, "
+    "also if it is one of a batch. Such a refusal depends on how the caller sent the call; show it to "
+    "nobody but the caller."
 )
 DRAWN_ONCE = (
     "Noise is drawn once for a release. From the first save on a release is stored before anything that is "
@@ -92,21 +93,30 @@ PUBLIC_COINS = (
     "from one user can shift anybody else's coins."
 )
 CELLS_AS_THEY_ARE = (
-    "Cells of a table reach the library as the data spells them. A reader of files may round numbers of more "
-    "than 15 digits, or read dates that are not ISO 8601, decimal commas and words of its own, only if no "
-    "other "
-    "row stands in the way, which nobody notices: such columns are read as text, and written as numbers and "
-    "ISO "
-    "dates are."
+    "Cells of a table reach the library as the data spells them. Readers of files break this for a whole "
+    "column because of one cell: they round integers above 2^53 beside a blank, and convert dates that are "
+    "not ISO 8601, decimal commas, thousands separators and numbers with an exponent only if every cell "
+    "fits. Read such columns as text, and write plain numbers and ISO dates."
 )
 OWN_DECISION = "Each decision reaches its own user only."
 EVERY_ROW = (
-    "Every row takes one of its user's places and one of the horizon's, whatever stands in it, as long as "
-    "both have some left. Further rows, and rows without an id where ids are counted, are dropped, and take "
-    "none. A row that cannot be read takes its place and counts zero. No noise scale depends on how many "
-    "rows there were, but through noisy counts of contexts, where there are some."
+    "A row takes one of the horizon's places{one_of_users}, whatever else stands in it, as long as places "
+    "are left. Rows beyond that are dropped and take no place. {rows}A row that cannot be read takes its "
+    "place and counts zero. No noise scale depends on how many rows there were, except through noisy counts "
+    "of contexts, if there are any."
 )
 WHEN_ASKED = "how many asks there were, and when: that somebody took part is not hidden"
+
+
+WITH_IDS = {
+    "one_of_users": " and one of its user's",
+    "visitors": "In a batch, a visitor without an id, or one who has had all rounds, takes a round of the "
+    "horizon and contributes nothing. ",
+    "asks": "a single ask without an id or beyond the user's rounds; ",
+    "rows": "A row without a readable id is dropped too: a later row may then take its place in the "
+    "horizon. ",
+}
+"""Parts of `EVERY_ASK` and `EVERY_ROW` that hold only if user ids are counted."""
 
 
 NOT_PUT_BACK = (
@@ -157,15 +167,22 @@ def room_assumptions(
     )
     witnessed_rounds = setting.live and setting.witnessed
     put_back = LAST_CALLS if witnessed_rounds else NOT_PUT_BACK
-    one_id = [f"All of one person's {'rounds' if asks else 'rows'} carry that person's one id."]
+    rule, which = (EVERY_ASK, "rounds") if asks else (EVERY_ROW, "rows")
+    one_id = (
+        f"All of one person's {which} carry that person's one id, and no other person's {which} carry it."
+    )
     return sentences.in_order(
         (
-            *kept(*keeps, *([PUT_BACK_REFUSED] if witnessed_rounds else [])),
+            *kept(
+                *keeps,
+                rule.format(**(WITH_IDS if setting.user_ids else dict.fromkeys(WITH_IDS, ""))),
+                *([PUT_BACK_REFUSED] if witnessed_rounds else []),
+            ),
             *trusted(
                 f"{chosen} and every other parameter were chosen without looking at the private data.",
                 CELLS_AS_THEY_ARE,
                 *trusts,
-                *(one_id if setting.user_ids else []),
+                *([one_id] if setting.user_ids else []),
                 *([put_back] if asks and saved else []),
                 *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),
                 "Nothing else is computed from the same people's data, a fresh start of this policy "
@@ -224,28 +241,29 @@ ON_A_STREAM = (
 )
 
 FEATURES_KEPT = (
-    "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and "
-    "turned into integers before they are summed, and the bound is checked on the integers. A user's "
-    "contribution depends on that user's data, public parameters and earlier releases alone: every cell of a "
-    "table is read by itself."
+    "Feature vectors have norm at most 1 and rewards lie in the public range: both are bounded and turned "
+    "into integers before they are summed, and the bound is checked on the integers. A user's contribution "
+    "depends on that user's data, public parameters and earlier releases, and on nothing that other users "
+    "bring: every cell of a table is read by itself. Exceptions are calls that are refused as a whole, "
+    "listed below."
 )
 
 CELLS_THEOREM = (
-    "Every round adds to one public cell of its block, and replacing it moves the block's sums by at most "
-    "the stated distance, counted in absolute values; cells are chosen from past releases alone. "
-    "So every release is a discrete Laplace mechanism (Ghosh, Roughgarden, Sundararajan 2009), a user of one "
-    "round is in one release at most, and over users who spread k rounds the losses add up to no more than k "
-    "rounds in one block would cost: pure epsilon for any number of blocks (the derivation stands in "
-    "dpbandits.privacy.cell_sums). Actions of other users, predictions and everything else are computed from "
-    "releases, public coins and their own user's decision set, which gives joint differential privacy by the "
-    "billboard lemma."
+    "Every round adds to at most one public cell of its block, and replacing it moves the block's sums by "
+    "at most the stated distance, counted in absolute values. The division into cells is chosen from past "
+    "releases alone. So every release is a discrete Laplace mechanism (Ghosh, Roughgarden, Sundararajan "
+    "2009), a user of one round is in one release at most, and over users who spread k rounds the losses "
+    "add up to no more than k rounds in one block would cost: pure epsilon for any number of blocks (the "
+    "derivation stands in dpbandits.privacy.cell_sums). Actions of other users, predictions and everything "
+    "else are computed from releases, public coins and their own user's decision set, which gives joint "
+    "differential privacy by the billboard lemma."
 )
 
 CELLS_KEPT = (
     "Rewards lie in the public range and become integers before they are summed. A user's contribution, and "
-    "where it is added, depends on that user's data, public parameters and earlier releases alone: every "
-    "cell of "
-    "a table is read by itself."
+    "the cell to which it is added, depend on that user's data, public parameters and earlier releases, and "
+    "on nothing that other users bring: every cell of a table is read by itself. Exceptions are calls that "
+    "are refused as a whole, listed below."
 )
 
 RELEASE_NOTE = (
@@ -378,12 +396,7 @@ def _sums_guarantee(
     assumptions = room_assumptions(
         privacy,
         setting,
-        keeps=[
-            kept,
-            EVERY_ASK.format(block="block"),
-            DRAWN_ONCE,
-            PUBLIC_COINS,
-        ],
+        keeps=[kept, DRAWN_ONCE, PUBLIC_COINS],
         trusts=[] if public_decision_sets else [OWN_DECISION],
         chosen="Domain, reward range, horizon, blocks, kernel, features, public decision sets, data given to "
         "warm_start",
@@ -515,7 +528,7 @@ def explore_guarantee(
         pure = privacy.epsilon - publish_epsilon
         certificate = PureBeside(pure, release.certificate) if pure > 0.0 else release.certificate
     parts.append(COMPOSITION)
-    rules = [EVERY_ROW]
+    rules = []
     if answers is not None:
         counting = (
             "charged to the ledger before it is drawn" if setting.charged else "counted before it leaves"

@@ -83,8 +83,8 @@ def learn(
         int | None,
         Option(
             min=1,
-            help="Most rows that count, a public number; the noise depends on it, and on no count of rows. "
-            "The TOML file's if left out.",
+            help="Public number of rows that count at most. The noise depends on it and not on the exact "
+            "number of rows. The TOML file's if left out.",
         ),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the public policy.")],
@@ -106,8 +106,8 @@ def learn(
     arms: Annotated[
         str | None,
         Option(
-            help="Public list of arms, as a,b,c. Without it those in the table are published, which one "
-            "person with an arm of their own would show in; the guarantee says so."
+            help="Public list of arms, as a,b,c. Without it the list is read from the table and published: "
+            "one row with an arm of its own changes it for everybody. The guarantee says so."
         ),
     ] = None,
     uniform_contexts: Annotated[

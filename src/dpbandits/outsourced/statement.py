@@ -132,7 +132,7 @@ def rows_guarantee(
     scale, moved, in_unit = loss, loss, "in log-likelihood ratios"
     if isinstance(mechanism, LatticeMechanism):
         scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
-    of_each = "" if most == 1 else " (below, move and certificate are those of one row)"
+    of_each = "" if most == 1 else " (below, sensitivity and certificate are those of one row)"
     records = [
         MechanismRecord(
             name="positions of all rows, each on its own" + of_each,
@@ -214,9 +214,9 @@ def rows_guarantee(
 
 def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
     yield (
-        "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as the "
-        "centre would be, and so are rows that cannot be read. Rows whose person has no id are left out, "
-        "where persons are counted. Rows that share an id of their own have no answer."
+        "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as "
+        "the centre would be, and so are rows that cannot be read. The evaluation of a row fails if the "
+        "row has no id of its own, or one that another row has too."
     )
     if durable:
         yield (
@@ -240,7 +240,10 @@ def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> 
             "with the ledger only."
         )
     if budgeted:
-        yield "Another release of the same population is refused when its ledger account is empty."
+        yield (
+            "Another release that is charged to this account is refused unless the account can pay for all "
+            "of it."
+        )
 
 
 def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
@@ -249,9 +252,9 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
         "table."
     )
     yield (
-        "That there is a release at all says nothing private: a table with values that its columns do not "
-        "take (outside of the bounds, missing), constant columns, answers that are no numbers, or ids that "
-        "are missing or duplicates is refused."
+        "That there is a release says nothing private: a table is refused only for its form (a missing "
+        "column, columns of different lengths), or if it has fewer rows than two or than `cap`. Rows "
+        "that are left out do not count."
     )
     yield (
         "The curator's directory and process, and the operating system's random numbers, are out of the "
@@ -289,7 +292,8 @@ def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
         return
     yield from kept(
         f"Of one person at most {most} row(s) are released and answered: further ones are left out, by the "
-        "column that says whose a row is."
+        "column that says whose a row is, and so are rows whose person has no readable id. The number of "
+        "released rows shows how many are left; the promise does not hide it."
     )
     yield from trusted(
         "A row is of the person that its column names. Whoever's relatives' rows say the same loses as much "
@@ -328,7 +332,9 @@ def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -
             "An evaluation that fails, is stopped or gives no finite number is answered once, as the middle "
             "of the public bounds and under the same noise: no reply tells it from another."
         )
-        yield from trusted("An answer depends on its own row alone.")
+        yield from trusted(
+            "An answer depends on its own row alone, except that rows with the same id of their own all fail."
+        )
     if pace is None:
         yield from trusted(
             "How long an evaluation takes, which the modeler can measure, and whether the curator's process "

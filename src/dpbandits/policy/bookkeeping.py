@@ -1,9 +1,10 @@
 """Who was asked what, and what is still owed: the one implementation of ask/tell bookkeeping.
 
 A round is the index of its ask. Every rule that a guarantee leans on is kept here: the horizon,
-`rounds_per_user`, and that a round's reward is taken once, before its block closes, or never. What is refused
-here (no rounds left, no user, an unknown decision) is refused without looking at anything private; whatever
-else comes takes its round, and contributes nothing where it cannot be used.
+`rounds_per_user`, and that a round's reward is taken once, before its block closes, or never. A single ask
+without a user or beyond the user's rounds, too few rounds left, and an unknown decision id are refused as a
+whole. Whatever else comes takes its round, and contributes nothing if it cannot be used. In a batch a visitor
+without an id takes a round of the horizon.
 User ids are kept only as digests under a secret salt.
 """
 

@@ -316,10 +316,11 @@ class RoundPolicy(KeptPolicy):
         Returns:
             B decisions. A decision is refused (`DecisionBatch.refused`) if its context cannot be read, a
             candidate is missing or outside the domain, nothing is available, its user has no id, or its user
-            has had all rounds. It takes its round, counts nothing, and changes nobody else's answer.
+            has had all rounds. It takes its round, counts nothing, and changes nobody else's answer. So does
+            one person's decision set or context of another shape.
 
         Raises:
-            InvalidData: tables or arrays of another shape, or not one user a decision; nothing was taken.
+            InvalidData: a table or array of another shape, or not one user a decision; nothing was taken.
             HorizonExceeded: fewer rounds are left than people came; nothing was taken.
         """
         menu = self.menu
@@ -512,7 +513,7 @@ class RoundPolicy(KeptPolicy):
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: ArrayLike, *, at: object = None
     ) -> tuple[Receipt, ...]:
-        """Rewards (B,) of several decisions: each by itself, and its receipt says what became of it.
+        """Tell rewards (B,) of several decisions. Each gets a receipt of its own.
 
         None and NaN say that a reward will not come. One off the range, unless it is clipped, or that is no
         number is refused: its decision stays pending, and may be told again. What comes for a decision that
@@ -520,8 +521,8 @@ class RoundPolicy(KeptPolicy):
         first reward counts. `at` is when they came, as in `tell`: one time, or a sequence of B.
 
         Raises:
-            UnknownDecision, InvalidData: an id is not this policy's, or there is not one reward an id, or
-                the times are none; nothing was taken.
+            UnknownDecision, InvalidData: one id is not this policy's, one time is none, or there is not one
+                reward an id. This refuses the whole call: nothing was taken.
         """
         rounds = self._book.rounds_of(decision_ids)
         fresh = self._book.open_among(rounds)
@@ -555,10 +556,11 @@ class RoundPolicy(KeptPolicy):
         self._book.abandon(decision_id)
 
     def abandon_batch(self, decision_ids: Sequence[str]) -> tuple[Receipt, ...]:
-        """Say that several decisions will never have a reward, each by itself; receipts as of `tell_batch`.
+        """Say that several decisions will never have a reward; receipts as of `tell_batch`.
 
         Raises:
-            UnknownDecision, InvalidData: an id is not this policy's; nothing was taken.
+            UnknownDecision, InvalidData: one id is not this policy's. This refuses the whole call: nothing
+                was taken.
         """
         return self.tell_batch(decision_ids, np.full(len(self._book.rounds_of(decision_ids)), np.nan))
 

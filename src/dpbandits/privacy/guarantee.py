@@ -250,10 +250,9 @@ class Guarantee(Seen):
             releases = "1 release" if record.releases == 1 else f"at most {record.releases} releases"
             proven = "nothing is proven" if record.certificate is None else record.certificate.describe()
             lines.append(
-                f"- {record.name}, {releases}: {record.law} noise of scale {record.scale:.6g} (rounded), "
-                "where one protected unit moves all releases together by at most "
-                f"{rounded_up(record.sensitivity, 6)} "
-                f"({record.unit}). Certificate: {proven}."
+                f"- {record.name}, {releases}: {record.law} noise of scale {record.scale:.6g} (rounded); "
+                "sensitivity over all releases together: at most "
+                f"{rounded_up(record.sensitivity, 6)} ({record.unit}). Certificate: {proven}."
             )
         if self.certificate is not None and len(self.mechanisms) > 1:
             lines.append(f"All together: {self.certificate.describe()}.")

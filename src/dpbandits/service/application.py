@@ -530,7 +530,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         responses=responses({"results": [{"decision": _DECISION}]}),
     )
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
-        """Each is answered, or refused, by itself."""
+        """Each is answered or refused by itself."""
         return await _each(
             message.decisions,
             lambda one: service.decide(policy, token.id, _given(one)),

@@ -347,7 +347,10 @@ class RemotePolicy(_Remote):
         arms: Sequence[Label] | None = None,
         deferred: bool = False,
     ) -> list[RemoteDecision | DPBanditsError]:
-        """Choose for several people, each by themselves: who is refused changes nobody else's answer.
+        """Choose for several people. A refusal of one changes no other answer.
+
+        One item of another type (an empty user id, a context that is no object) makes the service refuse the
+        whole request: nothing is taken.
 
         Args:
             brought: of each what `ask` takes.
@@ -407,13 +410,13 @@ class RemotePolicy(_Remote):
     def tell_batch(
         self, decision_ids: Sequence[str], rewards: Sequence[float]
     ) -> list[Receipt | DPBanditsError]:
-        """Give decisions their rewards, each by itself; none of them is queued.
+        """Give decisions their rewards, each with a receipt of its own; none of them is queued.
 
         Returns:
             In this order receipts as `tell` gives them; where there is none, the error that it would raise.
 
         Raises:
-            InvalidData: not one reward a decision, or one that is no number; nothing was sent.
+            InvalidData: not one reward a decision, or one that is NaN, None or no number; nothing was sent.
             InvalidParameter: the token may not tell rewards.
         """
         values = [_number(one) for one in rewards]

@@ -296,7 +296,11 @@ class DecisionRequest(_Strict):
 
 
 class DecisionsRequest(_Strict):
-    """Several at once: each is answered by itself."""
+    """Several at once: each is answered or refused by itself.
+
+    One item of another type (an empty user id, a context that is no object) makes the whole request invalid:
+    nothing is taken.
+    """
 
     decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
@@ -319,7 +323,10 @@ class _Told(_Strict):
 
 
 class RewardsRequest(_Strict):
-    """Rewards of several decisions: each counts by itself."""
+    """Rewards of several decisions: each counts by itself.
+
+    One reward of another type (null or text) makes the whole request invalid: nothing is taken.
+    """
 
     rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 

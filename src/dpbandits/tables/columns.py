@@ -41,8 +41,8 @@ class Fate(IntEnum):
 class Column(Configured, ABC):
     """What a schema says in public about one column of a table.
 
-    Every cell is read by itself (`dpbandits._cells`): neither the type of the column nor any other cell has a
-    say.
+    Every cell is read by itself (`dpbandits._cells`). Its meaning depends neither on the type of the column
+    nor on other cells, unless a reader has rounded it.
 
     Attributes:
         width: coordinates of an encoded cell.

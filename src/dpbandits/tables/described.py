@@ -14,7 +14,7 @@ error, so that a misspelt bound cannot go unnoticed::
     low = 16
     high = 64
 
-    [user]                       # optional; without it every row is another person's
+    [user]                       # optional; without it every row is taken for another person's, unchecked
     column = "person"            # whose row it is; text or whole numbers
     rows = 3                     # public: at most so many rows of one person, further ones are left out
 

@@ -49,7 +49,7 @@ path = {path}
 """
 
 _TAIL = """
-# [user]                     # whose row it is; without it every row counts as another person's
+# [user]                     # whose row it is; without it every row is taken for another person's, unchecked
 # column = "person"
 # rows = 1                   # public: at most so many rows of one person
 

@@ -80,7 +80,11 @@ WEIGHTED_BOUND = 2.0
 """Where rows have propensities, the bound of marginal tables in largest distances of a reward from the
 middle: an arm of half the uniform chance is not cut. Chosen on tuning tables."""
 
-READ_ARMS = "The names of the arms were read off the table and are published: they must be public anyway."
+READ_ARMS = (
+    "The list of arms was read from the table and is published, and the size of the release depends on it. "
+    "One row with an arm of its own changes the list for everybody. The promise holds only if the list is "
+    "public anyway."
+)
 _DRAWN, _PAID = "arm", "reward"
 """What the columns of a drawn log are called, where a table says what every arm would have paid."""
 

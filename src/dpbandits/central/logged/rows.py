@@ -218,9 +218,10 @@ class Shard:
     ) -> None:
         """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,).
 
-        Every row takes one of the horizon's places and one of its user's, whatever stands in it. A row that
-        cannot be read (see `RowRules.coded`) counts zero. Surplus rows, a user's beyond `rounds_per_user` and
-        all beyond the horizon, are dropped: the first in the order given are kept. A user who brings up to
+        A row takes one of the horizon's places and one of its user's, whatever else stands in it. A row that
+        cannot be read (see `RowRules.coded`) counts zero. Surplus rows are dropped and take no place: a
+        user's beyond `rounds_per_user`, all beyond the horizon, and, if ids are counted, rows without a
+        readable id. The first in the order given are kept. A user who brings up to
         k rows moves at most k rows in or out in all, which is no more than replacing k: the noise covers it.
         `unsafe_left_out` says how many were left out.
 
@@ -230,7 +231,7 @@ class Shard:
             rewards: inside the reward range, or clipped to it.
             propensities: (n,) chance each row's action had, by a public function of public strata; leave it
                 out where actions were drawn from the law of actions.
-            users: (n,) ids of the persons the rows belong to. A row without an id is surplus.
+            users: (n,) ids of the persons the rows belong to. A row without a readable id is surplus.
 
         Raises:
             InvalidData: arrays of other shapes, or not one user a row; nothing was learned.

@@ -6,8 +6,6 @@ from dataclasses import replace
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.statement import (
     DRAWN_ONCE,
-    EVERY_ASK,
-    EVERY_ROW,
     OWN_DECISION,
     PARTS_OF_LOGS,
     PROPENSITIES,
@@ -26,12 +24,12 @@ from dpbandits.privacy.sentences import protected_from, shown_to
 __all__ = ["logged_tables_guarantee", "marginals_guarantee"]
 
 THEOREM = (
-    "A round enters one block. Given earlier releases, replacing one user's rounds changes that block's sums "
-    "and counts by bounded integers and nobody else's contribution, so discrete Laplace noise calibrated to "
-    "the bounds loses at most the stated epsilon over all blocks (parallel composition; the derivation is in "
-    "dpbandits.central.marginals.release){counts}. Actions of other users, predictions and everything else "
-    "are computed from releases, public coins and their own user's context, which gives joint differential "
-    "privacy by the billboard lemma."
+    "Each round enters one block. Given earlier releases, replacing one user's rounds changes the sums and "
+    "counts of their blocks by bounded integers, and no other user's contribution, so discrete Laplace "
+    "noise calibrated to the bounds loses at most the stated epsilon over all blocks (parallel composition; "
+    "the derivation is in dpbandits.central.marginals.release){counts}. Actions of other users, predictions "
+    "and everything else are computed from releases, public coins and their own user's context, which gives "
+    "joint differential privacy by the billboard lemma."
 )
 GAUSSIAN_COUNTS = ", and Gaussian noise on the counts adds its own loss (adaptive composition)"
 SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
@@ -52,9 +50,8 @@ def marginals_guarantee(
         keeps=[
             "Rewards lie in the public range, contexts in public columns; both are turned into integers and "
             "places in tables before they are summed. A user's contribution depends on that user's data, "
-            "public "
-            "parameters and earlier releases alone: every cell of a table is read by itself.",
-            EVERY_ASK.format(block="block"),
+            "public parameters and earlier releases, and on nothing that other users bring: every cell of a "
+            "table is read by itself. Exceptions are calls that are refused as a whole, listed below.",
             DRAWN_ONCE,
             PUBLIC_COINS,
         ],
@@ -105,7 +102,6 @@ def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Se
         keeps=[
             "Every reward is weighted, cut at a public bound and turned into an integer before it is added "
             "up. Every cell of a table is read by itself, so that no cell changes how another row is read.",
-            EVERY_ROW,
             DRAWN_ONCE,
         ],
         trusts=[PARTS_OF_LOGS],

@@ -39,7 +39,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.logged.rows import one_row
 from dpbandits.central.logged.sums import REWARD_UNIT, exact_products, integer_weights
-from dpbandits.central.statement import ANSWER_TIMES, EVERY_ROW, OWN_CONTEXT, Setting, room_assumptions
+from dpbandits.central.statement import ANSWER_TIMES, OWN_CONTEXT, Setting, room_assumptions
 from dpbandits.domains import RewardRange
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter
 from dpbandits.models.features.eigen import EigenFeatures
@@ -240,7 +240,6 @@ class USCA(Held):
                     "Rewards are bounded, and this object gives one answer, in one process, whichever thread "
                     "asks. The first context takes it, also one that cannot be answered.",
                     "Scores are exact sums of integers, and no float decides which action is drawn.",
-                    EVERY_ROW,
                 ],
                 trusts=[
                     OWN_CONTEXT,

@@ -26,7 +26,8 @@ _ONCE = (
 )
 _BLIND = (
     "Refusals depend on the spec, on what was published and on the device's budget alone and come before a "
-    "context is read; what is outside its bounds is clipped."
+    "context is read. A number or date outside its bounds is clipped. A category that is not listed cannot "
+    "be read, unless its column has `unknown`."
 )
 _MISSING = (
     "What cannot be read or was not available, and a reward that never came, is reported as an input that "
