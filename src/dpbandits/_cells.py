@@ -1,4 +1,4 @@
-"""Reading one cell of a table: a number, a value, a moment, or nothing.
+"""Read single cells of a table as numbers or as values.
 
 Readers of files choose a type for a whole column: one "unknown" turns a column of numbers into text, one
 blank turns integers into floats, one "true" turns 0 and 1 into booleans. A cell therefore has the same
@@ -10,7 +10,7 @@ Two readings exist. `number_of` and `numbers_of` give a float for ranges, reward
 `cell_value` and `codes_of` give a value that can be compared, for categories and arms. Ids are read by
 `_checks.person_in`.
 
-A float beyond 2^53 may have been an integer that a reader has rounded, so that it is no value to compare. The
+A float beyond 2^53 may have been an integer that a reader has rounded, so it is never equal to anything. The
 rounding of a reader cannot be undone: read such columns as text.
 """
 
@@ -54,8 +54,8 @@ MISSING = frozenset(
 words that pandas and pyarrow take for a missing value in some columns are among them."""
 
 SOFT = frozenset({"none", "nat", "<na>"})
-"""Those of `MISSING` that no reader takes for a missing value in some columns and for a text in others: a
-category may have such a name beside another one that missing cells mean."""
+"""Words of `MISSING` that readers treat alike in every column. A category may have such a name beside another
+one for missing cells."""
 
 LONGEST_WORD = max(map(len, MISSING))
 
@@ -72,7 +72,7 @@ _ABSENT = frozenset({"NAType", "NaTType"})
 _MOMENT = re.compile(r"[0-9]{4}-[0-9]{2}|[0-9]{8}(?![0-9])|[0-9]{4}-?W|[0-9]{2}:")
 """Beginnings of dates and times in ISO 8601."""
 _NO_NUMBER = re.compile(r"[0-9][0-9A-Za-z_.-]*[g-wyzG-WYZ]")
-"""Beginning of an ASCII text that spells no number, as it begins with a digit and has a letter of none."""
+"""Pattern of texts that start with a digit but cannot be numbers."""
 
 _PLAIN = frozenset({int, float, bool})
 _LARGEST_DECIMAL = Decimal(10) ** 400
@@ -341,7 +341,7 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
 
     Args:
         values: an array, a nested list or tuple, or a column of pandas, polars or pyarrow.
-        flat: one axis is expected, so that an entry that is a list is one unreadable cell.
+        flat: treat an entry that is a list as one unreadable cell.
     """
     kind = type(values)
     if kind is np.ndarray:

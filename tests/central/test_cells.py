@@ -108,7 +108,7 @@ def test_the_statement_says_pure_epsilon_and_delta_is_zero():
         text = " ".join(promised.explain().split())
         assert "epsilon = 2, delta = 0" in text
         assert "pure differential privacy, epsilon = 2" in text
-        assert ("one of 1e-06 was allowed, and is not used" in text) is said
+        assert ("The allowed delta of 1e-06 is not used" in text) is said
         assert "Gaussian" not in text
         assert promised.status == "simulated"
     assert policy(noise=SecureNoise()).guarantee.status == "enforced"

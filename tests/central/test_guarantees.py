@@ -54,7 +54,7 @@ def test_only_what_the_promise_needs_is_assumed(sets, user_ids):
     guarantee, text = statement(decision_sets=sets, user_ids=user_ids)
     assert ("reaches its own user only" in text) == (sets == "private")
     assert ("rounds carry that person's one id" in text) == user_ids
-    for of_ids in ("one of its user's", "a visitor without an id", "a single ask without an id"):
+    for of_ids in ("one of its user's", "visitor without an id", "a single ask without an id"):
         assert (of_ids in text) == user_ids
     assert "{" not in text
     assert "data given to warm_start" in text
@@ -98,14 +98,14 @@ def test_all_policies_of_the_room_rest_on_one_list():
     answers = ExploreThenCommit(**cells).guarantee
     assert any("how many asks there were" in observer.sees for observer in answers.observers)
     for guarantee, answering in ((answers, True), (explore, False), (blocks, False)):
-        timed = [one for one in guarantee.assumptions if "nobody but the server times it" in one.text]
+        timed = [one for one in guarantee.assumptions if "only the server can measure it" in one.text]
         assert [one.enforced for one in timed] == [False] * answering
     (parts,) = [one for one in answers.assumptions if "learned in parts" in one.text]
     assert "no more rows than the horizon" in parts.text
     shared = [
         "Nothing else is computed from the same people's data",
         "carry that person's one id",
-        "Only one copy of a saved state goes on",
+        "Only one copy of a saved state is continued",
         "every other parameter were chosen without looking",
         "are out of the attacker's reach",
         "No user id",
@@ -160,7 +160,7 @@ def test_marginal_tables_say_what_their_counts_rest_on():
     near, said = marginals(0.01, 1e-6)
     assert near.certificate.other.distance > 0.0
     assert "within the stated total variation" in said
-    assert "Gaussian noise on the counts. Its delta, and" in said
+    assert "Gaussian noise on the counts. Its delta plus (1 + e^epsilon) times that" in said
     assert "data given to warm_start" in said
     concentrated, said = marginals(1.0, 1e-6, noise=UncountedNoise())
     assert concentrated.certificate.other.rho > 0.0
@@ -170,7 +170,7 @@ def test_marginal_tables_say_what_their_counts_rest_on():
 def test_marginal_tables_state_no_delta_that_they_do_not_use():
     pure, said = marginals(1.0, 1e-14)
     assert (pure.epsilon, pure.delta) == (1.0, 0.0)
-    assert "one of 1e-14 was allowed, and is not used" in said
+    assert "The allowed delta of 1e-14 is not used" in said
     used, said = marginals(1.0, 1e-6)
     assert (used.epsilon, used.delta) == (1.0, 1e-6)
     assert "is not used" not in said

@@ -521,9 +521,9 @@ def test_the_names_of_constants_are_those_of_the_learners():
 def test_the_statement_says_what_a_forger_weighs_and_what_an_action_shows():
     spec = spec_of(max_leaves=16, mechanism="signed")
     text = " ".join(spec.statement().explain().split())
-    assert "moves the server's sums as far as 39.3 honest people do on average, 2.5 in any one bin" in text
+    assert "move the server's sums as far as 39.3 honest people do on average, 2.5 in any one bin" in text
     assert "whoever sees the action that is taken learns that the context lies in one of the bins" in text
-    assert "nothing in their bytes proves it" in text
+    assert "Without a `ReportKey` nothing proves this" in text
     assert "Refusals depend on the spec, on what was published and on the device's budget alone" in text
     chosen = " ".join(spec_of(chooser="client").statement().explain().split())
     assert "learns that the context lies" not in chosen

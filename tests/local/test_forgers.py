@@ -241,7 +241,7 @@ def test_the_statement_says_what_a_forged_report_weighs():
     spec = changed(SPEC, mechanism="signed", max_leaves=64)
     one, every = spec.protocol.mechanism_for(64).weights
     said = " ".join(spec.statement().explain().split())
-    assert "unless they carry a key's tags nothing in their bytes proves it" in said
+    assert "Without a `ReportKey` nothing proves this" in said
     assert f"as far as {math.ceil(every)} honest people do on average" in said
     assert f"{math.ceil(10 * one) / 10:g} in any one bin and arm, where there are 64 bins" in said
     features = MercerFeatures(kernel=SquaredExponential(lengthscale=0.4), domain=BOX, n_features=4)

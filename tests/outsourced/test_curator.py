@@ -1035,10 +1035,10 @@ def test_explain_claims_durability_only_where_there_is_a_disk(tmp_path):
     assert "While the curator's process lives" in memory
     assert "made again it would draw and answer anew" in memory
     assert "an answer is durable before it is given" in disk
-    assert "nobody shortens its log of answers (attach a ledger" in disk
+    assert "nobody shortens its log of answers. Attach a ledger" in disk
     ledger = words(make(secret=SecretDirectory(tmp_path / "two", ledger=MemoryLedger())))
     assert "a shortened log of answers before anything is evaluated" in ledger
-    assert "attach a ledger" not in ledger
+    assert "Attach a ledger" not in ledger
     for text in (memory, disk, ledger):
         assert "Nothing else that is computed from the same rows leaves" in text
         assert "the operating system's random numbers, are out of the attacker's reach" in text

@@ -35,8 +35,8 @@ accountant      limits
 Here mu(e, d) is the largest mu for which mu-Gaussian DP implies (e, d), and rho(e, d) the largest rho for
 which rho-zCDP does (`dpbandits.privacy.calibration`). With delta = 0 the account pays for pure charges only.
 
-What it pays for: policies of one kind are paid for as often as under the best of the three accountants
-alone, but for the 2% of delta that `gaussian` keeps for distances and for other charges (.1% of mu^2). Pure
+Charges of one kind are admitted as often as under the best of the three accountants alone, except for the 2%
+of delta that `gaussian` reserves for distances and for other charges (.1% of mu^2). Pure
 charges alone are added up by their epsilons. A mixed sequence may be paid for less often than one accountant
 alone would.
 
@@ -141,7 +141,7 @@ _DOWN = Context(prec=17, rounding=ROUND_FLOOR)
 
 
 class Sums(Protocol):
-    """What all charges come to; see the module."""
+    """Sums of all charges; see the module."""
 
     @property
     def epsilon(self) -> Decimal: ...

@@ -1,4 +1,4 @@
-"""What an account promises and has spent, and what a charge costs. Numbers are exact decimals."""
+"""Terms, balances and costs of accounts. Numbers are exact decimals."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class Charge(NamedTuple):
 
     @property
     def amounts(self) -> tuple[Decimal, ...]:
-        """What is added up."""
+        """The five amounts that accounts add up."""
         return tuple(self[:5])
 
     @property
@@ -81,10 +81,10 @@ class Charge(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What an account fixes for ever when it is opened: a promise and its unit.
+    """Promise and unit of an account. Both are fixed when the account is opened.
 
     Args:
-        epsilon, delta: what all charges together keep.
+        epsilon, delta: privacy loss that all charges together may reach.
         unit: whose data is protected, and which inputs are neighbours.
 
     Raises:
@@ -131,15 +131,15 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What one use of noise gives away between neighbours of its unit.
+    """Privacy loss of one use of noise, between neighbours of its unit.
 
     `dpbandits.budget.cost_of` makes costs from certificates, and `Cost.of` from a promise alone.
 
     Args:
         unit: whose data the numbers are about, and which inputs are neighbours.
         epsilon, delta: the promise that is kept.
-        rho: zero-concentrated DP, where it is known.
-        mu, distance: within total variation `distance` of Gaussian DP with this mu, where it is known.
+        rho: rho of zero-concentrated DP; None if unknown.
+        mu, distance: within total variation `distance` of Gaussian DP with this mu; None if unknown.
         simulated: the noise can be repeated, so that the promise holds only against those who cannot.
 
     Raises:
@@ -190,8 +190,9 @@ class Cost:
         steps = self.unit.steps(terms.unit)
         if steps is None:
             raise InvalidParameter(
-                f"account {account!r} protects another unit than this charge, and their losses do not add "
-                f"up: {_difference(terms.unit, self.unit)}; charge an account that was opened for that unit"
+                f"account {account!r} protects another unit than this charge, so the charge cannot be "
+                f"converted: {_difference(terms.unit, self.unit)}; charge an account that was opened for "
+                "that unit, with Terms(epsilon=, delta=, unit=) if no promise describes it"
             )
         epsilon, delta = exact(self.epsilon, name="epsilon"), exact(self.delta, name="delta")
         rho = mu = distance = None
@@ -213,7 +214,8 @@ class Cost:
             if delta and rho is None and mu is None:
                 raise InvalidParameter(
                     f"account {account!r} protects {terms.unit.whose!r}, the charge {self.unit.whose!r}, and "
-                    "a promise with a delta does not convert: charge its certificate (cost_of)"
+                    "a promise with a delta cannot be converted over several steps: charge its certificate "
+                    "(cost_of)"
                 )
         return Charge(
             epsilon,
@@ -233,7 +235,7 @@ class Balance(Seen):
         terms: fixed when the account was opened.
         spent: what all charges came to.
         accountant: how they are added up; see `dpbandits.budget.accountants`.
-        before: what was spent when the accountant was decided, all of it pure.
+        before: sums of the pure charges made before the accountant was decided.
     """
 
     terms: Terms
@@ -253,7 +255,7 @@ class Balance(Seen):
         return f"{type(self).__name__}(left: {', '.join(left) or 'nothing'}; accountant: {self.accountant})"
 
     def explain(self) -> str:
-        """What the account promises to whom, and how it adds up what is charged to it."""
+        """Describe the account in sentences: promise, unit, accountant and amounts."""
         terms = self.terms
         lines = [
             f"All charges together keep epsilon {terms.epsilon} and delta {terms.delta}.",

@@ -109,5 +109,5 @@ def short(amount: Decimal, *, down: bool = False) -> str:
 
 
 def ratio_up(whole: Decimal, part: Decimal) -> int:
-    """How many parts cover the whole."""
+    """Smallest number of parts that cover the whole."""
     return -int(-Fraction(whole) // Fraction(part))

@@ -1,4 +1,4 @@
-r"""Costs: from guarantees and certificates to the numbers that an account adds up, rounded to the safe side.
+r"""Convert guarantees and certificates to costs, the numbers that an account adds up, rounded up.
 
 =====================  =============================  ============================
 certificate            rho                            mu
@@ -74,14 +74,14 @@ _LARGEST_PLANNED = 1e6
 def cost_of(
     certificate: Certificate, *, privacy: Definition, status: Status = "enforced", unit: Unit | None = None
 ) -> Cost:
-    """What a use of noise costs, in every notion of privacy in which its certificate says so.
+    """Cost of a use of noise, in every notion of privacy that its certificate covers.
 
     Args:
-        certificate: of all that is charged at once. `Cost.of(privacy)` is the cost where only a promise is
-            known.
+        certificate: certificate of everything that this charge pays for. If only a promise is known, use
+            `Cost.of(privacy)`.
         privacy: the promise that this use keeps.
-        status: of the guarantee.
-        unit: whose data the certificate is about, where that is not the promise's unit.
+        status: status of the guarantee.
+        unit: unit of the certificate, if it differs from the promise's.
 
     Returns:
         A cost, rounded up.
@@ -119,7 +119,7 @@ def cost_of(
 
 
 def cost_of_guarantee(guarantee: Guarantee) -> Cost:
-    """What the whole of a guarantee costs, in the guarantee's own unit.
+    """Cost of a whole guarantee, in the guarantee's own unit.
 
     Raises:
         InvalidParameter: nothing is proven.

@@ -1,4 +1,4 @@
-"""`Ledger`: how much budget is left, and how far each saved state has gone.
+"""`Ledger`: a record of spent budget and of the position of each saved state.
 
 A ledger keeps two records that must outlive any one process or copy of a state:
 
@@ -7,8 +7,8 @@ A ledger keeps two records that must outlive any one process or copy of a state:
 - **The witness.** Every committed state advances its lineage by one position, compare-and-set.
   Of two copies of one state only the first to advance goes on; the other gets `ForkedState`.
 
-An account protects one `Unit`, fixed when it is opened (`dpbandits.budget.units`), and every cost names its
-own. A cost of another unit is converted where a proof says how, and refused otherwise. How an account adds up
+An account protects one `Unit`, fixed when it is opened, and every cost names its own. A cost in another unit
+is converted by the rules of `dpbandits.budget.units`, or refused. How an account adds up
 its charges, and why that keeps its promise, is in `dpbandits.budget.accountants`.
 
 Names of accounts appear in messages, so they must be public; ids of charges never do.
@@ -48,17 +48,14 @@ class Contents(NamedTuple):
 
 
 class Ledger(Payer):
-    """What policies, clients and stores ask of a ledger. Every method is atomic.
-
-    A ledger of one's own says how an `_event` sees and changes the rows; the rules are here.
-    """
+    """Interface of all ledgers. Each method is atomic. Subclasses implement `_event`."""
 
     @abstractmethod
     def _event(self) -> AbstractContextManager[Entries]:
-        """The rows, to change: all that is put happens, durably and alone, or nothing of it."""
+        """Open the rows for one atomic, durable change."""
 
     def _reading(self) -> AbstractContextManager[Entries]:
-        """The rows, to look at."""
+        """Open the rows for reading."""
         return self._event()
 
     @worded
@@ -66,10 +63,9 @@ class Ledger(Payer):
         """Create an account that keeps a promise, whatever is charged to it; repeating the call does nothing.
 
         Args:
-            name: public; without blanks around it and in Unicode's form NFC, so that it is written one way.
-            privacy: what all charges together keep: `JointDP`, `LocalDP` or `RowDP`, which also says whose
-            data
-                is protected; or `Terms`, for a unit that no promise describes.
+            name: public name, without surrounding blanks, in Unicode form NFC.
+            privacy: promise that all charges together keep: `JointDP`, `LocalDP` or `RowDP`, which also fixes
+                the unit; or `Terms`, for a unit that no promise describes.
 
         Raises:
             InvalidParameter: nothing is promised, or the account exists with other terms.
@@ -104,7 +100,7 @@ class Ledger(Payer):
             account: name of an open account.
             charge_id: unique within the account. Charging it again with equal amounts does
                 nothing, so that a retry after a crash is safe.
-            cost: what to spend; a promise stands for a mechanism of which nothing else is known.
+            cost: what to spend. A promise is charged as a mechanism that keeps it and nothing more.
 
         Raises:
             BudgetExceeded: the account cannot pay; nothing was written.
@@ -131,7 +127,7 @@ class Ledger(Payer):
             return _found(entries.account(account), account)
 
     def after(self, account: str, *, cost: Cost | Definition) -> Balance:
-        """What the balance would be after a new charge; nothing is written.
+        """Return the balance after a new charge. Nothing is written.
 
         Raises:
             BudgetExceeded, InvalidParameter: as `charge`.
@@ -140,7 +136,7 @@ class Ledger(Payer):
         return balance.charged(Cost.of(cost).charged_to(balance.terms, account=account), account=account)
 
     def charged(self, account: str, charge_id: str) -> Charge | None:
-        """What an account paid under an id; None where it has not."""
+        """Return the charge of an id, or None."""
         check_name(charge_id, what="charge_id")
         with self._reading() as entries:
             _found(entries.account(account), account)

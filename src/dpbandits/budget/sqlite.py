@@ -209,7 +209,7 @@ class SQLiteLedger(Ledger):
             connection.execute("COMMIT")
 
     def _alone(self) -> AbstractContextManager[None]:
-        """With a witness, one call at a time from the question to the answer."""
+        """Hold the lock of the witness, if there is one."""
         if self._witness is None:
             return nullcontext()
         return locked(self._path.with_name(self._path.name + ".witness-lock"))
@@ -229,7 +229,7 @@ class SQLiteLedger(Ledger):
 
     @contextmanager
     def _reading(self) -> Iterator["_Entries"]:
-        """What is there now; nothing of it is believed before the witness has confirmed it."""
+        """Open the rows for reading, after the witness has confirmed them."""
         with self._alone(), self._connection() as connection:
             connection.execute("BEGIN")
             entries = _Entries(connection)
@@ -336,7 +336,7 @@ def _reason(error: sqlite3.Error) -> str:
 
 @dataclass(frozen=True)
 class _Book:
-    """How many rows there are, what they sum to, and how far the ledger has gone.
+    """Counts and sums of all rows, and the position of the ledger.
 
     In the order of the table's columns. `kept` sums accounts and lineages, of which there are few; `charges`
     the rest. `digest` commits to all of it, and to the digest before: the salt hides what it commits to from
@@ -355,7 +355,7 @@ class _Book:
 
     @classmethod
     def new(cls) -> "_Book":
-        """Of a ledger in which nothing has happened."""
+        """Book of an empty ledger."""
         return cls(secrets.token_hex(32))._with_digest()
 
     def moved(self, kept: int, n_kept: int, charges: int, n_charges: int) -> "_Book":

@@ -1,6 +1,6 @@
 """`Unit`: whose data is protected as one piece, and which two inputs are neighbours.
 
-Losses add up only where the neighbours are the same. A `Unit` decides that, by two rules:
+Losses add up only if the neighbours are the same. `Unit.steps` decides this, by two rules:
 
 **Equal units.** The same words describe the same neighbours. Costs add up as they are.
 
@@ -57,12 +57,12 @@ class Moves:
 
 @dataclass(frozen=True)
 class Unit:
-    """Whose data is one piece, and which two inputs nobody may tell apart.
+    """Unit of privacy: whose data is protected together, and which inputs are neighbours.
 
     Args:
         whose: whose data is protected as one piece; a short public text.
         neighbours: which two inputs are neighbours; a short public text.
-        moves: of `RowDP`: what moves, in numbers.
+        moves: distances and rows of a `RowDP` unit; None for others.
 
     Raises:
         InvalidParameter: a text is empty, too long or not printable.

@@ -1,7 +1,7 @@
-"""How much of a reward function the releases of a whole run can tell: computed before any data.
+"""Predict, before any data, how much of a reward function a whole run can learn.
 
-Constructors warn by it (`NothingToLearn`). It rests on public numbers alone: the features, the domain, the
-number of rounds and the scale of the noise.
+Constructors use it for the warning `NothingToLearn`. It depends on public numbers alone: the features, the
+domain, the number of rounds and the scale of the noise.
 """
 
 from typing import NamedTuple
@@ -32,7 +32,7 @@ such as Matern(nu=2.5) with a lengthscale above 1.6 times the range of one colum
 
 
 class Foresight(NamedTuple):
-    """What to expect of a whole run.
+    """Prediction for a whole run.
 
     Attributes:
         correlation: between a typical function and what is learned of it, over the domain.
@@ -56,16 +56,16 @@ def foresight(
 
     The vector u = sum z phi is known up to noise of `noise_sd` a coordinate, and the Gram matrix is known. In
     the directions of the mean of phi phi^T, with eigenvalues l, a weight is estimated with variance
-    v = 1/g + s^2/g^2 times rho^2 and 1, where g = rounds l, and shrunk by p / (p + v).
+    v = rho^2/g + s^2/g^2, where g = rounds l, and shrunk by p / (p + v).
 
     Args:
         features: separate ones of every arm are judged by one arm's share of the rounds, and levels of arms
             count; elsewhere only differences between points do.
-        domain: of points.
-        rounds: that the releases cover.
-        noise_sd: s, of each coordinate of the vector, after the last release.
-        prior_variance: p, of a weight.
-        reward_variance: rho^2, of a reward given its mean.
+        domain: domain of the points.
+        rounds: number of rounds that the releases cover.
+        noise_sd: s, noise standard deviation of each coordinate of the vector after the last release.
+        prior_variance: p, prior variance of a weight.
+        reward_variance: rho^2, variance of a reward given its mean.
     """
     per_arm = False
     if isinstance(features, ArmFeatures) and isinstance(domain, Product):

@@ -82,8 +82,9 @@ PUBLIC_POINTS = 512
 BEYOND, BEYOND_SDS = 0.5, 2.0
 """Diagnostics warn of predictions outside the reward range by more than half its width and more than two of
 their standard deviations. On 16 tuning seeds in eight settings, with candidates of the expected law,
-predictions left the range by at most 0.37 widths and 1.74 deviations. Where visitors brought contexts, cells
-left it by up to 5.7 widths and 20.6 deviations (`reproduction/tuning/foresight.py`)."""
+predictions left the range by at most 0.37 widths and 1.74 deviations. With contexts of visitors beside the
+candidates, predictions of the cell release left the range by up to 5.7 widths and 20.6 deviations
+(`reproduction/tuning/foresight.py`)."""
 
 OUT_OF_RANGE = (
     "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. What "
@@ -593,10 +594,10 @@ class GPBandit(RoundPolicy):
         | key | meaning |
         |---|---|
         | `release` | kind of release: "features", "cells" or "marginals" |
-        | `expected_correlation` | of what a run learns with a typical reward function; None: no horizon |
+        | `expected_correlation` | between what a run learns and a typical reward function; None: no horizon |
         | `predictions` | lowest and highest prediction at public points of the domain |
-        | `told_share`, `read_share` | share of the rounds that the released sums, or counts, tell of |
-        | `warnings` | sentences: what the releases contradict, and what to do |
+        | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
+        | `warnings` | list of sentences: problems found in the releases, and remedies |
 
         Privacy: everything is computed from releases that are durable and from public numbers.
         """

@@ -85,13 +85,10 @@ EVERY_ASK = (
 )
 DRAWN_ONCE = (
     "Noise is drawn once for a release. From the first save on a release is stored before anything that is "
-    "computed from it leaves, and a restart goes on from what was stored: no release that anybody saw "
-    "anything of is drawn again."
+    "computed from it leaves. A restart continues from what was stored: a release of which anything was "
+    "shown is never drawn again."
 )
-PUBLIC_COINS = (
-    "Every random choice made in public comes from coins keyed by (seed, purpose, round); nothing that comes "
-    "from one user can shift anybody else's coins."
-)
+PUBLIC_COINS = "Public random choices are keyed by (seed, purpose, round) alone: no user's data moves them."
 CELLS_AS_THEY_ARE = (
     "Cells of a table reach the library as the data spells them. Readers of files break this for a whole "
     "column because of one cell: they round integers above 2^53 beside a blank, and convert dates that are "
@@ -110,29 +107,28 @@ WHEN_ASKED = "how many asks there were, and when: that somebody took part is not
 
 WITH_IDS = {
     "one_of_users": " and one of its user's",
-    "visitors": "In a batch, a visitor without an id, or one who has had all rounds, takes a round of the "
-    "horizon and contributes nothing. ",
+    "visitors": "In a batch, a visitor without an id or without rounds left takes a round of the horizon and "
+    "contributes nothing. ",
     "asks": "a single ask without an id or beyond the user's rounds; ",
-    "rows": "A row without a readable id is dropped too: a later row may then take its place in the "
-    "horizon. ",
+    "rows": "A row without a readable id is dropped too, and a later row may take its place. ",
 }
 """Parts of `EVERY_ASK` and `EVERY_ROW` that hold only if user ids are counted."""
 
 
 NOT_PUT_BACK = (
-    "Between two releases no older copy of the state or its folder is put back: rounds asked since would be "
-    "asked anew, beyond a user's bound. A ledger notices it at openings and releases only, unless the policy "
-    "lives in a folder. (Where it lives in none, a crash comes to the same: what was asked since the last "
-    "release is lost.)"
+    "No older copy of the state or its folder is put back between two releases. Rounds asked since would be "
+    "asked again, beyond a user's bound. A ledger notices this at openings and releases only, unless the "
+    "policy lives in a folder. Without a folder a crash has the same effect: it loses what was asked since "
+    "the last release."
 )
 PUT_BACK_REFUSED = (
-    "A folder that is put back is refused when it is opened, where the ledger has witnessed more of it: "
-    "everything before a release, or a closing at which the ledger answered, and all calls of ask, tell and "
-    f"abandon (a batch is one) but the last {WITNESSED_EVERY}."
+    "An older copy of the folder that is put back is refused at opening if it lacks anything that the ledger "
+    "has witnessed: a release, a closing at which the ledger answered, or a call of ask, tell or abandon (a "
+    f"batch is one call) before the last {WITNESSED_EVERY}."
 )
 LAST_CALLS = (
-    f"No copy of the folder is put back that lacks nothing but some of the last {WITNESSED_EVERY} calls, "
-    "neither a release nor a closing: rounds asked in them would be asked anew, beyond a user's bound."
+    f"No copy of the folder is put back that lacks only some of the last {WITNESSED_EVERY} calls. The ledger "
+    "does not notice this, and rounds in these calls would be asked again, beyond a user's bound."
 )
 
 
@@ -158,9 +154,9 @@ def room_assumptions(
     bound = kept_if(
         setting.user_ids,
         "",
-        how=f"No user id takes part in more than {most}: one more ask is refused, and contributes nothing."
+        how=f"No user id takes part in more than {most}: further asks are refused and contribute nothing."
         if asks
-        else f"No user id has more than {most}: of more, the first ones count.",
+        else f"No user id has more than {most}: the first ones count, further ones are dropped.",
         otherwise=f"No user takes part in more than {most} (asks carry no user id)."
         if asks
         else f"No user has more than {most} (rows carry no user id).",
@@ -168,16 +164,13 @@ def room_assumptions(
     witnessed_rounds = setting.live and setting.witnessed
     put_back = LAST_CALLS if witnessed_rounds else NOT_PUT_BACK
     rule, which = (EVERY_ASK, "rounds") if asks else (EVERY_ROW, "rows")
+    rule = rule.format(**(WITH_IDS if setting.user_ids else dict.fromkeys(WITH_IDS, "")))
     one_id = (
         f"All of one person's {which} carry that person's one id, and no other person's {which} carry it."
     )
     return sentences.in_order(
         (
-            *kept(
-                *keeps,
-                rule.format(**(WITH_IDS if setting.user_ids else dict.fromkeys(WITH_IDS, ""))),
-                *([PUT_BACK_REFUSED] if witnessed_rounds else []),
-            ),
+            *kept(*keeps, rule, *([PUT_BACK_REFUSED] if witnessed_rounds else [])),
             *trusted(
                 f"{chosen} and every other parameter were chosen without looking at the private data.",
                 CELLS_AS_THEY_ARE,
@@ -185,8 +178,8 @@ def room_assumptions(
                 *([one_id] if setting.user_ids else []),
                 *([put_back] if asks and saved else []),
                 *([sentences.LEDGER_IS_ONE] if setting.witnessed or setting.charged else []),
-                "Nothing else is computed from the same people's data, a fresh start of this policy "
-                "included; or its promise is added to this one (an account of a ledger does so).",
+                "Nothing else is computed from the same people's data, also by a new run of this policy, "
+                "unless its promise is added to this one. (A ledger account does this.)",
                 sentences.SERVER_OUT_OF_REACH,
             ),
             bound,
@@ -270,10 +263,7 @@ RELEASE_NOTE = (
     "The promise has delta = 0: what is released is of the kind {release!r}, whose noise needs no delta."
 )
 
-PURE_NOTE = (
-    "What is released here is pure epsilon, which needs no delta: one of {delta:g} was allowed, and is not "
-    "used."
-)
+PURE_NOTE = "What is released here is pure epsilon. The allowed delta of {delta:g} is not used."
 
 SIMULATED_THEOREM = (
     "With real-valued Gaussian noise from a secret source the stream of releases would be a Gaussian matrix "
@@ -445,9 +435,9 @@ RELEASE_THEOREM = (
 COMPOSITION = (
     "Answers, the release and the histogram, if any, add up by basic composition, and the server refuses "
     "what would go beyond the promise. Explored actions come from public coins and tell nothing; an answer "
-    "to one user is computed from the others' data through these mechanisms only (billboard lemma). A user "
-    "with more or fewer rows may move as many of others over the end of the horizon: of all rows together no "
-    "more enter and leave than when the user's are replaced, and each is bounded alike."
+    "to one user is computed from the others' data through these mechanisms only (billboard lemma). If a "
+    "user has more or fewer rows, up to as many rows of others enter or leave at the end of the horizon. In "
+    "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
 PROPENSITIES = (
     "Propensities, where rows have them, should be a public function of public strata: a wrong one makes "
@@ -458,7 +448,7 @@ PARTS_OF_LOGS = (
     "more rows than the horizon: a part that does not fit is refused as a whole."
 )
 ANSWER_TIMES = (
-    "How long an answer takes depends on the scores that it is drawn by: nobody but the server times it."
+    "How long an answer takes depends on the scores, which are private: only the server can measure it."
 )
 HISTOGRAM_CHARGED = "Whoever drew the histogram of contexts has charged it to the account."
 OWN_CONTEXT = (
@@ -582,6 +572,6 @@ def _contexts_assumption(contexts: ContextLaw) -> Assumption:
     return kept_if(
         contexts.counted_units,
         f"The histogram of contexts counts at most {counted(contexts.rounds_per_user, 'row')} of a user",
-        how=": of more, the first ones count.",
+        how=": the first ones count, further ones are dropped.",
         otherwise=" (it was given no user ids).",
     )

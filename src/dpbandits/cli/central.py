@@ -106,8 +106,8 @@ def learn(
     arms: Annotated[
         str | None,
         Option(
-            help="Public list of arms, as a,b,c. Without it the list is read from the table and published: "
-            "one row with an arm of its own changes it for everybody. The guarantee says so."
+            help="Name the public list of arms, as a,b,c. Without it the list is read from the table and "
+            "published: one row with an arm of its own changes it for everybody. The guarantee says so."
         ),
     ] = None,
     uniform_contexts: Annotated[
@@ -122,9 +122,9 @@ def learn(
     release: Annotated[
         str | None,
         Option(
-            help="What is released of people that a TOML file describes: features (smooth functions of few "
-            "columns, delta above 0) or marginals (tables of few columns at a time). By default marginals "
-            "from four columns on, or where delta is 0."
+            help="Choose what is released of people that a TOML file describes: features (smooth functions "
+            "of few columns, delta above 0) or marginals (tables of few columns at a time). The default is "
+            "marginals from four columns on, or if delta is 0."
         ),
     ] = None,
     clip: Clip = False,

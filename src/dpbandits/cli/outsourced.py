@@ -83,7 +83,7 @@ def curate(
         int | None,
         Option(min=1, help="Rows a person may have, 1 if left out; all are covered, more are left out."),
     ] = None,
-    ids: Annotated[str | None, Option(help="Column with the rows' own ids, for a command.")] = None,
+    ids: Annotated[str | None, Option(help="Name the column of the rows' own ids.")] = None,
     cap: Annotated[
         int | None, Option(help="Evaluations at most, failed ones included; by default one a row.")
     ] = None,

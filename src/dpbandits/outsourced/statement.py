@@ -16,7 +16,7 @@ from dpbandits.privacy.certificates import (
     rounded_up,
 )
 from dpbandits.privacy.definitions import RowDP
-from dpbandits.privacy.guarantee import Assumption, Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.rows import (
     AnswerLaplace,
     CellResponse,
@@ -129,7 +129,7 @@ def rows_guarantee(
     definition, most = privacy, privacy.rows_per_user
     place = {"witnessed": witnessed, "budgeted": budgeted, "durable": durable}
     loss = mechanism.definition.epsilon
-    scale, moved, in_unit = loss, loss, "in log-likelihood ratios"
+    scale, moved, in_unit = loss, loss, LOG_RATIOS
     if isinstance(mechanism, LatticeMechanism):
         scale, moved, in_unit = mechanism.scale, mechanism.reach, "in public coordinates, rounding included"
     of_each = "" if most == 1 else " (below, sensitivity and certificate are those of one row)"
@@ -215,8 +215,8 @@ def rows_guarantee(
 def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
     yield (
         "Rows are scaled by the declared public bounds only. Rows outside are clipped or released as "
-        "the centre would be, and so are rows that cannot be read. The evaluation of a row fails if the "
-        "row has no id of its own, or one that another row has too."
+        "the centre would be, and so are rows that cannot be read. If rows have ids of their own, the "
+        "evaluation of a row fails if its id is missing or another row has it too."
     )
     if durable:
         yield (
@@ -235,15 +235,12 @@ def _kept(*, enforced: bool, witnessed: bool, budgeted: bool, durable: bool) -> 
         yield "The noise is drawn from exactly the stated law, on integers, from secure random numbers."
     if witnessed:
         yield (
-            "Only one copy of the curator's directory goes on: the ledger refuses a second one, a restored "
-            "backup and a shortened log of answers before anything is evaluated, and the directory opens "
-            "with the ledger only."
+            "Only one copy of the curator's directory is continued: the ledger refuses a second one, a "
+            "restored backup and a shortened log of answers before anything is evaluated, and the directory "
+            "opens with the ledger only."
         )
     if budgeted:
-        yield (
-            "Another release that is charged to this account is refused unless the account can pay for all "
-            "of it."
-        )
+        yield "A release is charged to this account only if the account can pay for all of it."
 
 
 def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]:
@@ -278,7 +275,7 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
         )
     elif not witnessed:
         yield (
-            "Only one copy of the curator's directory goes on, and nobody shortens its log of answers"
+            "Only one copy of the curator's directory is continued, and nobody shortens its log of answers"
             + LEDGER_CHECKS_COPIES
         )
 
@@ -286,8 +283,8 @@ def _trusted(*, witnessed: bool, budgeted: bool, durable: bool) -> Iterator[str]
 def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
     if not counted:
         yield from trusted(
-            "One person has one row. A person with k rows, or whose relatives' rows say the same, loses k "
-            "times as much."
+            "One person has one row. A person with k rows, or with k rows of relatives that have the same "
+            "content, loses k times as much."
         )
         return
     yield from kept(
@@ -296,8 +293,8 @@ def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
         "released rows shows how many are left; the promise does not hide it."
     )
     yield from trusted(
-        "A row is of the person that its column names. Whoever's relatives' rows say the same loses as much "
-        "again for each."
+        "A row belongs to the person that its column names. A person whose relatives have rows with the "
+        "same content loses as much again for each such row."
     )
 
 
@@ -312,8 +309,8 @@ def _rows_note(most: int) -> list[str]:
     if most == 1:
         return []
     return [
-        f"These are losses of one row: a person with {most} rows loses {most} times as much in all, which is "
-        "what the promise counts. Noise is larger for it."
+        f"The losses above are for one row. A person with {most} rows loses at most {most} times as much in "
+        "total; the promise states this total."
     ]
 
 
@@ -346,8 +343,9 @@ def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -
         "program is stopped, and has failed, at half of that."
     )
     yield from trusted(
-        f"No function takes longer than these {pace:g} seconds (what is late leaves at the next multiple of "
-        "them, which the modeler can measure), and the curator's process outlives every evaluation."
+        f"No function takes longer than these {pace:g} seconds, and the curator's process outlives every "
+        f"evaluation. (A late answer leaves at the next multiple of {pace:g} seconds, which the modeler "
+        "can measure.)"
     )
 
 
@@ -407,9 +405,9 @@ def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism, *, eva
     return (
         f"Answers are noised: epsilon {answers.epsilon:g} of the total pays for two answers at most "
         f"{answers.distance:g} apart; answers u apart lose {answers.epsilon:g} (u + {answers.step:.3g})/"
-        f"({answers.distance:g} + {answers.step:.3g}), the {answers.step:.3g} for rounding. It comes on top "
-        f"of what a row that moves by D loses on its position: {_loss(mechanism)}. Rows that are never asked "
-        "for lose nothing on their answers."
+        f"({answers.distance:g} + {answers.step:.3g}), the {answers.step:.3g} for rounding. A row "
+        f"that moves by D also loses on its position: {_loss(mechanism)}. Rows that are never asked for lose "
+        "nothing on their answers."
     )
 
 

@@ -333,7 +333,7 @@ class PureBeside(Certificate):
         True
     """
 
-    wording = "a pure loss of {epsilon}"
+    wording = "pure differential privacy, epsilon = {epsilon}"
 
     epsilon: float
     other: Certificate
@@ -367,7 +367,7 @@ class PureBeside(Certificate):
 
     def describe(self) -> str:
         """The certificate in a few words, and the other one's."""
-        return f"{super().describe()} beside {self.other.describe()}"
+        return f"{super().describe()}, together with: {self.other.describe()}"
 
 
 # A statement asks for these each time that it is read or explained.

@@ -19,7 +19,7 @@ from dpbandits.privacy.calibration import membership_bound
 from dpbandits.privacy.certificates import Certificate, rounded_up
 from dpbandits.privacy.definitions import Definition, NoPrivacy
 
-__all__ = ["Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
+__all__ = ["LOG_RATIOS", "Assumption", "Guarantee", "MechanismRecord", "Observer", "Status"]
 
 Status = Literal["enforced", "simulated", "broken", "none"]
 """enforced: the software keeps the promise, under the assumptions; simulated: the noise can be repeated,
@@ -29,6 +29,9 @@ _FORMAT = 1
 """Version of the JSON form."""
 
 _WIDTH = 100
+
+LOG_RATIOS = "in log-likelihood ratios"
+"""Unit of the records of randomised responses, to which no noise is added."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,11 +252,12 @@ class Guarantee(Seen):
         for record in self.mechanisms:
             releases = "1 release" if record.releases == 1 else f"at most {record.releases} releases"
             proven = "nothing is proven" if record.certificate is None else record.certificate.describe()
-            lines.append(
-                f"- {record.name}, {releases}: {record.law} noise of scale {record.scale:.6g} (rounded); "
-                "sensitivity over all releases together: at most "
-                f"{rounded_up(record.sensitivity, 6)} ({record.unit}). Certificate: {proven}."
+            noise = (
+                f" noise of scale {record.scale:.6g} (rounded); sensitivity over all releases together: at "
+                f"most {rounded_up(record.sensitivity, 6)} ({record.unit})"
             )
+            drawn = record.law + ("" if record.unit == LOG_RATIOS else noise)
+            lines.append(f"- {record.name}, {releases}: {drawn}. Certificate: {proven}.")
         if self.certificate is not None and len(self.mechanisms) > 1:
             lines.append(f"All together: {self.certificate.describe()}.")
         return "\n".join(lines)

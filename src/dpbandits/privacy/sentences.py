@@ -35,7 +35,7 @@ SERVER_OUT_OF_REACH = (
     "attacker's reach, and so are response times."
 )
 
-LEDGER_CHECKS_COPIES = " (attach a ledger before the first save to have this checked)."
+LEDGER_CHECKS_COPIES = ". Attach a ledger before the first save to have this checked."
 
 LEDGER_IS_ONE = (
     "There is one ledger: no older copy takes its place, and no second copy is used beside it. (A ledger "
@@ -47,8 +47,8 @@ REPORT_STORED = "The report is stored before it is sent, and a retry sends the s
 
 NEAR_GAUSSIAN = (
     " The scale rests on a closer certificate: the draws that one protected unit can touch are, all "
-    "together, within the stated total variation of rounded real-valued Gaussian noise{which}. Its delta, "
-    "and 1 + e to the epsilon times that distance, add up to at most the promised delta."
+    "together, within the stated total variation of rounded real-valued Gaussian noise{which}. Its delta "
+    "plus (1 + e^epsilon) times that distance is at most the promised delta."
 )
 """Follows the reason why a release holds where its certificate is `NearGaussianDP`; see `reason`."""
 
@@ -95,7 +95,7 @@ def one_copy(*, witnessed: bool) -> Assumption:
     """That a saved state is not continued twice: the ledger sees to it, or nobody."""
     return kept_if(
         witnessed,
-        "Only one copy of a saved state goes on",
+        "Only one copy of a saved state is continued",
         how=": the ledger refuses a second one.",
         otherwise=LEDGER_CHECKS_COPIES,
     )

@@ -349,9 +349,6 @@ class RemotePolicy(_Remote):
     ) -> list[RemoteDecision | DPBanditsError]:
         """Choose for several people. A refusal of one changes no other answer.
 
-        One item of another type (an empty user id, a context that is no object) makes the service refuse the
-        whole request: nothing is taken.
-
         Args:
             brought: of each what `ask` takes.
             users: one each.
@@ -364,7 +361,8 @@ class RemotePolicy(_Remote):
             In this order decisions; where there is none, the error that `ask` would have raised.
 
         Raises:
-            InvalidData: not one of everything each; nothing was sent.
+            InvalidData: not one of everything each, and nothing was sent; or an item of another type (an
+                empty user id, a context that is no object), and nothing was taken.
             InvalidParameter: the token may not ask.
         """
         count = len(brought)

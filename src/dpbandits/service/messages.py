@@ -296,11 +296,7 @@ class DecisionRequest(_Strict):
 
 
 class DecisionsRequest(_Strict):
-    """Several at once: each is answered or refused by itself.
-
-    One item of another type (an empty user id, a context that is no object) makes the whole request invalid:
-    nothing is taken.
-    """
+    """Several at once. One item of another type makes the whole request invalid: nothing is taken."""
 
     decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
@@ -323,10 +319,7 @@ class _Told(_Strict):
 
 
 class RewardsRequest(_Strict):
-    """Rewards of several decisions: each counts by itself.
-
-    One reward of another type (null or text) makes the whole request invalid: nothing is taken.
-    """
+    """Rewards of several decisions. One that is null or text makes the whole request invalid."""
 
     rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 

@@ -39,14 +39,14 @@ class Fate(IntEnum):
 
 
 class Column(Configured, ABC):
-    """What a schema says in public about one column of a table.
+    """Public description of one column of a table.
 
     Every cell is read by itself (`dpbandits._cells`). Its meaning depends neither on the type of the column
     nor on other cells, unless a reader has rounded it.
 
     Attributes:
         width: coordinates of an encoded cell.
-        missing: what stands where a value is missing; None if a missing value is refused.
+        missing: value used for a missing cell; None if a missing cell is refused.
     """
 
     width: ClassVar[int] = 1
@@ -64,7 +64,7 @@ class Column(Configured, ABC):
 
     @property
     def clips(self) -> bool:
-        """Whether values outside are moved to what is declared."""
+        """Whether values outside are clipped to the bounds."""
         return False
 
     @property
@@ -139,7 +139,7 @@ class Range(Column):
         low: public lower bound, in the column's unit.
         high: public upper bound, above `low`.
         clip: move values outside to the nearer bound; without it they are refused.
-        missing: public number in the range that stands where a value is missing; without it one is refused.
+        missing: public number in the range, used for a missing cell; without it such a cell is refused.
 
     Raises:
         InvalidParameter: not two finite numbers with low < high, or `missing` outside them.
@@ -163,7 +163,7 @@ class Range(Column):
 
     @property
     def kind(self) -> type:
-        """What its cells are in a file."""
+        """Type of its cells in a file."""
         return float
 
     @property
@@ -182,7 +182,7 @@ class Range(Column):
 
     @property
     def clips(self) -> bool:
-        """Whether values outside are moved to the nearer bound."""
+        """Whether values outside are clipped to the bounds."""
         return self.clip
 
     @property
@@ -209,9 +209,8 @@ class Range(Column):
 class Categories(Column):
     """One of a public list of values, encoded as its place in the list.
 
-    Cells are compared by value, whatever their type: 1, 1.0, True, "1", "01" and "true" are one value. A
-    category that spells a missing value, as "none" and "NA" do, is also what a missing cell means, unless
-    `missing` names another category.
+    Cells are compared by value, whatever their type: 1, 1.0, True, "1", "01" and "true" are one value. If a
+    category is named "none" or "NA", missing cells have that category, unless `missing` names another one.
 
     Args:
         values: distinct categories in the order of their codes: all strings, all integers, or all booleans.
@@ -220,8 +219,8 @@ class Categories(Column):
 
     Raises:
         InvalidParameter: the list is empty, mixed, or has two categories of one value; or `missing` or
-            `unknown` is not listed; or two categories spell a missing value; or one is "NA", "null" or the
-            like, which readers of files take for a missing value, and `missing` is another.
+            `unknown` is not listed; or two categories are spelled like a missing value; or one is ("NA",
+            "null", not "none") while `missing` names another.
 
     Example:
         >>> region = Categories(["north", "south", "other"], unknown="other")
@@ -267,8 +266,8 @@ class Categories(Column):
             category = self.values[places.pop(None)]
             if category != self.missing and cell_value(category) is None:
                 raise InvalidParameter(
-                    "missing: another category spells a missing value, and is what a missing cell means "
-                    "already"
+                    "missing: another category is spelled like a missing value and already stands for "
+                    "missing cells"
                 )
         return {None: len(self.values), UNREADABLE: len(self.values) + 1, **places}
 

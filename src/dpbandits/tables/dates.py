@@ -1,9 +1,8 @@
-"""`DateRange` and `Cycle`: dates and times between public moments, and what comes round again.
+"""`DateRange` and `Cycle`: dates and times between public moments, and periodic columns.
 
 A cell is a `datetime.date`, a `datetime.datetime`, a date or time of NumPy, pandas, polars or Arrow, or a
 text in ISO 8601, as 2024-05-31 or 2024-05-31T17:30. A time with a zone is converted to UTC, as readers of
-files
-do with a column of them: drop the zone first if the local hour matters.
+files do with a column of them: drop the zone first if the local hour matters.
 """
 
 import math

@@ -5,8 +5,8 @@ not, and in Parquet and Arrow where it is null or NaN as well; that holds for ev
 not for a category that is declared: an arm may be called "none".
 
 Files are read in blocks. A block becomes arrays at once: numbers, and of everything else `Coded`, each
-different word once. What is wrong with a column is said when all of the file was read, so that it does not
-depend on blocks what is said.
+different word once. Errors in a column are raised after the whole file was read, so messages do not depend on
+block sizes.
 """
 
 import csv

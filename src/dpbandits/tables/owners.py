@@ -1,4 +1,4 @@
-"""`Owners`: whose rows these are, every person's id read once; and which of a person's rows count."""
+"""Map rows to persons, and select the rows of each person that count."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ __all__ = ["Owners", "first_rows"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Owners:
-    """Whose rows these are, every person's id read once. Raw data.
+    """The person of each row. Raw data.
 
     Attributes:
         numbers: (n,) number of each row's person, -1 if its id names nobody.
@@ -33,7 +33,7 @@ class Owners:
 
     @classmethod
     def of(cls, users: object, *, count: int) -> "Owners":
-        """The persons whom `count` ids name, one a row. An id that is missing or unreadable names nobody.
+        """Read one user id per row. A missing or unreadable id gives -1.
 
         Raises:
             InvalidData: no list of ids, or another number of them; see `_checks.people`.
@@ -58,14 +58,14 @@ class Owners:
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:
-    """(n,) True for the first rows of every person, up to `most` in all. No row of nobody is kept.
+    """(n,) True for the first rows of every person, up to `most` in all.
 
-    A person who leaves the id out could otherwise bring any number of rows.
+    Rows without a person are not kept: otherwise one person could bring any number of rows without an id.
 
     Args:
-        numbers: (n,) of the rows' persons, -1 for nobody.
-        most: rows a person may have.
-        had: (persons,) rows that each has had before.
+        numbers: (n,) number of each row's person, -1 for nobody.
+        most: largest number of rows per person.
+        had: (persons,) earlier rows of each person.
     """
     named = numbers >= 0
     together = np.bincount(numbers[named], minlength=np.size(had)) + had  # some persons may have no row

@@ -82,10 +82,10 @@ def marginals_guarantee(
 LOG_THEOREM = (
     "Every row adds a bounded integer to sums and to counts, so that replacing one user's rows changes them "
     "by bounded amounts; discrete Laplace noise calibrated to the bounds loses at most the stated epsilon "
-    "(the derivation is in dpbandits.central.logged.tables){counts}. Which tables there are is "
-    "fixed before any data, and predictions are computed from what was released. A user with more or fewer "
-    "rows may move as many of others over the end of the horizon: of all rows together no more enter and "
-    "leave than when the user's are replaced, and each is bounded alike."
+    "(the derivation is in dpbandits.central.logged.tables){counts}. Which tables there are is fixed before "
+    "any data, and predictions are computed from what was released. If a user has more or fewer rows, up to "
+    "as many rows of others enter or leave at the end of the horizon. In total no more rows change than if "
+    "that user's rows were replaced, and the same bound applies to each."
 )
 
 

@@ -11,7 +11,7 @@ from dpbandits.local.contract.reports import Contract
 from dpbandits.privacy import definitions
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP, LocalDP
-from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import LOG_RATIOS, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 from dpbandits.privacy.release_terms import are_weaker
 from dpbandits.privacy.sentences import REPORT_STORED, kept, protected_from, reason, shown_to, trusted
@@ -21,8 +21,8 @@ __all__ = ["gp_report_guarantee", "report_guarantee", "weakest"]
 _NAMES = {"auto": "signed ternary or k-ary"}
 
 _ONCE = (
-    "One choice is charged once, drawn once and stored, in this order; other threads wait and a forked "
-    "process is refused."
+    "For one choice the device charges its account once, then draws the report once, then stores it. Other "
+    "threads wait, and a forked process is refused."
 )
 _BLIND = (
     "Refusals depend on the spec, on what was published and on the device's budget alone and come before a "
@@ -30,8 +30,8 @@ _BLIND = (
     "be read, unless its column has `unknown`."
 )
 _MISSING = (
-    "What cannot be read or was not available, and a reward that never came, is reported as an input that "
-    "depends on nobody, under the same noise; an earlier choice is reported before the next."
+    "What cannot be read or was not available, and a reward that never came, is replaced by a fixed input "
+    "that does not depend on the user, under the same noise. An earlier choice is reported before the next."
 )
 _BOUND = "The device's account and outbox are bound to the full digest of this spec."
 
@@ -43,7 +43,8 @@ _OWN_STORE = (
     "reports anew with a fresh budget."
 )
 _NOTHING_ELSE = (
-    "Nothing else that depends on the user's data leaves the device; or its promise is added to this one. "
+    "Nothing else that depends on the user's data leaves the device, unless its promise is added to "
+    "this one. "
     "(Each spec has an account of its own: nobody adds up what reports under several specs lose.)"
 )
 _ON_TIME = (
@@ -53,8 +54,8 @@ _ON_TIME = (
     "computes."
 )
 _AUTHENTIC = (
-    "Reports come from devices of the spec: unless they carry a key's tags nothing in their bytes proves it, "
-    "and what is learned from them is only as good. Nobody's privacy rests on it."
+    "Reports come from devices of the spec. Without a `ReportKey` nothing proves this, and forged reports "
+    "distort what is learned. Nobody's privacy depends on it."
 )
 
 
@@ -91,7 +92,7 @@ def weakest(
 
 def _weight(people: str) -> str:
     """What one report can do that follows no honest input."""
-    return f"Whoever forges a report moves the server's sums as far as {people}."
+    return f"One forged report can move the server's sums as far as {people}."
 
 
 def _people(n: float) -> str:
@@ -153,7 +154,7 @@ def report_guarantee(
     in_one, over_all = (max(kind) for kind in zip(*weights, strict=True))
     where = f"{_people(in_one)} in any one bin and arm, where there are {most} bins, the most"
     if asks:
-        where = f"{_people(in_one)} in any one part of a question, of {most}"
+        where = f"{_people(in_one)} in any one of the {most} part(s) of a question"
     notes.append(_weight(f"{_people(over_all)} honest people do on average, {where}"))
     if classes:
         notes.append(
@@ -161,12 +162,12 @@ def report_guarantee(
         )
     record = MechanismRecord(
         name=f"one report ({mechanism})",
-        law=f"{_NAMES.get(mechanism, mechanism)} randomised report over (cell, sign), hiding {hidden}; its",
+        law=f"{_NAMES.get(mechanism, mechanism)} randomised response over (cell, sign) that hides {hidden}",
         scale=epsilon,
         sensitivity=epsilon,
         certificate=PureDP(epsilon=exact),
         releases=1,
-        unit="in log-likelihood ratios",
+        unit=LOG_RATIOS,
     )
     return Guarantee(
         definition=LocalDP(epsilon=epsilon),
@@ -252,7 +253,7 @@ def gp_report_guarantee(
         status=status,
         certificate=release.certificate,
         notes=(
-            "The unit is whatever the device holds: the server, too, sees the report alone.",
+            "The server sees only the report, so the promise also holds against the server.",
             LocalDP.left_out[0],  # joint DP does not say it
             _weight(f"{_people(weight)} of the largest contributions of honest people"),
         ),
