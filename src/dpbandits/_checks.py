@@ -252,12 +252,12 @@ def contents(values: ArrayLike, *, name: str, width: int | None = None) -> Float
 def person(user: object, *, name: str = "user") -> str:
     """One text for all spellings of an id that readers of files turn into one another.
 
-    51624, 51624.0, "51624", "051624", "5.1624e4" and b"51624" are one id. A text with an exponent that spells a
-    number beyond 2^53 stays a text. A float beyond 2^53 names nobody: several ids round to it. Blanks around a
-    text, invisible characters (zero-width spaces, byte order marks, NUL) and compatibility forms (full-width
-    digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ, except in "true"
-    and "false", which are 1 and 0. Words that spell a missing value, such as "NA" and "none", name nobody, and
-    neither does a text of more than 4,096 characters.
+    51624, 51624.0, "51624", "051624", "5.1624e4" and b"51624" are one id. A text with an exponent that spells
+    a number beyond 2^53 stays a text. A float beyond 2^53 names nobody: several ids round to it. Blanks
+    around a text, invisible characters (zero-width spaces, byte order marks, NUL) and compatibility forms
+    (full-width digits, ligatures) do not count: Unicode's form NFKC is taken. Upper and lower case differ,
+    except in "true" and "false", which are 1 and 0. Words that spell a missing value, such as "NA" and
+    "none", name nobody, and neither does a text of more than 4,096 characters.
 
     Raises:
         InvalidData: the id is missing (None, NaN, NaT, pandas.NA, an empty text), a boolean, or no text,

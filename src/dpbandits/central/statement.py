@@ -78,10 +78,10 @@ EVERY_ASK = (
     "nothing. A reward that is missing, off the range where rewards are not clipped, abandoned, late or "
     "told before contributes nothing. None of these changes another user's answer, round or contribution. "
     "{visitors}Other calls are refused as a whole and take nothing: too few rounds left; {asks}a table or "
-    "array of another shape (in a batch, one person's decision set or context of another shape is refused "
-    "alone, and takes its round); a decision id that this policy did not issue, or a time that is none, "
-    "also if it is one of a batch. Such a refusal depends on how the caller sent the call; show it to "
-    "nobody but the caller."
+    "array of another shape; a batch in which no decision set has the right shape (if some have, the others "
+    "are refused alone, and take their rounds); a decision id that this policy did not issue, or a time "
+    "that is none, also if it is one of a batch. Such a refusal depends on how the caller sent the call; "
+    "show it to nobody but the caller."
 )
 DRAWN_ONCE = (
     "Noise is drawn once for a release. From the first save on a release is stored before anything that is "

@@ -317,7 +317,7 @@ class RoundPolicy(KeptPolicy):
             B decisions. A decision is refused (`DecisionBatch.refused`) if its context cannot be read, a
             candidate is missing or outside the domain, nothing is available, its user has no id, or its user
             has had all rounds. It takes its round, counts nothing, and changes nobody else's answer. So does
-            one person's decision set or context of another shape.
+            a decision set of another shape, unless no set of the batch fits.
 
         Raises:
             InvalidData: a table or array of another shape, or not one user a decision; nothing was taken.
