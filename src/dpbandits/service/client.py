@@ -361,8 +361,7 @@ class RemotePolicy(_Remote):
             In this order decisions; where there is none, the error that `ask` would have raised.
 
         Raises:
-            InvalidData: not one of everything each, and nothing was sent; or an item of another type (an
-                empty user id, a context that is no object), and nothing was taken.
+            InvalidData: not one of everything each; nothing was sent.
             InvalidParameter: the token may not ask.
         """
         count = len(brought)

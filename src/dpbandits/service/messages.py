@@ -296,7 +296,7 @@ class DecisionRequest(_Strict):
 
 
 class DecisionsRequest(_Strict):
-    """Several at once. One item of another type makes the whole request invalid: nothing is taken."""
+    """Several at once: each is answered or refused by itself."""
 
     decisions: Annotated[list[ByItself[DecisionRequest]], Field(min_length=1, max_length=1000)]
 
@@ -319,7 +319,7 @@ class _Told(_Strict):
 
 
 class RewardsRequest(_Strict):
-    """Rewards of several decisions. One that is null or text makes the whole request invalid."""
+    """Rewards of several decisions: each counts, or is refused, by itself."""
 
     rewards: Annotated[list[ByItself[_Told]], Field(min_length=1, max_length=1000)]
 
