@@ -132,7 +132,6 @@ class Curator(Held):
 
     _stated: tuple[dict[str, Any], Guarantee] | None
     _moving: ClassVar[str] = "Use Curator.open on its secret directory"
-    _stated: tuple[dict[str, Any], Guarantee] | None
 
     def __init__(
         self,
