@@ -59,7 +59,6 @@ from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models.features import in_fixed_shapes
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import Design, EffectFeatures, Evidence, Law, best_design
@@ -92,6 +91,9 @@ FEW = (
 
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
+
+SCORED = 1 << 22
+"""Products of a feature and a weight that are held at once: 32 MiB."""
 
 
 class Planned(NamedTuple):
@@ -282,9 +284,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """(n,) beta: what is taken from everybody's reward, in `UNITS`; each by the user's own context."""
         if design.centre is None:
             return np.full(len(contexts), UNITS // 2, dtype=np.int64)
-        phi = in_fixed_shapes(self._base, contexts)
-        means = 0.5 + np.einsum("nm,km->nk", phi, design.centre)
-        return np.asarray(_rounded(np.clip(np.nan_to_num(means.max(axis=1)), *CENTRES)))
+        best, step = np.empty(len(contexts)), max(1, SCORED // design.centre.size)
+        for begin in range(0, len(contexts), step):
+            rows = slice(begin, begin + step)
+            means = 0.5 + np.einsum("nm,km->nk", self._base(contexts[rows]), design.centre)
+            best[rows] = means.max(axis=1)
+        return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
 
     # -- post-processing ------------------------------------------------------------------------
 
@@ -377,11 +382,17 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if posterior is None:
             return uniform_choice(ties, n, available)
         weights = self._sampled(posterior, coins)
-        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1)[:, 0] * len(weights))
-        rows, picked = candidates.reshape(-1, candidates.shape[-1]), np.repeat(own.astype(np.int64), n)
-        phi = in_fixed_shapes(self._base, rows[:, :-1])
-        scores = np.einsum("nm,nm->n", phi, weights[picked, rows[:, -1].astype(np.int64)])
-        return best_choice(scores.reshape(n_sets, n), ties, available), None
+        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1) * len(weights)).astype(np.int64)
+        contexts, codes = candidates[..., :-1], candidates[..., -1].astype(np.int64)
+        if (contexts == contexts[:, :1]).all():  # one context a set, for all arms
+            contexts = contexts[:, :1]
+        scores, step = np.empty((n_sets, n)), max(1, SCORED // (n * weights.shape[2]))
+        for begin in range(0, n_sets, step):
+            sets = slice(begin, begin + step)
+            theirs = weights[own[sets], codes[sets]]
+            phi = np.broadcast_to(self._base(contexts[sets]), theirs.shape)
+            np.einsum("bnm,bnm->bn", phi, theirs, out=scores[sets])
+        return best_choice(scores, ties, available), None
 
     def _sampled(self, posterior: WeightPosterior, coins: PublicCoins) -> FloatArray:
         """(S, K, m) weights in the features' scale, kept until the posterior changes."""

@@ -65,11 +65,14 @@ class Features(Configured, ABC):
         supports: ranges of which every feature vector uses one; ((0, m),) without such structure.
         scale: what features are divided by: scale^2 phi(x) . phi(y) is close to k(x, y), so that a function
             with prior k has weights of variance scale^2.
+        row_by_row: whether a point's features are the same to the last bit whatever points are computed with
+            it. Matrix products round by their shape, so this holds only for maps that make none.
     """
 
     n_features: int
     supports: Supports
     scale: float = 1.0
+    row_by_row: bool = False
 
     @abstractmethod
     def __call__(self, X: ArrayLike) -> FloatArray:
@@ -200,8 +203,10 @@ def in_fixed_shapes(features: Features, points: FloatArray) -> FloatArray:
     Matrix products round by their shape. Here they all have one: `ROWS_AT_ONCE` points at a time, the last
     ones filled up. What a user's point becomes on the lattice of a release must not depend on anybody else:
     give every user the same place, whoever reports. (With some BLAS kernels a place
-    moves last bits.)
+    moves last bits.) A map that is `row_by_row` needs no such care.
     """
+    if features.row_by_row:
+        return features(points)
     phi = np.empty((len(points), features.n_features))
     for start in range(0, len(points), ROWS_AT_ONCE):
         rows = points[start : start + ROWS_AT_ONCE]

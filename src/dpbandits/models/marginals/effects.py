@@ -32,6 +32,9 @@ squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are n
 MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
 
+GATHERED = 1 << 16
+"""Features that are gathered at once, so that what is gathered stays in the cache."""
+
 FEW_COLUMNS = 5
 """Up to so many columns a range has three components in an interaction, beyond two."""
 
@@ -162,19 +165,33 @@ class Effects:
         cut = np.floor(points * np.where(ordered, sizes, 1)).astype(np.int64)
         return np.asarray(np.clip(cut, 0, sizes - 1))
 
+    @cached_property
+    def _places(self) -> tuple[FloatArray, IntArray, IntArray, IntArray]:
+        """All components in one row, and where every weight's two factors stand in it.
+
+        Weight k of a person with these levels is the product of the entries `first[:, k] + levels[column] *
+        width[:, k]` for its two columns. The entry 0 is a one, the second factor of weights of one column.
+        """
+        flat = np.concatenate([np.ones(1), *(table.ravel() for table in self.tables)])
+        widths = [table.shape[1] for table in self.tables]
+        starts = (1 + np.cumsum([0, *(table.size for table in self.tables)])).tolist()
+        first, column, width = (np.zeros((2, self.n_weights), dtype=np.int64) for _ in range(3))
+        for term in self.terms[1:]:
+            own = slice(term.start, term.stop)
+            counts = widths if len(term.columns) == 1 else self.pair_components
+            component = np.indices([counts[one] for one in term.columns]).reshape(len(term.columns), -1)
+            for side, one in enumerate(term.columns):
+                first[side, own] = starts[one] + component[side]
+                column[side, own], width[side, own] = one, widths[one]
+        return flat, first, column, width
+
     def __call__(self, levels: IntArray) -> FloatArray:
-        """(n, m) features of people with these levels (n, d)."""
+        """(n, m) features of people with these levels (n, d), each the same whoever else is there."""
+        flat, first, column, width = self._places
         phi = np.empty((len(levels), self.n_weights))
-        own = [table[levels[:, column]] for column, table in enumerate(self.tables)]
-        for term in self.terms:
-            if not term.columns:
-                phi[:, term.start] = 1.0
-            elif len(term.columns) == 1:
-                phi[:, term.start : term.stop] = own[term.columns[0]]
-            else:
-                i, j = term.columns
-                first, second = own[i][:, : self.pair_components[i]], own[j][:, : self.pair_components[j]]
-                phi[:, term.start : term.stop] = (first[:, :, None] * second[:, None, :]).reshape(
-                    len(phi), -1
-                )
+        step = max(1, GATHERED // self.n_weights)
+        for start in range(0, len(levels), step):
+            rows = slice(start, start + step)
+            own, other = (flat[first[side] + levels[rows, column[side]] * width[side]] for side in (0, 1))
+            np.multiply(own, other, out=phi[rows])
         return phi

@@ -31,6 +31,8 @@ class EffectFeatures(Features):
         InvalidParameter: parts of another kind.
     """
 
+    row_by_row = True  # features are looked up, and multiplied one by one
+
     def __init__(self, *, domain: Domain) -> None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
         categories: list[int | None] = []
@@ -56,11 +58,12 @@ class EffectFeatures(Features):
         self.ratio = self.scale / np.sqrt(shares[self.effects.term_of])
 
     def levels(self, X: ArrayLike) -> IntArray:
-        """(n, d) levels of points (n, d)."""
+        """(n, d) levels of points (..., d)."""
         points, _ = checked_points(X, self.domain.dim)
         return self.effects.levels((points - self._low) / self._width)
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
-        _, lead = checked_points(X, self.domain.dim)
-        return np.asarray(self.effects(self.levels(X)) / self.ratio).reshape(*lead, self.n_features)
+        phi = self.effects(self.levels(X))
+        phi /= self.ratio
+        return phi.reshape(*np.shape(X)[:-1], self.n_features)
