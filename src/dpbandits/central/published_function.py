@@ -388,7 +388,7 @@ class PublishedPosterior(PublishedFunction):
 
     def __post_init__(self) -> None:
         size, law = self.features.n_features, self.posterior
-        if law.mean.shape != (size,) or law.factor.shape != (size, size):
+        if law.mean.shape != (size,) or law.supports != self.features.supports:
             raise InvalidParameter("the law of the weights and the features do not fit")
         check_arms(self.features, self.domain, per_arm=self.menu is not None)
         with reading("features of this domain"):
@@ -480,7 +480,7 @@ class PublishedPosterior(PublishedFunction):
 
     def to_json(self) -> str:
         """Everything, as JSON of plain numbers and labels; all of it is public."""
-        law, supports = self.posterior, self.posterior.supports
+        law = self.posterior
         config = {
             "format": _FORMAT,
             "kind": self.kind,
@@ -488,7 +488,7 @@ class PublishedPosterior(PublishedFunction):
             "reward_range": self.reward_range.to_config(),
             "features": self.features.to_config(),
             "mean": law.mean.tolist(),
-            "factors": [law.factor[low:high, low:high].tolist() for low, high in supports],
+            "factors": [factor.tolist() for factor in law.factors],
             "weight_variance": self.weight_variance,
             "guarantee": json.loads(self.guarantee.to_json()),
         }
@@ -512,16 +512,16 @@ class PublishedPosterior(PublishedFunction):
         menu = _menu_of(config)
         found = feature_maps.from_config(config["features"])
         mean = public_array(config["mean"], name="mean", ndim=1)
-        factor = np.zeros((len(mean), len(mean)))
-        for (low, high), part in zip(found.supports, config["factors"], strict=True):
-            own = public_array(part, name="factors", ndim=2)
-            factor[low:high, low:high] = own.reshape(high - low, high - low)
+        factors = [
+            public_array(part, name="factors", ndim=2).reshape(high - low, high - low)
+            for (low, high), part in zip(found.supports, config["factors"], strict=True)
+        ]
         return cls(
             menu=menu,
             domain=domains.from_config(config["domain"]) if menu is None else menu.domain,
             reward_range=RewardRange.from_config(config["reward_range"]),
             features=found,
-            posterior=WeightPosterior(mean=mean, factor=factor, supports=found.supports),
+            posterior=WeightPosterior(mean=mean, factors=factors, supports=found.supports),
             weight_variance=scale(config["weight_variance"], name="weight_variance"),
             guarantee=Guarantee.from_json(json.dumps(config["guarantee"])),
         )

@@ -73,7 +73,7 @@ def posterior_from_cells(
         lower = cholesky(precision, lower=True)
         law = WeightPosterior(
             mean=cho_solve((lower, True), pull),
-            factor=solve_triangular(lower, np.eye(size), lower=True).T,
+            factors=[solve_triangular(lower, np.eye(size), lower=True).T],
             supports=prior.supports,
         )
     return law

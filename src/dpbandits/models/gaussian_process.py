@@ -363,7 +363,7 @@ class FeatureGP:
         """The Gaussian law of the weights, to draw from or to keep."""
         return WeightPosterior(
             mean=self._mean.copy(),
-            factor=self._factor.copy(),
+            factors=[self._factor.copy()],
             supports=((0, self.n_features),),
         )
 

@@ -29,12 +29,12 @@ computed here (post-processing).
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.linalg import cho_solve, cholesky, solve_triangular
+from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, IntArray
@@ -54,13 +54,18 @@ class WeightPosterior:
 
     Args:
         mean: (m,) posterior mean.
-        factor: (m, m) with covariance = factor @ factor.T, zero between different supports.
+        factors: (k, k) of every support, with covariance = factor @ factor.T there; zero between supports.
         supports: index ranges that are independent of each other; ((0, m),) when there is one.
     """
 
     mean: FloatArray
-    factor: FloatArray
+    factors: Sequence[FloatArray]
     supports: Supports
+
+    @property
+    def factor(self) -> FloatArray:
+        """(m, m) with covariance = factor @ factor.T; with many supports much larger than `factors`."""
+        return self.factors[0] if len(self.factors) == 1 else np.asarray(block_diag(*self.factors))
 
     @property
     def covariance(self) -> FloatArray:
@@ -73,8 +78,8 @@ class WeightPosterior:
         if features.ndim == 0 or features.shape[-1] != self.mean.size:
             raise InvalidData(f"features have shape {features.shape}: expected (..., {self.mean.size})")
         variance = np.zeros(features.shape[:-1])
-        for low, high in self.supports:
-            part = features[..., low:high] @ self.factor[low:high, low:high]
+        for (low, high), factor in zip(self.supports, self.factors, strict=True):
+            part = features[..., low:high] @ factor
             variance += np.einsum("...j,...j->...", part, part)
         return features @ self.mean, np.sqrt(variance)
 
@@ -96,10 +101,18 @@ class WeightPosterior:
         return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))
 
     @classmethod
+    def of(cls, mean: FloatArray, factor: FloatArray, supports: Supports) -> "WeightPosterior":
+        """From one factor (m, m) that is zero between supports."""
+        return cls(
+            mean=mean, factors=[factor[low:high, low:high] for low, high in supports], supports=supports
+        )
+
+    @classmethod
     def prior(cls, variance: float, supports: Supports) -> "WeightPosterior":
         """N(0, variance I): what is believed before any statistics."""
         size, sd = supports[-1][1], math.sqrt(_checks.number(variance, name="variance"))
-        return cls(mean=np.zeros(size), factor=sd * np.eye(size), supports=supports)
+        factors = [sd * np.eye(high - low) for low, high in supports]
+        return cls(mean=np.zeros(size), factors=factors, supports=supports)
 
     def widened(self, places: IntArray, *, prior_variance: float, supports: Supports) -> "WeightPosterior":
         """The law of all weights, of which these are those at `places`; the others keep N(0, p I).
@@ -112,10 +125,15 @@ class WeightPosterior:
         size = supports[-1][1]
         if len(places) == size:
             return self
-        mean, factor = np.zeros(size), np.sqrt(prior_variance) * np.eye(size)
+        mean = np.zeros(size)
         mean[places] = self.mean
-        factor[places[:, None], places] = self.factor
-        return WeightPosterior(mean=mean, factor=factor, supports=supports)
+        known, factors = self.factor, []
+        for low, high in supports:
+            start, stop = np.searchsorted(places, [low, high])
+            factor, own = np.sqrt(prior_variance) * np.eye(high - low), places[start:stop] - low
+            factor[own[:, None], own] = known[start:stop, start:stop]
+            factors.append(factor)
+        return WeightPosterior(mean=mean, factors=factors, supports=supports)
 
     def given(self, gram: FloatArray, vector: FloatArray, *, reward_variance: float) -> "WeightPosterior":
         """This law updated by exact statistics: gram (m, m) = sum phi phi^T, vector (m,) = sum z phi.
@@ -132,8 +150,10 @@ class WeightPosterior:
         if vectors.shape[1] != self.mean.size:
             raise InvalidData(f"statistics have {vectors.shape[1]} features: expected {self.mean.size}")
 
+        own = dict(zip(self.supports, self.factors, strict=True))
+
         def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-            F = self.factor[low:high, low:high]
+            F = own[low, high]
             G = grams[0, low:high, low:high]
             system = F.T @ G @ F / reward_variance
             system[np.diag_indices(high - low)] += 1.0
@@ -153,8 +173,8 @@ class WeightPosterior:
         if draws.ndim != 2 or draws.shape[1] != self.mean.size:
             raise InvalidData(f"normals have shape {draws.shape}: expected (k, {self.mean.size})")
         weights = np.empty_like(draws)
-        for low, high in self.supports:
-            np.matmul(draws[:, low:high], self.factor[low:high, low:high].T, out=weights[:, low:high])
+        for (low, high), factor in zip(self.supports, self.factors, strict=True):
+            np.matmul(draws[:, low:high], factor.T, out=weights[:, low:high])
         weights *= scale
         weights += self.mean
         return weights
@@ -315,10 +335,11 @@ def _per_support(
     in_order = starts == [0, *stops[:-1]] and all(low < high for low, high in ranges)
     if not ranges or not in_order or stops[-1] != n_features:
         raise InvalidParameter(f"supports must split 0 .. {n_features} into consecutive non-empty ranges")
-    mean, factor = np.empty(n_features), np.zeros((n_features, n_features))
+    mean, factors = np.empty(n_features), []
     for low, high in ranges:
-        mean[low:high], factor[low:high, low:high] = solve(low, high)
-    return WeightPosterior(mean=mean, factor=factor, supports=ranges)
+        mean[low:high], factor = solve(low, high)
+        factors.append(factor)
+    return WeightPosterior(mean=mean, factors=factors, supports=ranges)
 
 
 def _as_statistics(grams: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:

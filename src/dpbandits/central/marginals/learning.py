@@ -199,11 +199,5 @@ def as_posterior(
         base: of a context.
         features: the same for every arm.
     """
-    arms, m = mean.shape
-    together = np.zeros((arms, m, arms, m))
-    together[np.arange(arms), :, np.arange(arms), :] = base.ratio[:, None] * factor
-    return WeightPosterior(
-        mean=(base.ratio * mean).ravel(),
-        factor=together.reshape(arms * m, arms * m),
-        supports=features.supports,
-    )
+    scaled = base.ratio[:, None] * factor
+    return WeightPosterior(mean=(base.ratio * mean).ravel(), factors=scaled, supports=features.supports)

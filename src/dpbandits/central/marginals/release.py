@@ -243,7 +243,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         effects, people = self._base.effects, self.rounds(block)
         shape = (self.arms, effects.n_weights)
         law = self.prior if posterior is None else posterior
-        variances = (law.factor**2).sum(axis=1).reshape(shape) / self._base.ratio**2
+        variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / self._base.ratio**2
         first = posterior is None
 
         def noise_variance(groups: int) -> float:
@@ -382,7 +382,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if posterior is None:
             return uniform_choice(ties, n, available)
         weights = self._sampled(posterior, coins)
-        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1) * len(weights)).astype(np.int64)
+        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1) * len(weights)).astype(
+            np.int64
+        )
         contexts, codes = candidates[..., :-1], candidates[..., -1].astype(np.int64)
         if (contexts == contexts[:, :1]).all():  # one context a set, for all arms
             contexts = contexts[:, :1]

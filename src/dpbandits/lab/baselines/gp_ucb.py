@@ -7,7 +7,6 @@ horizons and as the reference that features are held against.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -24,6 +23,7 @@ from dpbandits.models.features.people import arm_kernel, features_for, kernel_ov
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
+from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import RoundPolicy, best_choice, best_row
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
@@ -268,7 +268,8 @@ class FeatureGPUCB(_Optimist):
 
     def publish(self) -> PublishedPosterior:
         """What was learned so far, as `GPBandit.publish` gives it: here of raw data."""
-        law = replace(self._model.posterior, supports=self.features.supports)
+        law = self._model.posterior
+        law = WeightPosterior.of(law.mean, law.factor, self.features.supports)
         return PublishedPosterior(
             menu=self.menu,
             domain=self.domain,

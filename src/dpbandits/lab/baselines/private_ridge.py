@@ -183,14 +183,14 @@ class PrivateRidge(CrudePolicy):
             summed = mechanism.block_estimates(self._released).sum(axis=0)
             noisy, sums = mechanism.mechanism.from_coordinates(summed)
             gram, vector = gram + noisy, vector + sums
-        mean, factor = np.zeros_like(vector), np.zeros_like(gram)
+        mean, factors = np.zeros_like(vector), []
         for low, high in self.features.supports:
             noise = mechanism.gram_noise_sd * np.sqrt(2.0 * blocks * (high - low))  # its largest eigenvalue
             values, vectors = np.linalg.eigh(gram[low:high, low:high])
             precision = np.maximum(values, 0.0) + REWARD_VARIANCE / PRIOR_VARIANCE + RIDGE * noise
             mean[low:high] = vectors @ (vectors.T @ vector[low:high] / precision)
-            factor[low:high, low:high] = vectors * np.sqrt(REWARD_VARIANCE / precision)
-        self._posterior = WeightPosterior(mean=mean, factor=factor, supports=self.features.supports)
+            factors.append(vectors * np.sqrt(REWARD_VARIANCE / precision))
+        self._posterior = WeightPosterior(mean=mean, factors=factors, supports=self.features.supports)
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
         phi, centred = self.features(points), self.reward_range.to_centred(rewards)

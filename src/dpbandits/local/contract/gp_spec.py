@@ -443,7 +443,7 @@ class PublishedWeights(Published):
 
         self.lineage(spec)
         rows = spec.domain.validate(contexts, name="points")
-        law = WeightPosterior(mean=self.mean, factor=self.factor, supports=spec.features.supports)
+        law = WeightPosterior.of(self.mean, self.factor, spec.features.supports)
         mean, spread = law.predict_function(
             spec.features, rows, weight_variance=spec.protocol.weight_variance
         )

@@ -119,7 +119,7 @@ class WeightLearner:
             self._believe(arrays["mean"], arrays["factor"])
 
     def _believe(self, mean: FloatArray, factor: FloatArray) -> None:
-        self._posterior = WeightPosterior(mean=mean, factor=factor, supports=self.spec.features.supports)
+        self._posterior = WeightPosterior.of(mean, factor, self.spec.features.supports)
 
     def _expected_gram(self, version: int) -> FloatArray:
         """(m, m) mean of phi phi^T of people who bring public sets and follow this version."""
