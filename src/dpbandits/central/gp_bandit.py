@@ -22,6 +22,7 @@ import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._calls import caller_level
+from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.beginning import Beginning, observations_of
@@ -322,7 +323,8 @@ class GPBandit(RoundPolicy):
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
         self._beginning: Beginning | None = None
-        self._foresight = None if self.open_ended else self._kind.foresight()
+        with one_thread():
+            self._foresight = None if self.open_ended else self._kind.foresight()
         self._warn_of_silent_failure(by_kernel=kernel is not None)
 
     def _warn_of_silent_failure(self, *, by_kernel: bool) -> None:
@@ -420,8 +422,9 @@ class GPBandit(RoundPolicy):
         posterior: WeightPosterior | None,
     ) -> Past:
         """Design the block from what was released before it, then let raw data meet noise."""
-        design = self._kind.design(block, posterior, self._coins)
-        after: Past = self._kind.draw(block, rows, design, before)
+        with one_thread():
+            design = self._kind.design(block, posterior, self._coins)
+            after: Past = self._kind.draw(block, rows, design, before)
         return after
 
     # -- beside the answers ---------------------------------------------------------------------
@@ -501,7 +504,8 @@ class GPBandit(RoundPolicy):
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
         """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
-        return self._kind.believed(past, self._public_data)
+        with one_thread():
+            return self._kind.believed(past, self._public_data)
 
     def _choose(
         self, candidates: FloatArray, available: BoolArray | None, start: int

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured
+from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray
 from dpbandits.budget import Cost, cost_of, together
 from dpbandits.central.arguments import check_kinds, tuned
@@ -495,9 +496,10 @@ class ExploreThenCommit(KeptPolicy):
                     )
                 self._spend("release", 0)
                 self._drawn = mechanism.release(self._shard.cells.sums[-1])
-            self._released = mechanism.learned(
-                self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound
-            )
+            with one_thread():
+                self._released = mechanism.learned(
+                    self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound
+                )
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         if isinstance(mechanism, TableRelease):
             return mechanism.published(self._released, self.guarantee)

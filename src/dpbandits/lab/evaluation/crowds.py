@@ -10,6 +10,7 @@ from typing import Protocol, Required, TypedDict, Unpack, cast
 
 import numpy as np
 
+from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.worlds.contextual import PeopleWorld
@@ -278,12 +279,13 @@ class Crowd:
 
     def run(self, after: Callable[["Crowd"], None] | None = None) -> SimulationResult:
         """All who are left, `after` being called after every version."""
-        while self.running:
-            self.step()
-            if after is not None:
-                after(self)
-                self.relocate()
-        return self.result()
+        with one_thread():
+            while self.running:
+                self.step()
+                if after is not None:
+                    after(self)
+                    self.relocate()
+            return self.result()
 
     def result(self) -> SimulationResult:
         """What happened so far."""

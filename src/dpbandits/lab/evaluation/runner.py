@@ -15,6 +15,7 @@ from dpbandits._calls import worded
 from dpbandits._dask import connected
 from dpbandits._progress import watched
 from dpbandits._seen import Seen
+from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
@@ -178,7 +179,7 @@ def run(
     name_users = bool(getattr(policy, "user_ids", False))
     rewards, seconds = np.empty(total), 0.0
     known: FloatArray | None = np.empty((3, total))
-    with watched(environment.name, total=total, shown=progress) as moved:
+    with watched(environment.name, total=total, shown=progress) as moved, one_thread():
         for start, stop in pairwise(edges):
             candidates = environment.decision_sets(start, stop)
             users = _users(environment, start, stop) if name_users else None

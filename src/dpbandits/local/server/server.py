@@ -15,6 +15,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import no_such, said
+from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray
 from dpbandits.errors import IncompatibleState, ProtocolError
 from dpbandits.local.contract.bins import PublishedArms
@@ -357,10 +358,11 @@ class Server(Held, Generic[PublishedT]):
         that would close a version younger than `least_open`.
         """
         if self.is_due:
-            self._learn_all()
-            self._learner.refine()
-            self._fresh = 0
-            self._next_version()
+            with one_thread():
+                self._learn_all()
+                self._learner.refine()
+                self._fresh = 0
+                self._next_version()
         elif not self._told:
             self.changes += 1
         self._told = True

@@ -36,6 +36,7 @@ from dpbandits._calls import worded
 from dpbandits._config import Configured, Parser
 from dpbandits._reading import reading
 from dpbandits._seen import Seen, said
+from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
@@ -168,16 +169,17 @@ class Modeler(Seen, Configured):
                 f"{len(self._asked)} of {self.horizon} rows were asked for, {size} more do not fit the "
                 "horizon"
             )
-        self._refit()
-        posterior = self._posterior
-        if posterior is not None and self.pending:
-            posterior = posterior.imagine(self.pending)
-        for place in range(size):
-            row = self._next(posterior, len(self._asked))
-            self._asked.append(row)
-            self._taken[row] = True
-            if posterior is not None and place + 1 < size:
-                posterior = posterior.imagine([row])
+        with one_thread():
+            self._refit()
+            posterior = self._posterior
+            if posterior is not None and self.pending:
+                posterior = posterior.imagine(self.pending)
+            for place in range(size):
+                row = self._next(posterior, len(self._asked))
+                self._asked.append(row)
+                self._taken[row] = True
+                if posterior is not None and place + 1 < size:
+                    posterior = posterior.imagine([row])
         return self._asked[-size:]
 
     @worded
