@@ -112,8 +112,6 @@ def number_of(cell: object) -> float:
         if isinstance(cell, str | bytes):
             found = _number_in(_text(cell))
             return math.nan if found is None else math.inf if isinstance(found, str) else float(found)
-        if isinstance(cell, complex | np.complexfloating) and cell.imag == 0.0:
-            return float(cell.real)
         if isinstance(cell, numbers.Real | Decimal | np.bool_) and not isinstance(cell, np.timedelta64):
             return float(cell)
         if isinstance(cell, np.ndarray) and cell.ndim == 0:
@@ -230,8 +228,6 @@ def _value_in_cell(cell: object) -> Any:
         return int(cell) if cell == cell.to_integral_value() else float(cell)
     if isinstance(cell, numbers.Real):
         return _compared(float(cell))
-    if isinstance(cell, complex | np.complexfloating) and cell.imag == 0.0:
-        return _compared(float(cell.real))
     if isinstance(cell, date | np.datetime64):
         return time_in(cell)
     if isinstance(cell, time):
@@ -345,9 +341,9 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
     """
     kind = type(values)
     if kind is np.ndarray:
-        return np.asarray(values)
-    if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iufbM":
-        return np.asarray(values)
+        return _without_complex(values)
+    if isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iufbMc":
+        return _without_complex(np.asarray(values))
     # of pyarrow, and of pandas and polars, whose arrays round integers beside a blank
     for name in ("to_pylist", "to_list"):
         if hasattr(kind, name):
@@ -358,6 +354,11 @@ def array_of(values: Any, *, flat: bool = False) -> NDArray[Any]:
         return np.asarray(values, dtype=np.object_)
     except Exception:  # noqa: BLE001 - arrays of different shapes, or an entry that fails to be one
         return as_objects(values)
+
+
+def _without_complex(cells: NDArray[Any]) -> NDArray[Any]:
+    """The cells as they are; one complex number has made the others complex, which are real numbers again."""
+    return cells if cells.dtype.kind != "c" else np.where(cells.imag == 0.0, cells.real, np.inf)
 
 
 def as_objects(values: Sequence[object]) -> ObjectArray:

@@ -222,17 +222,20 @@ def test_a_curators_release_is_charged_for_the_accounts_neighbours(account, apar
     """A release at distance 1, with exact answers or noised ones, costs 20 times as much at distance 20."""
     ledger, (promise, protects) = MemoryLedger(), ACCOUNTS[account]
     ledger.open_account("ward", privacy=promise)
-    curator = Curator(
-        table(), contexts=dpb.Schema(x=dpb.Range(0, 1)), privacy=RowDP(0.25, distance=1), objective="y",
-        answers=ANSWERS.get(apart), secret=SecretDirectory(tmp_path / "s", ledger=ledger, account="ward"),
-    )  # fmt: skip
+
+    def release():
+        Curator(
+            table(), contexts=dpb.Schema(x=dpb.Range(0, 1)), privacy=RowDP(0.25, distance=1), objective="y",
+            answers=ANSWERS.get(apart), secret=SecretDirectory(tmp_path / "s", ledger=ledger, account="ward"),
+        ).publish()  # fmt: skip
+
     expected = steps(protects, (1, 1, apart))
     if expected is None:
         with pytest.raises(InvalidParameter, match="another unit"):
-            curator.publish()
+            release()
         assert not ledger.balance("ward").spent_epsilon
     else:
-        curator.publish()
+        release()
         assert float(ledger.balance("ward").spent_epsilon) == expected * (0.25 + (0.5 if apart else 0))
 
 

@@ -5,6 +5,7 @@ What a policy of `cases` shows is in `test_leaks`.
 
 import json
 import struct
+from functools import partial
 
 import numpy as np
 import pytest
@@ -215,7 +216,8 @@ def test_curator_release_and_modeler(lint, tmp_path):
     failing.publish()
     lint.refuse(failing.answer, 0)
     lint.see(failing)
-    second = Curator(
+    second = partial(
+        Curator,
         table,
         contexts=SCHEMA,
         privacy=ROWS,
@@ -223,7 +225,7 @@ def test_curator_release_and_modeler(lint, tmp_path):
         secret=SecretDirectory(tmp_path / "other", ledger=ledger, account="town"),
         answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
     )
-    lint.refuse(second.publish)  # the account is empty
+    lint.refuse(second)  # the account is empty
     lint.files(tmp_path / "release")
     lint.files(tmp_path / "book.sqlite")
     lint.files(tmp_path / "secret" / "answers.log")  # noised answers, all of which have left
