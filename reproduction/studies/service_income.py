@@ -32,6 +32,7 @@ from dpbandits.service.application import application
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
+from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings
 from reproduction.studies.people_and_arms import as_dicts
 
@@ -106,7 +107,7 @@ def compared(horizon: int, order: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder, served(Path(folder) / "data") as (service, url):
         promise = {"epsilon": EPSILON, "delta": DELTA}
         service.ledger.open_account("people", privacy=promise_of(promise))
-        with patch.object(policies, "GPBandit", lambda **given: GPBandit(noise=noise, **given)):
+        with patch.object(policies, "ServedBandit", lambda **given: ServedBandit(noise=noise, **given)):
             service.begin_policy(asked_for(table))
         token = service.write(
             lambda writes: tokens.make_token(

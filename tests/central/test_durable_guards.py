@@ -103,6 +103,7 @@ def test_every_use_of_noise_is_in_the_log_and_all_of_it_is_charged_by_its_certif
         horizon=4000, privacy=total, publish_epsilon=1.5, answer_epsilon=0.25, user_ids=False,
         ledger=ledger, account="people",
     )  # fmt: skip
+    policy.learn([0.5], [0.5], [1.0])
     policy.answer([0.5])
     policy.answer([0.2])
     policy.publish()

@@ -10,9 +10,9 @@ import pytest
 import dpbandits as dpb
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
-from dpbandits.service.surveys import packed_reports
 from service import databases, test_local
 from service.conftest import CUSTOMERS, Caller, served
+from service.processes import packed_reports
 from service.test_workers import SHORT, releases
 
 ROUNDS = 24
