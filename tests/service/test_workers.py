@@ -303,7 +303,7 @@ def test_a_worker_that_was_stopped_while_it_folded_has_released_nothing(
         return drawn
 
     monkeypatch.setattr(ServedBandit, "release_next", stopped)
-    with pytest.raises(StateError, match="nothing was recorded|another worker was there"):
+    with pytest.raises(StateError, match=r"nothing was recorded|another worker was there"):
         folding(first).fold(policy)
     assert releases(one) == [6]
     with first.store.reading() as reads:
