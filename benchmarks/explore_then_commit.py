@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 
-from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
 from reproduction.pavlovic2025.rkhs import rkhs_setting
@@ -47,10 +47,8 @@ def one(name: str, rounds: int) -> dict[str, float]:
         actions=setting.actions,
         reward_range=setting.reward_range,
         horizon=rounds,
-        privacy=JointDP(epsilon=2.0, delta=1e-9),
-        publish_epsilon=1.0,
-        answer_epsilon=1.0,
-        user_ids=False,
+        privacy=JointDP(epsilon=2.0, delta=1e-9, user_ids=False),
+        tuning=ExploreTuning(publish_epsilon=1.0, answer_epsilon=1.0),
         noise=SimulatedNoise(1),
     )
     mark()

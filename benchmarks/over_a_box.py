@@ -80,14 +80,12 @@ def main():
 def asking(box, features):
     """Median seconds of an ask after the first release."""
     policy = GPBandit(
-        features=features,
         domain=box,
         reward_range=(0, 1),
         horizon=1_000,
         privacy=JointDP(1, 1e-6),
-        decision_sets="public",
         noise=SimulatedNoise(1),
-        tuning=GPTuning(blocks=[50]),
+        tuning=GPTuning(blocks=[50], features=features, decision_sets="public"),
     )
     times = []
     for t in range(51 + ASKS):

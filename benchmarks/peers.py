@@ -31,7 +31,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB
+from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB, GPUCBTuning
 from dpbandits.lab.evaluation import report_seeds
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -73,23 +73,22 @@ def _shared(world: Any, seed: int) -> dict[str, Any]:
         "reward_range": world.reward_range,
         "horizon": world.horizon,
         "seed": seed,
-        "user_ids": False,
     }
 
 
 def private(world: Any, seed: int, *, features: int, release: str) -> Peer:
     policy = GPBandit(
         **_shared(world, seed),
-        features=features_of(features),
-        privacy=JointDP(epsilon=1.0, delta=0.0 if release == "cells" else 1e-6),
-        tuning=GPTuning(release=release),
+        privacy=JointDP(epsilon=1.0, delta=0.0 if release == "cells" else 1e-6, user_ids=False),
+        tuning=GPTuning(release=release, features=features_of(features)),
         noise=SimulatedNoise(seed),
     )
     return _asked(policy)
 
 
 def open_features(world: Any, seed: int, *, features: int, width: float) -> Peer:
-    own = {"features": features_of(features), "ucb_weight": width, "prior_variance": PRIOR}
+    tuning = GPUCBTuning(ucb_weight=width, prior_variance=PRIOR)
+    own = {"features": features_of(features), "tuning": tuning}
     return _asked(FeatureGPUCB(**_shared(world, seed), **own))
 
 
@@ -307,12 +306,14 @@ def over_the_square(name: str, seed: int) -> tuple[float, float]:
     elif name == "Optuna TPE":
         where, tell = optuna_over_all(world, seed, "TPE")
     elif name.startswith("FeatureGPUCB"):
-        own = {"features": features_of(20), "ucb_weight": CHOSEN["FeatureGPUCB"], "prior_variance": PRIOR}
+        chosen = GPUCBTuning(ucb_weight=CHOSEN["FeatureGPUCB"], prior_variance=PRIOR)
+        own = {"features": features_of(20), "tuning": chosen}
         where, tell = over_all(FeatureGPUCB(**_shared(world, seed), **own))
     else:
-        privacy = JointDP(epsilon=1.0, delta=1e-6)
-        own = {"tuning": GPTuning(release="features"), "noise": SimulatedNoise(seed), "privacy": privacy}
-        where, tell = over_all(GPBandit(**_shared(world, seed), features=features_of(20), **own))
+        privacy = JointDP(epsilon=1.0, delta=1e-6, user_ids=False)
+        tuning = GPTuning(release="features", features=features_of(20))
+        own = {"tuning": tuning, "noise": SimulatedNoise(seed), "privacy": privacy}
+        where, tell = over_all(GPBandit(**_shared(world, seed), **own))
     spent, regret = 0.0, 0.0
     for _ in range(FEW):
         began = time.process_time()

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -96,7 +96,7 @@ def whole_run(horizon: int, *, n_features: int, batched: bool = True, secure: bo
 
     def go() -> object:
         policy = dpb.central.GPBandit(
-            features=features,
+            tuning=dpb.central.GPTuning(features=features),
             domain=environment.domain,
             reward_range=environment.reward_range,
             horizon=horizon,
@@ -142,12 +142,11 @@ def asked_and_told(
 
     def go() -> list[float]:
         policy = dpb.central.GPBandit(
-            features=features,
             domain=environment.domain,
             reward_range=environment.reward_range,
             horizon=horizon,
             privacy=PRIVACY,
-            tuning=tuning,
+            tuning=replace(tuning or dpb.central.GPTuning(), features=features),
             noise=dpb.SimulatedNoise(0),
         )
         seconds = []
@@ -175,7 +174,7 @@ def people_over_matrices(horizon: int) -> Measured:
     shared = {"reward_range": (0, 1), "horizon": horizon, "privacy": PRIVACY, "noise": dpb.SimulatedNoise(0)}
     of_people = {"contexts": PEOPLE, "arms": ["a", "b", "c", "d"]}
     like = dpb.central.GPBandit(**shared, **of_people)
-    of_points = {"domain": like.domain, "features": like.features, "tuning": like.tuning}
+    of_points = {"domain": like.domain, "tuning": like.tuning}
 
     def run(asked: object, arguments: dict[str, object]) -> None:
         policy = dpb.central.GPBandit(**shared, **arguments)

@@ -13,7 +13,7 @@ from dpbandits.adapters.mabwiser import MAB
 
 policy = dpb.central.GPBandit(
     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], reward_range=(0, 1), horizon=4000,
-    privacy=dpb.JointDP(epsilon=2, delta=1e-6), user_ids=False,
+    privacy=dpb.JointDP(epsilon=2, delta=1e-6, user_ids=False),
 )  # fmt: skip
 mab, rng, earned = MAB(policy), np.random.default_rng(0), []
 for _ in range(80):

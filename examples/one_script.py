@@ -14,7 +14,7 @@ name, n, table = sys.argv[1], int(sys.argv[2]), pd.DataFrame(cps_earnings()).sam
 right = np.array(INCOME_ARMS)[np.digitize(table.pop("earnings"), INCOME_CUTS)][: n + 5000]
 people, baselines = table[: n + 5000].to_dict("records"), dpb.lab.baselines
 who, joint = {"contexts": INCOME_SCHEMA, "arms": INCOME_ARMS}, dpb.JointDP(epsilon=1, delta=1e-6)
-same = who | {"reward_range": (0, 1), "horizon": n, "user_ids": True}
+same = who | {"reward_range": (0, 1), "horizon": n}
 policies = {
     "central": lambda: dpb.central.GPBandit(**same, privacy=joint),
     "local": lambda: dpb.lab.twin(policies["central"](), room="local"),  # epsilon 1 on people's own devices

@@ -21,7 +21,7 @@ columns = {
 }
 policy = dpb.central.ExploreThenCommit(
     contexts=dpb.Schema(**columns), arms=list(world.arms.labels), reward_range=(0, 1), horizon=20_000,
-    privacy=dpb.JointDP(epsilon=4, delta=1e-6), user_ids=False,
+    privacy=dpb.JointDP(epsilon=4, delta=1e-6, user_ids=False),
 )  # fmt: skip
 obp.learn(policy, feedback)
 published = policy.publish()

@@ -13,13 +13,12 @@ import dpbandits as dpb
 from dpbandits.budget import cost_of_guarantee, epsilon_for
 
 ledger = dpb.MemoryLedger()
-ledger.open_account("customers", privacy=dpb.JointDP(3, 1e-5))
+customers = ledger.open_account("customers", privacy=dpb.JointDP(3, 1e-5))
 age, promise = dpb.Range(18, 90), dpb.JointDP(epsilon=1, delta=1e-6)
-account = {"ledger": ledger, "account": "customers"}
 known = {"contexts": dpb.Schema(age=age), "arms": ["mail", "call"], "reward_range": (0, 1)}
 costs, spent, refused = [], [0.0], False
 while not refused:
-    campaign = dpb.central.GPBandit(**known, horizon=1_000, privacy=promise, **account)
+    campaign = dpb.central.GPBandit(**known, horizon=1_000, privacy=promise, account=customers)
     try:
         campaign.ask({"age": 44}, user="u-17")
         costs.append(cost_of_guarantee(campaign.guarantee))

@@ -19,8 +19,7 @@ policy = dpb.central.ExploreThenCommit(
     contexts=dpb.central.ContextLaw(world.contexts),
     reward_range=(-1.0, 1.0),
     horizon=n,
-    privacy=dpb.JointDP(epsilon=2.0, delta=1e-6),
-    user_ids=False,
+    privacy=dpb.JointDP(epsilon=2.0, delta=1e-6, user_ids=False),
 )
 doses = policy.explore(0, n)
 policy.learn(world.patients(0, n), doses, world.rewards(0, n, doses))

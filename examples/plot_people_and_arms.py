@@ -37,8 +37,8 @@ def rows(first, stop):
 # %%
 # Policies that are asked and told differ by their names alone.
 
-shared = {"contexts": people, "arms": arms, "reward_range": (0, 1), "horizon": n, "user_ids": False}
-promise = {"privacy": dpb.JointDP(epsilon=2, delta=1e-5)}
+shared = {"contexts": people, "arms": arms, "reward_range": (0, 1), "horizon": n}
+promise = {"privacy": dpb.JointDP(epsilon=2, delta=1e-5, user_ids=False)}
 online = {
     "central.GPBandit": dpb.central.GPBandit(**shared, **promise),
     "baselines.FeatureGPUCB": dpb.lab.baselines.FeatureGPUCB(**shared),

@@ -13,14 +13,15 @@ import numpy as np
 import dpbandits as dpb
 
 known = {"contexts": dpb.Schema(age=dpb.Range(18, 90)), "arms": ["mail", "call"], "reward_range": (0, 1)}
-promise, n, rng = {"privacy": dpb.JointDP(epsilon=1, delta=1e-6)}, 4_000, np.random.default_rng(0)
+promise = {"privacy": dpb.JointDP(epsilon=1, delta=1e-6, user_ids=False)}
+n, rng = 4_000, np.random.default_rng(0)
 
 
 def bought(age, arms):
     return rng.random(len(age)) < np.where((np.array(arms) == "call") == (age > 50), 0.7, 0.3)
 
 
-log = dpb.central.ExploreThenCommit(**known, **promise, horizon=n, user_ids=False)
+log = dpb.central.ExploreThenCommit(**known, **promise, horizon=n)
 age, arms = rng.integers(18, 91, n), rng.choice(["mail", "call"], n)
 log.learn({"age": age}, arms, bought(age, arms))
 
@@ -29,7 +30,7 @@ log.learn({"age": age}, arms, bought(age, arms))
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for name in ("cold", "begins with the log"):
-    policy, right = dpb.central.GPBandit(**known, **promise, horizon=n, user_ids=False), []
+    policy, right = dpb.central.GPBandit(**known, **promise, horizon=n), []
     if name != "cold":
         policy.warm_start(log.publish(), disjoint=True)
     for _ in range(100):

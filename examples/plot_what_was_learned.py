@@ -18,8 +18,7 @@ policy = dpb.central.GPBandit(
     arms=arms,
     reward_range=(0, 1),
     horizon=n,
-    privacy=dpb.JointDP(epsilon=3, delta=1e-6),
-    user_ids=False,
+    privacy=dpb.JointDP(epsilon=3, delta=1e-6, user_ids=False),
 )
 for _ in range(n // 50):
     table = {"age": rng.integers(18, 91, 50), "visits": rng.integers(0, 21, 50)}

@@ -25,8 +25,7 @@ policy = dpb.central.GPBandit(
     arms=arms,
     reward_range=(0, 1),
     horizon=n,
-    privacy=dpb.JointDP(epsilon=2, delta=1e-6),
-    user_ids=False,
+    privacy=dpb.JointDP(epsilon=2, delta=1e-6, user_ids=False),
 )
 spec = dpb.local.Spec(contexts=people, arms=arms, privacy=dpb.LocalDP(epsilon=2))
 server, central, local = dpb.local.Server(spec), np.zeros(n), np.zeros(n)

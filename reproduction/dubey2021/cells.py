@@ -13,7 +13,7 @@ secure source needs 7% more noise at (1, 1e-6).
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from operator import itemgetter
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpbandits._typing import Seed
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.printed import Formula
 from dpbandits.errors import InvalidParameter
@@ -63,7 +63,6 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
         "domain": environment.domain,
         "reward_range": environment.reward_range,
         "horizon": environment.horizon,
-        "user_ids": False,
         "seed": seed,
     }
     if column == RANDOM:
@@ -72,12 +71,11 @@ def make_policy(column: str, name: str, promise: JointDP | None, seed: Seed) -> 
         return FeatureGPUCB(**common, features=block_features(name))
     if promise is None:
         raise InvalidParameter(f"column {column!r} needs a promise")
-    private = {**common, "privacy": promise, "noise": SimulatedNoise(seed)}
+    private = {**common, "privacy": replace(promise, user_ids=False), "noise": SimulatedNoise(seed)}
     if column in CONSTANTS:
         return Dubey2021(**private, paper_constants=CONSTANTS[column], features=tree_features(name))
-    private["features"] = block_features(name)
     if column == BLOCKS:
-        return GPBandit(**private)
+        return GPBandit(**private, tuning=GPTuning(features=block_features(name)))
     raise InvalidParameter(f"column {column!r}: expected one of {COLUMNS}")
 
 

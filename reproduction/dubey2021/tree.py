@@ -119,7 +119,7 @@ class _Learner:
     def __init__(self, policy: Dubey2021, horizon: int, seed: Seed, parts: Parts) -> None:
         known, m = policy.diagnostics(), policy.features.n_features
         levels, node_sd = int(known["levels"]), float(known["node_noise_sd"])
-        self._parts, self._norm_bound = parts, policy.norm_bound
+        self._parts, self._norm_bound = parts, policy.tuning.norm_bound
         self._noise, self._sigma = SimulatedNoise(seed), node_sd / RELEASE_UNIT
         mechanism = GramVectorMechanism(n_features=m, ratio=2.0)
         gram_of_ones, vector_of_ones = mechanism.from_coordinates(np.ones(mechanism.size))
@@ -135,9 +135,9 @@ class _Learner:
         self._nodes = np.zeros((levels, mechanism.size), dtype=np.int64)
         self._prefix = np.zeros(mechanism.size, dtype=np.int64)
         self._round, self.bonus = 0, 0.0
-        self._confidence = 2.0 * math.log(2.0 / policy.failure_probability)
+        self._confidence = 2.0 * math.log(2.0 / policy.tuning.failure_probability)
         noise_sd = math.sqrt(levels) * node_sd
-        tail = math.sqrt(2.0 * math.log(2.0 * horizon / policy.failure_probability))
+        tail = math.sqrt(2.0 * math.log(2.0 * horizon / policy.tuning.failure_probability))
         self._spectral = noise_sd * (math.sqrt(2.0 * m) + tail)
         self._vector_noise = noise_sd / math.sqrt(2.0) * (math.sqrt(m) + tail)
         self._fit()

@@ -136,11 +136,10 @@ def ours(world: Any, name: str, seed: int, half_life: int | None, *, horizon: in
         domain=world.domain,
         reward_range=world.reward_range,
         horizon=horizon,
-        privacy=JointDP(epsilon=EPSILON, delta=0.0 if kind == "cells" else DELTA),
+        privacy=JointDP(epsilon=EPSILON, delta=0.0 if kind == "cells" else DELTA, user_ids=False),
         tuning=GPTuning(release=kind, forget=half_life),
         noise=SimulatedNoise(seed),
         seed=seed,
-        user_ids=False,
         **shared,
     )
 
@@ -198,13 +197,13 @@ class WindowUCB(Windowed):
     def _empty(self) -> FeatureGP:
         return FeatureGP(
             self.features.n_features,
-            prior_variance=self.like.prior_variance * self.features.scale**2,
-            noise_variance=self.like.noise_variance,
+            prior_variance=self.like.tuning.prior_variance * self.features.scale**2,
+            noise_variance=self.like.tuning.noise_variance,
         )
 
     def best(self, candidates: Any) -> Any:
         mean, spread = self._model.predict_from_features(self.features(candidates))
-        return (mean + self.like.ucb_weight * spread).argmax(axis=1)
+        return (mean + self.like.tuning.ucb_weight * spread).argmax(axis=1)
 
     def learn(self, points: Any, rewards: Any) -> None:
         self._phi = np.concatenate([self._phi, self.features(points)])[-self.window :]
@@ -258,10 +257,9 @@ def policy_of(name: str, world: Any, world_name: str, seed: int) -> Any:
             domain=world.domain,
             reward_range=world.reward_range,
             horizon=ROUNDS,
-            privacy=JointDP(epsilon=EPSILON, delta=0.0),
+            privacy=JointDP(epsilon=EPSILON, delta=0.0, user_ids=False),
             noise=SimulatedNoise(seed),
             seed=seed,
-            user_ids=False,
         )
     like = twin(ours(world, world_name, seed, HALF_LIFE), update_growth=GROWTH)
     return like if name == "open" else WindowUCB(like, window)

@@ -15,7 +15,7 @@ import warnings
 import numpy as np
 from scipy.optimize import minimize
 
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.domains import Box
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -86,13 +86,14 @@ def _regrets(kernel, domain, seed):
     uniforms, found = rng.random(HORIZON), []
     for scale in (1.0, None):
         policy = GPBandit(
-            features=MercerFeatures(kernel=kernel, domain=domain, n_features=20, scale=scale),
+            tuning=GPTuning(
+                features=MercerFeatures(kernel=kernel, domain=domain, n_features=20, scale=scale)
+            ),
             domain=domain,
             reward_range=(0, 1),
             horizon=HORIZON,
-            privacy=JointDP(epsilon=1.0, delta=1e-6),
+            privacy=JointDP(epsilon=1.0, delta=1e-6, user_ids=False),
             noise=SimulatedNoise(seed),
-            user_ids=False,
             seed=seed,
         )
         total, start = 0.0, 0

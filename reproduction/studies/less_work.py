@@ -69,9 +69,8 @@ def compared(group: str, name: str, *, seeds: int, epsilon: float) -> list[dict[
             with patch.multiple(regression, **settings):
                 policy = dpb.central.GPBandit(
                     **asked,
-                    features=features,
                     privacy=dpb.JointDP(epsilon=epsilon, delta=1e-5),
-                    tuning=dpb.central.GPTuning(release="features"),
+                    tuning=dpb.central.GPTuning(release="features", features=features),
                     noise=dpb.SimulatedNoise(seed),
                 )
                 began = time.process_time()

@@ -41,7 +41,6 @@ def same_over_rows(table: TableBandit) -> dpb.central.GPBandit:
     of_people = policy_of(table, "features")
     return dpb.central.GPBandit(
         domain=of_people.domain,
-        features=of_people.features,
         tuning=of_people.tuning,
         reward_range=table.reward_range,
         horizon=table.horizon,

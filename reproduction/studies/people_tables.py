@@ -46,7 +46,7 @@ import numpy as np
 
 import dpbandits as dpb
 from dpbandits.central.logged.logged_table import WEIGHTED_BOUND
-from dpbandits.lab.baselines import CellHistogram, FeatureGPUCB, PrivateRidge
+from dpbandits.lab.baselines import CellHistogram, CrudeTuning, FeatureGPUCB, GPUCBTuning, PrivateRidge
 from dpbandits.lab.evaluation import BANNER, run
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
@@ -113,12 +113,11 @@ def policy_of(cell: Cell, world: dpb.lab.worlds.TableBandit):
         "reward_range": world.reward_range,
         "horizon": world.horizon,
         "seed": cell.seed,
-        "user_ids": False,
     }
     if cell.method == "gp-ucb":
-        return FeatureGPUCB(**own, n_features=40, update_growth=0.1)
+        return FeatureGPUCB(**own, tuning=GPUCBTuning(n_features=40), update_growth=0.1)
     private = {
-        "privacy": dpb.JointDP(epsilon=cell.epsilon, delta=DELTA),
+        "privacy": dpb.JointDP(epsilon=cell.epsilon, delta=DELTA, user_ids=False),
         "noise": dpb.SimulatedNoise(cell.seed),
     }
     if cell.method == "ridge":
@@ -203,13 +202,14 @@ def learned(cell: Cell, people: People, log: tuple[np.ndarray, ...], new: np.nda
         "arms": list(range(arms)),
         "reward_range": (0, 1),
         "horizon": len(given),
-        "privacy": dpb.JointDP(epsilon=cell.epsilon, delta=DELTA),
+        "privacy": dpb.JointDP(epsilon=cell.epsilon, delta=DELTA, user_ids=False),
         "noise": dpb.SimulatedNoise(cell.seed),
         "seed": cell.seed,
-        "user_ids": False,
     }
     if cell.method == "ridge":
-        ridge = PrivateRidge(**(shared | {"horizon": len(given) + 1}), blocks=(len(given),))
+        ridge = PrivateRidge(
+            **(shared | {"horizon": len(given) + 1}), tuning=CrudeTuning(blocks=(len(given),))
+        )
         batch = ridge.ask_batch(contexts, available=np.eye(arms, dtype=bool)[given])
         ridge.tell_batch(batch.ids, rewards)
         ridge.ask_batch(new[:1])  # the block's release is made at the next ask

@@ -218,10 +218,9 @@ def simulate(line: Line, seed: int) -> dict[str, float]:
     shared: dict[str, Any] = {
         "reward_range": environment.reward_range,
         "horizon": line.horizon,
-        "privacy": JointDP(epsilon=line.epsilon, delta=line.delta),
+        "privacy": JointDP(epsilon=line.epsilon, delta=line.delta, user_ids=False),
         "noise": SimulatedNoise(seed),
         "seed": seed,
-        "user_ids": False,
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DPBanditsWarning)  # large deltas are for comparison with papers
@@ -229,8 +228,8 @@ def simulate(line: Line, seed: int) -> dict[str, float]:
             policy: Any = CRUDE[line.kind](domain=box_around(environment.domain), **shared)
         else:
             domain, features = features_of(line.world, line.kind)
-            tuning = GPTuning(release=line.kind)
-            policy = GPBandit(domain=domain, features=features, tuning=tuning, **shared)
+            tuning = GPTuning(release=line.kind, features=features)
+            policy = GPBandit(domain=domain, tuning=tuning, **shared)
         result = run(policy, environment)
     return {
         "regret": float(result.regret.sum()),

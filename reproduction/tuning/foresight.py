@@ -90,10 +90,9 @@ def policy_of(seed: int, dim: int, rounds: int, epsilon: float, kernel: Any, kin
             kernel=kernel,
             reward_range=(0.0, 1.0),
             horizon=rounds,
-            privacy=dpb.JointDP(epsilon, 0.0 if kind == "cells" else 1e-6),
+            privacy=dpb.JointDP(epsilon, 0.0 if kind == "cells" else 1e-6, user_ids=False),
             noise=SimulatedNoise(seed),
             seed=seed,
-            user_ids=False,
             tuning=GPTuning(release=kind),  # type: ignore[arg-type]
         )
 

@@ -469,10 +469,9 @@ class TuningCell(Cell):
     def _public(self, seed: int, *, delta: float) -> dict[str, Any]:
         return {
             "horizon": self.horizon,
-            "privacy": JointDP(epsilon=self.epsilon, delta=delta),
+            "privacy": JointDP(epsilon=self.epsilon, delta=delta, user_ids=False),
             "noise": SimulatedNoise(seed),
             "seed": seed,
-            "user_ids": False,
         }
 
     def _boxed(self, way: str, seed: int) -> float:
@@ -482,10 +481,10 @@ class TuningCell(Cell):
         box, features = features_of(int(self.world.split("-")[1]), count)
         policy = GPBandit(
             domain=box,
-            features=features,
             tuning=GPTuning(
                 release="cells" if way == "box" else "features",
                 forget=HALF_LIFE if way == "fading" else None,
+                features=features,
             ),
             reward_range=world.reward_range,
             **self._public(seed, delta=0.0 if way == "box" else 1e-6),
@@ -507,17 +506,16 @@ class TuningCell(Cell):
         table = tuning_table(self.world, self.horizon + NEW_PEOPLE, seed)
         n, arms = self.horizon, table.rewards.shape[1]
         given = np.random.default_rng([seed, 1]).integers(0, arms, n)
-        own: dict[str, Any] = {}
+        own: dict[str, Any] = {"tuning": ExploreTuning(release="features")}
         if answered:
             own = {
-                "privacy": JointDP(epsilon=ANSWERS * ANSWER_EPSILON),
-                "answer_epsilon": ANSWER_EPSILON,
+                "privacy": JointDP(epsilon=ANSWERS * ANSWER_EPSILON, user_ids=False),
+                "tuning": ExploreTuning(release="features", answer_epsilon=ANSWER_EPSILON),
             }
         policy = ExploreThenCommit(
             contexts=table.schema,
             arms=list(range(arms)),
             reward_range=(0, 1),
-            tuning=ExploreTuning(release="features"),
             **self._public(seed, delta=0.0 if answered else 1e-6) | own,
         )
         policy.learn(table.contexts[:n], given.tolist(), table.rewards[np.arange(n), given].astype(float))

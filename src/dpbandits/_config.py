@@ -17,7 +17,7 @@ A `Registry` knows the classes of one kind and reads whichever a configuration n
 leaves its type as it is.
 
 Without a registry, as for policies, a class sets these itself: `config_label = "policy"`, `config_type` the
-kind, `config_omits` what a configuration does not hold (`ledger`, `account`, parameters that another one has
+kind, `config_omits` what a configuration does not hold (`account`, parameters that another one has
 replaced), `config_parsers` how the rest is read. `arguments` is the half of `from_config` before the
 constructor.
 """

@@ -3,11 +3,12 @@
 import numpy as np
 
 import dpbandits as dpb
+from tuning import placed
 
 PEOPLE = dpb.Schema(age=dpb.Range(0, 100), region=dpb.Categories([0, 1]))
 ARMS = ["mail", "call", "none"]
 SHARED = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1)}
-PROMISE = {"privacy": dpb.JointDP(epsilon=4, delta=1e-5)}
+PROMISE = {"privacy": dpb.JointDP(epsilon=4, delta=1e-5, user_ids=False)}
 
 
 def block(**changes):
@@ -15,11 +16,10 @@ def block(**changes):
         **SHARED,
         **PROMISE,
         "horizon": 300,
-        "user_ids": False,
         "noise": dpb.SimulatedNoise(1),
         "tuning": dpb.central.GPTuning(blocks=(20, 60)),
     }
-    return dpb.central.GPBandit(**(arguments | changes))
+    return dpb.central.GPBandit(**placed(arguments | changes))
 
 
 def contexts(n, seed=0):

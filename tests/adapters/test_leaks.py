@@ -46,7 +46,7 @@ def test_mabwisers_calls():
 
 def test_an_estimator_shows_its_public_arguments_alone():
     estimator = LoggedPolicy(
-        contexts=PEOPLE, arms=ARMS, horizon=50, privacy=dpb.JointDP(epsilon=20, delta=1e-5), user_ids=True
+        contexts=PEOPLE, arms=ARMS, horizon=50, privacy=dpb.JointDP(epsilon=20, delta=1e-5)
     )
     people, rewards = np.repeat(PERSON, 40, axis=0), np.full(40, REWARD)
     users = [f"{USER}{number}" for number in range(40)]

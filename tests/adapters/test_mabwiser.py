@@ -27,7 +27,7 @@ def test_the_calls_of_mabwiser_work_as_there():
 
 def test_a_log_is_learned_from_before_the_first_prediction():
     """60 rows in two blocks: expectations then follow the log, whose arms others chose."""
-    policy, people = block(privacy=dpb.JointDP(epsilon=50, delta=1e-4)), contexts(60)
+    policy, people = block(privacy=dpb.JointDP(epsilon=50, delta=1e-4, user_ids=False)), contexts(60)
     mab, given = MAB(policy), np.random.default_rng(1).choice(ARMS, 60)
     mab.fit(given, paid(people, given), people)
     mab.predict(people[:1])  # releases what is due

@@ -26,9 +26,7 @@ def feedback(n=400):
 def test_its_dict_is_a_log_for_explore_then_commit():
     log = feedback(4000)
     learned, same = (
-        dpb.central.ExploreThenCommit(
-            **SHARED, **PROMISE, horizon=4000, user_ids=False, noise=dpb.SimulatedNoise(2)
-        )
+        dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=4000, noise=dpb.SimulatedNoise(2))
         for _ in range(2)
     )
     obp.learn(learned, log)
@@ -43,7 +41,7 @@ def test_its_dict_is_a_log_for_explore_then_commit():
 
 
 def test_a_log_that_is_another_is_refused_before_anything_is_read():
-    policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400, user_ids=False)
+    policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400)
     log = feedback()
     with pytest.raises(InvalidData, match="'reward'"):
         obp.learn(policy, {name: value for name, value in log.items() if name != "reward"})
@@ -57,7 +55,7 @@ def test_a_log_that_is_another_is_refused_before_anything_is_read():
 
 @pytest.mark.parametrize("place", [1, -1, np.nan])
 def test_a_row_at_another_position_counts_nothing_and_refuses_nobody_elses(place):
-    policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400, user_ids=False)
+    policy = dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=400)
     position = np.zeros(400)
     position[7] = place
     obp.learn(policy, feedback() | {"position": position})

@@ -29,8 +29,7 @@ def estimator(**changes):
         "contexts": PEOPLE,
         "arms": ARMS,
         "horizon": N,
-        "privacy": dpb.JointDP(epsilon=8, delta=1e-5),
-        "user_ids": False,
+        "privacy": dpb.JointDP(epsilon=8, delta=1e-5, user_ids=False),
         "noise": dpb.SimulatedNoise(5),
     }
     return LoggedPolicy(**(arguments | changes))
@@ -119,9 +118,9 @@ def test_with_a_ledger_every_release_pays_until_the_account_is_empty():
     people, rewards, given = log(400)
     ledger = dpb.MemoryLedger()
     ledger.open_account("shop", privacy=JointDP(8, 1e-5))
-    first = estimator(ledger=ledger, account="shop")
+    first = estimator(account=ledger.account("shop"))
     second = clone(first)
-    assert second.ledger is ledger  # a copied ledger would have a full account of its own
+    assert second.account.ledger is ledger  # a copied ledger would have a full account of its own
     first.fit(people, rewards, arms=given)
     with pytest.raises(BudgetExceeded):
         second.fit(people, rewards, arms=given)

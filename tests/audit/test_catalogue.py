@@ -14,7 +14,7 @@ from dpbandits.audit.catalogue.mechanisms import laws
 from dpbandits.audit.catalogue.parts import DELTA, LineFeatures, PreparedNoise
 from dpbandits.audit.claims import CERTAIN, GaussianAudit
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import PrivateRidge
+from dpbandits.lab.baselines import CrudeTuning, PrivateRidge
 from dpbandits.models.features import Features
 from dpbandits.privacy import JointDP
 from dpbandits.privacy.reports import MECHANISMS, mechanism
@@ -128,9 +128,8 @@ def test_a_private_ridge_is_attacked_by_what_it_predicts_for_others(told, broken
                 domain=DOMAIN,
                 reward_range=(0.0, 1.0),
                 horizon=told * PEOPLE + 1,
-                blocks=(told * PEOPLE,),
-                privacy=JointDP(epsilon=1.0, delta=DELTA),
-                user_ids=False,
+                tuning=CrudeTuning(blocks=(told * PEOPLE,)),
+                privacy=JointDP(epsilon=1.0, delta=DELTA, user_ids=False),
                 noise=noise,
             )
             for _ in range(told):

@@ -38,7 +38,7 @@ BOX = {
 CONFIGURATIONS = {
     "features": (policy(), 0.9),
     "features, three rounds": (policy(privacy=dpb.JointDP(epsilon=2, delta=1e-6, rounds_per_user=3)), 0.9),
-    "features, rewards alone": (policy(decision_sets="public"), 0.5),
+    "features, rewards alone": (policy(tuning=dpb.central.GPTuning(decision_sets="public")), 0.5),
     "features, unknown horizon": (policy(horizon=None), 0.7),
     "cells": (policy(**BOX, privacy=dpb.JointDP(epsilon=1)), 0.9),
     "features over a box": (policy(**BOX), 0.9),

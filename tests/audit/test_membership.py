@@ -17,14 +17,13 @@ FEATURES = dpb.features.MercerFeatures(kernel=KERNEL, domain=WORLD.domain, n_fea
 def private(epsilon, seeds=lambda _: 0):
     def make(trial):
         return GPBandit(
-            features=FEATURES,
             domain=WORLD.domain,
             reward_range=WORLD.reward_range,
             horizon=40,
             privacy=dpb.JointDP(epsilon=epsilon, delta=1e-6),
             noise=dpb.SimulatedNoise(trial),
             seed=seeds(trial),
-            tuning=GPTuning(blocks=[10]),
+            tuning=GPTuning(blocks=[10], features=FEATURES),
         )
 
     return make

@@ -185,7 +185,7 @@ def test_units_that_a_guarantee_describes_itself_are_their_own():
     policy = dpb.central.GPBandit(
         kernel=dpb.kernels.Matern(nu=2.5, lengthscale=0.4), domain=dpb.Box(low=[0], high=[1]),
         reward_range=(0, 1), horizon=1000, privacy=JointDP(epsilon=1, delta=1e-6),
-        decision_sets="public", tuning=dpb.central.GPTuning(release="features"),
+        tuning=dpb.central.GPTuning(release="features", decision_sets="public"),
     )  # fmt: skip
     cost, ledger = cost_of_guarantee(policy.guarantee), MemoryLedger()
     assert "rewards" in cost.unit.whose
@@ -226,7 +226,7 @@ def test_a_curators_release_is_charged_for_the_accounts_neighbours(account, apar
     def release():
         Curator(
             table(), contexts=dpb.Schema(x=dpb.Range(0, 1)), privacy=RowDP(0.25, distance=1), objective="y",
-            answers=ANSWERS.get(apart), secret=SecretDirectory(tmp_path / "s", ledger=ledger, account="ward"),
+            secret=SecretDirectory(tmp_path / "s", account=ledger.account("ward")), answers=ANSWERS.get(apart),
         ).publish()  # fmt: skip
 
     expected = steps(protects, (1, 1, apart))
@@ -245,8 +245,8 @@ def test_a_device_reports_from_an_account_of_its_own(account):
     ledger.open_account("people", privacy=ACCOUNTS[account][0])
     spec = Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=LocalDP(1))
     with pytest.raises(InvalidParameter, match="cannot change"):
-        Client(spec, ledger=ledger, account="people", budget=900)
-    client = Client(spec, ledger=ledger, account="own", budget=2)
+        Client(spec, account=ledger.account("people"), budget=900)
+    client = Client(spec, account=ledger.account("own"), budget=2)
     client.choose(Server(spec).publish(), [0.3])
     client.report(1.0)
     for cost in (JointDP(0.1), LocalDP(0.1), RowDP(0.1, distance=1)):

@@ -31,8 +31,7 @@ def build(ledger):
         horizon=HORIZON,
         privacy=dpb.JointDP(epsilon=1.0, delta=1e-6),
         noise=dpb.SecureNoise(),
-        ledger=ledger,
-        account="people",
+        account=ledger.account("people"),
         tuning=GPTuning(n_features=3, blocks=BLOCKS),
     )
 

@@ -9,7 +9,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.lab.baselines import FeatureGPUCB
+from dpbandits.lab.baselines import FeatureGPUCB, GPUCBTuning
 from dpbandits.models.features import ArmFeatures, MercerFeatures
 from dpbandits.models.features.additive import additive_features
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -38,15 +38,16 @@ POLICIES = {
     ),
     "divided": lambda: of_features(mercer(scale=0.5)),
     "additive": lambda: of_features(additive_features(BOX, lengthscale=0.4, per_column=3)),
-    "dubey2021": lambda: of_features(mercer(), Dubey2021),
+    "dubey2021": lambda: Dubey2021(features=mercer(), domain=BOX, horizon=64, reward_range=(0, 1), **PRIVATE),
     "baseline": lambda: FeatureGPUCB(
-        kernel=KERNEL, n_features=6, domain=BOX, horizon=64, reward_range=(0, 1)
+        kernel=KERNEL, tuning=GPUCBTuning(n_features=6), domain=BOX, horizon=64, reward_range=(0, 1)
     ),
 }
 
 
-def of_features(features, of=GPBandit):
-    return of(features=features, domain=BOX, horizon=64, reward_range=(0, 1), **PRIVATE)
+def of_features(features):
+    tuning = GPTuning(features=features)
+    return GPBandit(domain=BOX, horizon=64, reward_range=(0, 1), tuning=tuning, **PRIVATE)
 
 
 def told(policy):

@@ -20,6 +20,7 @@ from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SimulatedNoise
+from tuning import built, placed
 
 BOX = dpb.Box(low=[0.0], high=[1.0])
 KERNEL = SquaredExponential(lengthscale=0.3)
@@ -47,11 +48,11 @@ MISTAKES = {
 
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy is not USCA])
 def test_what_every_policy_takes_is_configured_alike_and_nothing_else_is_taken(policy):
-    made = policy(**POLICIES[policy], user_ids=False, clip=True, seed=7)
+    made = policy(**placed(POLICIES[policy] | {"user_ids": False, "clip": True, "seed": 7}))
     config = made.to_config()
-    assert (config["user_ids"], config["clip"], config["seed"]) == (False, True, 7)
+    assert (config["privacy"]["user_ids"], config["reward_range"]["clip"], config["seed"]) == (False, True, 7)
     assert config["noise"] == SimulatedNoise(0).to_config()
-    assert not {"ledger", "account"} & set(config)
+    assert "account" not in config
     assert policy.from_config(config).to_config() == config
     with pytest.raises(TypeError, match="sead"):
         policy(**POLICIES[policy], sead=7)
@@ -61,7 +62,7 @@ def test_what_every_policy_takes_is_configured_alike_and_nothing_else_is_taken(p
 def test_a_natural_mistake_is_answered_by_what_to_pass(policy):
     arguments, tried = POLICIES[policy], 0
     for name, mistakes in MISTAKES.items():
-        if name not in arguments and (name != "tuning" or policy in (Dubey2021, USCA)):
+        if name not in arguments and (name != "tuning" or policy is USCA):
             continue
         for mistake in mistakes:
             with pytest.raises(InvalidParameter, match=f"{name} is .*: pass {name}="):
@@ -76,10 +77,12 @@ BEYOND = {
     "prior variance": lambda x: GPTuning(prior_variance=x),
     "public ridge": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(ridge=x)),
     "bound": lambda x: ExploreThenCommit(**ON_CELLS, tuning=ExploreTuning(bound=x)),
-    "answer epsilon": lambda x: ExploreThenCommit(**ON_CELLS, publish_epsilon=0.5, answer_epsilon=x),
+    "answer epsilon": lambda x: built(
+        ExploreThenCommit, {**ON_CELLS, "publish_epsilon": 0.5, "answer_epsilon": x}
+    ),
     "histogram epsilon": lambda x: ContextLaw.from_private_histogram([0.5], cells=CELLS, epsilon=x),
     "ridge as published": lambda x: USCA(**{**POLICIES[USCA], "ridge": x}),
-    "norm bound": lambda x: Dubey2021(**{**POLICIES[Dubey2021], "norm_bound": x}),
+    "norm bound": lambda x: built(Dubey2021, {**POLICIES[Dubey2021], "norm_bound": x}),
     "width of rewards": lambda x: RewardRange(0.0, x),
     "width of a box": lambda x: dpb.Box(low=[0.0], high=[x]),
     "radius": lambda x: Ball(centre=[0.0], radius=x),
@@ -121,7 +124,9 @@ def test_a_run_at_the_limits_stays_finite(prior_variance, thompson_scale):
     tuning = GPTuning(
         prior_variance=prior_variance, thompson_scale=thompson_scale, n_features=4, blocks=(8, 16)
     )
-    policy = GPBandit(**{**POLICIES[GPBandit], "reward_range": (0.0, 1e30)}, user_ids=False, tuning=tuning)
+    policy = GPBandit(
+        **placed(POLICIES[GPBandit] | {"reward_range": (0.0, 1e30), "user_ids": False}), tuning=tuning
+    )
     sets = BOX.sample(24 * 3, np.random.default_rng(0)).reshape(24, 3, 1)
     for start in (0, 8, 16):
         batch = policy.ask_batch(sets[start : start + 8])
@@ -139,6 +144,6 @@ def test_the_published_form_answers_at_the_limits(ridge):
 @pytest.mark.parametrize("ridge", [1e-30, 1e30])
 def test_a_function_is_published_at_the_limits(ridge):
     tuning = ExploreTuning(ridge=ridge)
-    policy = ExploreThenCommit(**ON_CELLS, user_ids=False, tuning=tuning)
+    policy = ExploreThenCommit(**placed(ON_CELLS | {"user_ids": False}), tuning=tuning)
     policy.learn([0.3, 0.6], [0, 3], [0.0, 1.0])
     assert np.isfinite(policy.publish().mean).all()

@@ -118,12 +118,12 @@ def test_the_statement_says_pure_epsilon_and_delta_is_zero():
 def test_a_bare_account_is_charged_epsilon_and_no_delta():
     ledger, promise = MemoryLedger(), JointDP(epsilon=2.0)
     ledger.open_account("people", privacy=promise)
-    one = policy(privacy=JointDP(epsilon=2.0, delta=1e-6), ledger=ledger, account="people")
+    one = policy(privacy=JointDP(epsilon=2.0, delta=1e-6), account=ledger.account("people"))
     cost = cost_of_guarantee(one.guarantee)
     assert (float(cost.epsilon), float(cost.delta), float(cost.rho)) == (2.0, 0.0, 2.0)
     driven(one, 10)
     with pytest.raises(BudgetExceeded):
-        driven(policy(ledger=ledger, account="people"), 1)
+        driven(policy(account=ledger.account("people")), 1)
 
 
 def test_an_unknown_horizon_costs_no_noise():
@@ -333,7 +333,7 @@ def test_with_a_delta_cells_are_taken_where_they_lose_less_and_nothing_else_was_
 def test_what_an_account_pays_for_keeps_features_unless_the_promise_is_pure():
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=JointDP(epsilon=3.0, delta=1e-5))
-    paid = {"ledger": ledger, "account": "people"}
+    paid = {"account": ledger.account("people")}
     assert chosen(epsilon=1.0, delta=1e-6, **paid).tuning.release == "features"
     assert chosen(epsilon=1.0, delta=0.0, **paid).tuning.release == "cells"
     assert chosen(epsilon=1.0, delta=1e-6, release="cells", **paid).tuning.release == "cells"

@@ -12,7 +12,7 @@ import pytest
 
 from dpbandits.budget import MemoryLedger, cost_of
 from dpbandits.central.logged.contexts import ContextLaw
-from dpbandits.central.logged.policy import ExploreThenCommit
+from dpbandits.central.logged.policy import ExploreThenCommit, ExploreTuning
 from dpbandits.errors import BudgetExceeded, ForkedState, ProtocolError
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
@@ -31,12 +31,10 @@ def usca(ledger=None):
         contexts=CellMeasure.uniform(low=0, high=1, cells=4),
         reward_range=(0.0, 1.0),
         horizon=4000,
-        privacy=JointDP(epsilon=12.0),
-        answer_epsilon=0.5,
-        user_ids=False,
+        privacy=JointDP(epsilon=12.0, user_ids=False),
+        tuning=ExploreTuning(answer_epsilon=0.5),
         noise=SecureNoise(),
-        ledger=ledger,
-        account=None if ledger is None else "people",
+        account=None if ledger is None else ledger.account("people"),
     )
 
 
@@ -95,13 +93,13 @@ def test_a_copy_beside_the_original_is_refused_before_it_learns_or_answers(tmp_p
 def test_every_use_of_noise_is_in_the_log_and_all_of_it_is_charged_by_its_certificates(tmp_path):
     cells = CellMeasure.uniform(low=0, high=1, cells=4)
     law = ContextLaw.from_private_histogram(np.full(50, 0.3), cells=cells, epsilon=0.5)
-    ledger, total = MemoryLedger(), JointDP(epsilon=3.0, delta=1e-6)
+    ledger, total = MemoryLedger(), JointDP(epsilon=3.0, delta=1e-6, user_ids=False)
     ledger.open_account("people", privacy=JointDP(epsilon=6.0, delta=1e-6))
     ledger.charge("people", charge_id="histogram", cost=cost_of(PureDP(0.5), privacy=JointDP(0.5)))
     policy = ExploreThenCommit(
         kernel=SquaredExponential(lengthscale=0.4), actions=cells, contexts=law, reward_range=(0.0, 1.0),
-        horizon=4000, privacy=total, publish_epsilon=1.5, answer_epsilon=0.25, user_ids=False,
-        ledger=ledger, account="people",
+        horizon=4000, privacy=total, tuning=ExploreTuning(publish_epsilon=1.5, answer_epsilon=0.25),
+        account=ledger.account("people"),
     )  # fmt: skip
     policy.learn([0.5], [0.5], [1.0])
     policy.answer([0.5])

@@ -59,10 +59,9 @@ def policy(kind, forget, *, domain=None, horizon=4_000, epsilon=4.0, **options):
         domain=domain or world(kind).domain,
         reward_range=(0, 1),
         horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=0.0 if kind == "cells" else 1e-6),
+        privacy=JointDP(epsilon=epsilon, delta=0.0 if kind == "cells" else 1e-6, user_ids=False),
         tuning=GPTuning(**given),
         noise=SimulatedNoise(5),
-        user_ids=False,
         **learns_with,
         **options,
     )

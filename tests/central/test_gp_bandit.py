@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.central import GPBandit
+from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.privacy import LargeDelta, SimulatedNoise
@@ -77,10 +77,10 @@ def test_a_state_saved_alone_can_be_given_a_ledger(tmp_path):
     ledger, promised = dpb.MemoryLedger(), policy.privacy
     ledger.open_account("people", privacy=JointDP(promised.epsilon, promised.delta))
     with pytest.raises(dpb.errors.IncompatibleState):
-        GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people")
+        GPBandit.load(tmp_path / "policy.state", account=ledger.account("people"))
     with pytest.raises(dpb.errors.InvalidParameter, match="one that pays"):
         GPBandit.load(tmp_path / "policy.state", ledger=ledger, adopt=True)
-    adopted = GPBandit.load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
+    adopted = GPBandit.load(tmp_path / "policy.state", account=ledger.account("people"), adopt=True)
     assert repr(adopted) == repr(policy)
     assert ledger.balance("people").remaining_epsilon == 0  # it is paid before anybody asks
 
@@ -157,12 +157,13 @@ def test_delta_is_compared_with_the_number_of_users():
 TWENTY = dpb.Box(low=[0.0] * 20, high=[1.0] * 20)
 
 
-def wide(**changes):
+def wide(*, user_ids=True, **changes):
     """Few features in twenty columns: they hold next to nothing of this kernel."""
     with pytest.warns(LittleVariance):
         return GPBandit(
             kernel=dpb.kernels.SquaredExponential(lengthscale=0.3), domain=TWENTY, reward_range=(0.0, 10.0),
-            horizon=64, privacy=dpb.JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(0), **changes,
+            horizon=64, privacy=dpb.JointDP(epsilon=1, delta=1e-6, user_ids=user_ids),
+            noise=SimulatedNoise(0), **changes,
         )  # fmt: skip
 
 
@@ -205,7 +206,7 @@ def test_the_scale_of_features_changes_no_prior():
     for scale in (1.0, 0.9):  # below the longest sampled features: none of these is cut
         features = MercerFeatures(kernel=kernel, domain=ten, n_features=20, scale=scale)
         policy = GPBandit(
-            features=features, domain=ten, reward_range=(0, 1), horizon=64,
+            tuning=GPTuning(features=features), domain=ten, reward_range=(0, 1), horizon=64,
             privacy=dpb.JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(0),
         )  # fmt: skip
         before = policy.predict(points)

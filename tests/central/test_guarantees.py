@@ -129,7 +129,7 @@ def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
     """It sees releases and openings: an older copy put back between them asks anew."""
     ledger = dpb.MemoryLedger()
     ledger.open_account("people", privacy=JointDP(2, 1e-5))
-    guarantee, said = statement(ledger=ledger, account="people")
+    guarantee, said = statement(account=ledger.account("people"))
     (put_back,) = [one for one in guarantee.assumptions if "put back" in one.text]
     assert not put_back.enforced
     assert "unless the policy lives in a folder" in put_back.text
@@ -139,7 +139,7 @@ def test_what_a_ledger_does_not_notice_is_listed_as_unchecked():
 def test_what_a_ledger_notices_of_a_folder_is_enforced_and_the_rest_is_listed(tmp_path):
     ledger = dpb.MemoryLedger()
     ledger.open_account("people", privacy=JointDP(4, 1e-5))
-    for runtime in ({}, {"ledger": ledger, "account": "people"}):
+    for runtime in ({}, {"account": ledger.account("people")}):
         with GPBandit.open(tmp_path / f"{len(runtime)}", new=small(**runtime)) as policy:
             put_back = [one for one in policy.guarantee.assumptions if "put back" in one.text]
         assert [one.enforced for one in put_back] == ([True, False] if runtime else [False])
@@ -216,7 +216,7 @@ def test_that_there_is_one_ledger_is_assumed_where_one_is_relied_on():
         "horizon": 4000,
         "privacy": JointDP(epsilon=4.0, delta=1e-6),
     }
-    for runtime in ({}, {"ledger": ledger, "account": "people"}):
+    for runtime in ({}, {"account": ledger.account("people")}):
         for promised in (
             statement(**runtime)[0],
             marginals(1.0, 1e-6, **runtime)[0],
@@ -235,9 +235,9 @@ def test_that_a_histogram_was_charged_is_assumed_where_an_account_pays():
         np.random.default_rng(0).random((50, 1)), cells=cells, epsilon=1.0, users=range(50)
     )
     for contexts, runtime, assumed in (
-        (counted, {"ledger": ledger, "account": "people"}, True),
+        (counted, {"account": ledger.account("people")}, True),
         (counted, {}, False),
-        (cells, {"ledger": ledger, "account": "people"}, False),
+        (cells, {"account": ledger.account("people")}, False),
     ):
         promised = ExploreThenCommit(
             kernel=dpb.kernels.SquaredExponential(lengthscale=0.4),

@@ -176,7 +176,7 @@ def test_a_folder_is_paid_for_when_it_is_begun(case, tmp_path):
     """Whoever opens it later takes it for paid: a crash before the first ask must not make it free."""
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    new = case.make(ledger=ledger, account="people")
+    new = case.make(account=ledger.account("people"))
     type(new).open(tmp_path / "p", new=new).close()
     assert ledger.balance("people").spent_epsilon == 4
     with type(new).open(tmp_path / "p", ledger=ledger) as opened:
@@ -188,7 +188,7 @@ def test_a_folder_is_paid_for_when_it_is_begun(case, tmp_path):
 def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    original = type(case.make()).open(tmp_path / "p", new=case.make(ledger=ledger, account="people"))
+    original = type(case.make()).open(tmp_path / "p", new=case.make(account=ledger.account("people")))
     decision = ask(original, 0)
     shutil.copytree(tmp_path / "p", tmp_path / "copy")
     with pytest.raises(IncompatibleState, match="ledger"):
@@ -207,7 +207,7 @@ def test_a_copied_folder_takes_over_and_the_original_is_refused(case, tmp_path):
 def paid(case, **changes):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 8.0, 1e-5))
-    return ledger, case.make(ledger=ledger, account="people", **changes)
+    return ledger, case.make(account=ledger.account("people"), **changes)
 
 
 @private
@@ -291,7 +291,7 @@ def test_a_crash_at_any_moment_leaves_a_folder_that_opens(tmp_path, monkeypatch)
         moment()
 
     told = 0
-    new = case.make(ledger=ledger, account="people", blocks=(2, 22, 40))
+    new = case.make(account=ledger.account("people"), blocks=(2, 22, 40))
     with type(new).open(tmp_path / "now" / "p", new=new) as policy:
         drive(policy, 0, 2)
         monkeypatch.setattr(os, "fsync", sync)

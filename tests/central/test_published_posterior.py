@@ -132,7 +132,7 @@ MAPS = {
 
 @pytest.mark.parametrize("name", MAPS)
 def test_of_candidates_too_and_of_every_map(name, tmp_path):
-    policy = bandit(contexts=None, arms=None, domain=BOX, features=MAPS[name])
+    policy = bandit(contexts=None, arms=None, domain=BOX, tuning=GPTuning(features=MAPS[name], blocks=BLOCKS))
     rng = np.random.default_rng(5)
     for t in range(45):
         decision = policy.ask(rng.random((4, 2)), user=t)

@@ -43,8 +43,8 @@ def make(**changes):
         "reward_range": (0, 1),
         "horizon": 200,
         "privacy": JointDP(epsilon=2.0, delta=1e-6),
-        "noise": SimulatedNoise(0),
         "user_ids": False,
+        "noise": SimulatedNoise(0),
     }
     return built(GPBandit, {**arguments, **changes})
 

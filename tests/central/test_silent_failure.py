@@ -24,6 +24,7 @@ from dpbandits.models.features.people import box_kernel
 from dpbandits.models.kernels import Kernel
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.certificates import PureDP
+from tuning import placed
 
 PRICES = dpb.Box(low=[1.0], high=[20.0])
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), home=dpb.Categories(["own", "rent"]))
@@ -37,12 +38,12 @@ def bandit(**changes):
         "reward_range": (0.0, 1.0),
         "horizon": 1_000,
         "privacy": JointDP(epsilon=1.0, delta=1e-6),
-        "noise": SimulatedNoise(3),
         "user_ids": False,
+        "noise": SimulatedNoise(3),
     }
     if "contexts" in changes:
         arguments.pop("domain")
-    return GPBandit(**(arguments | changes))
+    return GPBandit(**placed(arguments | changes))
 
 
 def said_by(**changes):
@@ -66,7 +67,7 @@ def test_a_lengthscale_is_a_share_of_each_range_of_a_box(make):
     rng, found = np.random.default_rng(0), []
     sets, grid = rng.random((150, 4, 2)), rng.random((20, 2))
     for domain in (SQUARE, wide):
-        shared = {"reward_range": (0.0, 1.0), "horizon": 200, "user_ids": False}
+        shared = {"reward_range": (0.0, 1.0), "horizon": 200}
         policy = make(domain=domain, kernel=kernel, **shared)
         decisions = policy.ask_batch(domain.from_unit(sets.reshape(-1, 2)).reshape(sets.shape))
         policy.tell_batch(decisions.ids, domain.to_unit(decisions.actions)[:, 0])
@@ -232,8 +233,7 @@ def test_explore_then_commit_names_its_release_too(release):
         arms=["mail", "call"],
         reward_range=(0, 1),
         horizon=20_000,
-        privacy=JointDP(1.0),
-        user_ids=False,
+        privacy=JointDP(1.0, user_ids=False),
         tuning=ExploreTuning(release=release),
     )
     assert policy.diagnostics()["release"] == release

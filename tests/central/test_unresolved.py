@@ -139,8 +139,8 @@ def smooth(**changes):
         "horizon": 400,
         "release": "features",
         "privacy": JointDP(epsilon=2.0, delta=1e-6),
-        "noise": SimulatedNoise(0),
         "user_ids": False,
+        "noise": SimulatedNoise(0),
     }
     given = {**arguments, **changes}
     return built(GPBandit, {name: value for name, value in given.items() if value is not None})

@@ -109,7 +109,7 @@ def test_arms_that_the_function_does_not_have_are_left_open(learned):
 def test_a_policy_over_points_begins_from_another_such_policy(release):
     box, kernel = dpb.Box([0.0], [1.0]), dpb.kernels.SquaredExponential(lengthscale=0.3)
     shared = {"domain": box, "kernel": kernel, "reward_range": (0, 1), "privacy": JointDP(8.0, 1e-6)}
-    first = GPBandit(**shared, horizon=4_000, decision_sets="public", tuning=GPTuning(blocks=[3_000]))
+    first = GPBandit(**shared, horizon=4_000, tuning=GPTuning(blocks=[3_000], decision_sets="public"))
     batch = first.ask_batch(users=[f"u-{t}" for t in range(3_000)])
     first.tell_batch(batch.ids, 1.0 - np.abs(batch.actions[:, 0] - 0.7))
     first.ask(user="last")
@@ -252,7 +252,7 @@ def spent(ledger):
 
 def test_an_account_pays_for_both_under_ids_of_their_own(learned):
     ledger = ledger_of(JointDP(20.0, 1e-5))
-    policy = bandit(ledger=ledger, account="people")
+    policy = bandit(account=ledger.account("people"))
     policy.warm_start(learned, disjoint=False)
     theirs = spent(ledger)
     policy.ask({"age": 30, "region": "west"}, "u")
@@ -270,11 +270,11 @@ def test_an_account_that_has_paid_is_named_and_pays_once(learned):
     ledger.charge("people", charge_id="small", cost=cost_of_guarantee(bandit().guarantee))
     before = spent(ledger)
     for wrong in ("learn:2", "small"):
-        policy = bandit(ledger=ledger, account="people")
+        policy = bandit(account=ledger.account("people"))
         with pytest.raises(InvalidParameter, match="has not paid for this function under that id"):
             policy.warm_start(learned, disjoint=False, charged_as=wrong)
         assert policy.guarantee.epsilon == 1.0
-    policy = bandit(ledger=ledger, account="people")
+    policy = bandit(account=ledger.account("people"))
     policy.warm_start(learned, disjoint=False, charged_as="learn:1")
     assert spent(ledger) == before
     assert policy.guarantee.epsilon > 4.0
@@ -321,7 +321,7 @@ def test_what_a_policy_pays_for_itself_pays_for_no_function(learned, tmp_path):
     """Saving charges the policy's own promise, which is as large as the function's: it was not for that."""
     ledger = Noting()
     ledger.open_account("people", privacy=JointDP(20.0, 1e-5))
-    policy = bandit(ledger=ledger, account="people", privacy=JointDP(4.0, 1e-6))
+    policy = bandit(account=ledger.account("people"), privacy=JointDP(4.0, 1e-6))
     policy.save(tmp_path / "policy")
     [own] = ledger.ids
     with pytest.raises(InvalidParameter, match="has not paid for this function under that id"):
@@ -336,7 +336,7 @@ def test_an_account_that_comes_later_pays_for_both_and_once(learned, tmp_path):
     policy.warm_start(learned, disjoint=False)
     policy.save(tmp_path / "policy")
     ledger = ledger_of(JointDP(20.0, 1e-5))
-    policy = GPBandit.load(tmp_path / "policy", ledger=ledger, account="people", adopt=True)
+    policy = GPBandit.load(tmp_path / "policy", account=ledger.account("people"), adopt=True)
     policy.ask({"age": 30, "region": "west"}, "u")
     assert float(spent(ledger).epsilon) == 5.0
     assert any("paid for the function" in a.text and a.enforced for a in policy.guarantee.assumptions)
@@ -349,7 +349,7 @@ def test_an_account_that_comes_later_pays_for_both_and_once(learned, tmp_path):
 
 def test_an_account_that_cannot_pay_leaves_all_as_it_was(learned):
     ledger = ledger_of(JointDP(2.0, 1e-5))
-    policy = bandit(ledger=ledger, account="people")
+    policy = bandit(account=ledger.account("people"))
     before = policy.predict(table(3))
     with pytest.raises(BudgetExceeded):
         policy.warm_start(learned, disjoint=False)

@@ -18,8 +18,10 @@ from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import (
     CellHistogram,
     ConstantArm,
+    CrudeTuning,
     ExactGPUCB,
     FeatureGPUCB,
+    GPUCBTuning,
     PrivateRidge,
     Uniform,
 )
@@ -27,6 +29,7 @@ from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import identity
+from tuning import placed
 
 HORIZON = 64
 BLOCKS = (8, 20, 40)
@@ -73,7 +76,7 @@ def _block(**changes: Any) -> GPBandit:
     }
     tuning = {"n_features": 6, "blocks": BLOCKS}
     tuning |= {name: changes.pop(name) for name in GPTuning.__dataclass_fields__ if name in changes}
-    return GPBandit(**(arguments | changes), tuning=GPTuning(**tuning))
+    return GPBandit(**placed(arguments | changes), tuning=GPTuning(**tuning))
 
 
 def _tree(**changes: Any) -> Dubey2021:
@@ -87,7 +90,7 @@ def _tree(**changes: Any) -> Dubey2021:
         "noise": SimulatedNoise(3),
         "seed": 11,
     }
-    return Dubey2021(**(arguments | changes))
+    return Dubey2021(**placed(arguments | changes))
 
 
 def _baseline(policy_class: type[RoundPolicy], **own: Any) -> Callable[..., RoundPolicy]:
@@ -97,9 +100,8 @@ def _baseline(policy_class: type[RoundPolicy], **own: Any) -> Callable[..., Roun
             "reward_range": REWARDS,
             "horizon": HORIZON,
             "seed": 11,
-            "user_ids": True,
         }
-        return policy_class(**(arguments | own | changes))
+        return policy_class(**placed(arguments | own | changes))
 
     return make
 
@@ -109,12 +111,12 @@ def _crude(policy_class: type[RoundPolicy], **changes: Any) -> RoundPolicy:
         "domain": DOMAIN,
         "reward_range": REWARDS,
         "horizon": HORIZON,
-        "blocks": BLOCKS,
+        "tuning": CrudeTuning(blocks=BLOCKS),
         "privacy": JointDP(epsilon=4.0, delta=1e-6),
         "noise": SimulatedNoise(3),
         "seed": 11,
     }
-    return policy_class(**(arguments | changes))
+    return policy_class(**placed(arguments | changes))
 
 
 CASES = (
@@ -164,14 +166,14 @@ CASES = (
     Case("constant arm", _baseline(ConstantArm, arm=1), learns=False, private=False, counts_users=False),
     Case(
         "feature GP-UCB",
-        _baseline(FeatureGPUCB, kernel=KERNEL, n_features=6),
+        _baseline(FeatureGPUCB, kernel=KERNEL, tuning=GPUCBTuning(n_features=6)),
         learns=True,
         private=False,
         counts_users=False,
     ),
     Case(
         "feature GP-UCB, fading",
-        _baseline(FeatureGPUCB, kernel=KERNEL, n_features=6, forget=12),
+        _baseline(FeatureGPUCB, kernel=KERNEL, tuning=GPUCBTuning(n_features=6), forget=12),
         learns=True,
         private=False,
         counts_users=False,
@@ -184,6 +186,7 @@ CASES = (
 every_policy = pytest.mark.parametrize("case", CASES, ids=repr)
 learning = pytest.mark.parametrize("case", [case for case in CASES if case.learns], ids=repr)
 not_learning = pytest.mark.parametrize("case", [case for case in CASES if not case.learns], ids=repr)
+without_privacy = pytest.mark.parametrize("case", [case for case in CASES if not case.private], ids=repr)
 private = pytest.mark.parametrize("case", [case for case in CASES if case.private], ids=repr)
 releasing_in_blocks = pytest.mark.parametrize(
     "case", [case for case in CASES if case.private and case.blocks], ids=repr

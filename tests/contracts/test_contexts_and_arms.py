@@ -25,6 +25,7 @@ from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, 
 from dpbandits.lab.baselines import (
     CellHistogram,
     ConstantArm,
+    CrudeTuning,
     ExactGPUCB,
     FeatureGPUCB,
     PrivateRidge,
@@ -36,6 +37,7 @@ from dpbandits.policy import Receipt
 from dpbandits.privacy import JointDP, SimulatedNoise
 from internals import logged as rows_inside
 from internals import policy as internals
+from tuning import built
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),
@@ -59,7 +61,11 @@ def gp(**changes):
 
 
 def crude(policy_class, **changes):
-    shared = {"privacy": JointDP(epsilon=4.0, delta=1e-6), "noise": SimulatedNoise(3), "blocks": BLOCKS}
+    shared = {
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "tuning": CrudeTuning(blocks=BLOCKS),
+    }
     own = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
     return policy_class(**(own | shared | changes))
 
@@ -71,7 +77,6 @@ def baseline(policy_class, **changes):
         "reward_range": (0, 1),
         "horizon": HORIZON,
         "seed": 11,
-        "user_ids": True,
     }
     return policy_class(**(own | changes))
 
@@ -98,6 +103,8 @@ def rows_instead(policy, make):
         own["arm"] = policy.menu.arms.code(policy.arm)
     if isinstance(policy, ExactGPUCB):
         own["kernel"] = arm_kernel(policy.domain)
+    elif isinstance(policy, GPBandit):
+        own["tuning"] = policy.tuning
     elif getattr(policy, "features", None) is not None:
         own["features"] = policy.features
     return make(**own)
@@ -634,7 +641,7 @@ quiet = pytest.mark.filterwarnings("ignore::dpbandits.central.NothingToLearn")
 def over_cells(name, **changes):
     kind = {"explore": ExploreThenCommit}[name]
     shared = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1), "horizon": HORIZON, "seed": 11}
-    return kind(**(shared | OVER_CELLS[name] | {"noise": SimulatedNoise(3)} | changes))
+    return built(kind, shared | OVER_CELLS[name] | {"noise": SimulatedNoise(3)} | changes)
 
 
 def cells_instead(name, policy):

@@ -18,6 +18,7 @@ from dpbandits.local import Client, GPSpec, MemoryOutbox, Server, Spec
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced import Curator
+from tuning import placed
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
 CENTRAL = {
@@ -45,7 +46,7 @@ def online(release):
 
 def of_points():
     policy = GPBandit(
-        **{**CENTRAL, "contexts": None, "arms": None}, domain=DOMAIN, kernel=KERNEL, user_ids=False
+        **placed(CENTRAL | {"contexts": None, "arms": None, "user_ids": False}), domain=DOMAIN, kernel=KERNEL
     )
     candidates = DOMAIN.sample(5, np.random.default_rng(0))
     for _ in range(policy.blocks[0] + 1):
@@ -54,7 +55,7 @@ def of_points():
 
 
 def explored(**changes):
-    policy = ExploreThenCommit(**(CENTRAL | changes), user_ids=False)
+    policy = ExploreThenCommit(**placed(CENTRAL | changes | {"user_ids": False}))
     policy.learn({name: TABLE[name] for name in PEOPLE.names}, policy.explore(0, 40), TABLE["paid"])
     return policy
 

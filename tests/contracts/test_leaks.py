@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from contracts.canaries import FEATURE, REWARD, USER, Lint
-from contracts.cases import decision_set, every_policy, private
+from contracts.cases import decision_set, every_policy, private, without_privacy
 from contracts.driving import ask, drive
+from dpbandits.errors import InvalidData
 from dpbandits.privacy import Guarantee
 from internals import policy as internals
 
@@ -39,10 +40,10 @@ def test_no_canary_is_seen(case, caplog, tmp_path):
     lint.refuse(policy.tell, decision.id, REWARD)
     lint.refuse(policy.ask, outside, user="x")
     lint.refuse(policy.ask, broken, user="x")
-    lint.refuse(policy.ask, canary_set(), user=[USER])
     lint.refuse(policy.ask, canary_set()[:, :1], user=USER)
     lint.refuse(policy.ask, canary_set()[0], user=USER)
     if case.counts_users:
+        lint.refuse(policy.ask, canary_set(), user=[USER])
         lint.refuse(policy.ask, canary_set(), user=USER)
     drive(policy, 1, 25)
     batch = policy.ask_batch(np.stack([canary_set()]), users=["someone-else"])
@@ -72,13 +73,20 @@ def test_a_privacy_promise_says_whether_users_are_counted(case):
         assert [one.enforced for one in about_users] == [user_ids]
 
 
-@every_policy
+@private
 def test_asks_without_users_are_refused_unless_the_policy_was_built_for_them(case):
-    from dpbandits.errors import InvalidData
-
     with pytest.raises(InvalidData):
         case.make(user_ids=True).ask(decision_set(0))
     policy = case.make(user_ids=False)
     with pytest.raises(InvalidData):
         policy.ask(decision_set(0), user="u")
     ask(policy, 0)
+
+
+@without_privacy
+def test_who_bounds_no_rounds_is_told_of_users_or_not(case):
+    policy = case.make()
+    assert not policy.user_ids
+    policy.ask(decision_set(0), user="u")
+    policy.ask(decision_set(1))
+    assert policy.rounds_asked == 2

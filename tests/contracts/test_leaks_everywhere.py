@@ -108,7 +108,7 @@ def test_devices_and_their_server(lint, tmp_path, learner, robust):
     server = Server(spec, robust=robust)
     ledger = SQLiteLedger(tmp_path / "device.sqlite")
     outbox = FileOutbox(tmp_path / "outbox")
-    client = Client(spec, ledger=ledger, outbox=outbox, account="mine")
+    client = Client(spec, account=ledger.account("mine"), outbox=outbox)
     policy, context = server.publish(), [FEATURE, FEATURE]
     lint.refuse(client.report, REWARD)
     for bad in ([OUTSIDE, FEATURE], [FEATURE], [np.nan, FEATURE], [USER, USER]):
@@ -195,7 +195,7 @@ def test_curator_release_and_modeler(lint, tmp_path):
         objective="effect",
         ids="id",
         answers=noised,
-        secret=SecretDirectory(tmp_path / "secret", ledger=ledger, account="town"),
+        secret=SecretDirectory(tmp_path / "secret", account=ledger.account("town")),
     )
     lint.see(curator, curator.guarantee.explain())
     lint.refuse(curator.answer, 0)
@@ -222,7 +222,7 @@ def test_curator_release_and_modeler(lint, tmp_path):
         contexts=SCHEMA,
         privacy=ROWS,
         objective="effect",
-        secret=SecretDirectory(tmp_path / "other", ledger=ledger, account="town"),
+        secret=SecretDirectory(tmp_path / "other", account=ledger.account("town")),
         answers=AnswerLaplace(epsilon=1.0, distance=0.5, low=0.0, high=1.0),
     )
     lint.refuse(second)  # the account is empty
@@ -248,8 +248,7 @@ def test_answers_and_release_of_logged_data(lint, tmp_path):
         **CELLS,
         horizon=20,
         privacy=dpb.JointDP(epsilon=3.0, delta=1e-6),
-        publish_epsilon=1.0,
-        answer_epsilon=1.0,
+        tuning=ExploreTuning(publish_epsilon=1.0, answer_epsilon=1.0),
     )
     units = [USER, *(f"u{i}" for i in range(9))]
     contexts, actions = np.full(10, FEATURE), usca.explore(0, 10)
@@ -334,7 +333,7 @@ def test_what_holds_raw_rows_prints_none(lint):
 def test_the_public_part_of_a_policys_state_and_its_ledger(case, lint, tmp_path):
     ledger = SQLiteLedger(tmp_path / "book.sqlite")
     ledger.open_account("people", privacy=account_of(case.make(), 10.0, 1e-3))
-    policy = case.make(ledger=ledger, account="people")
+    policy = case.make(account=ledger.account("people"))
     decision = policy.ask(np.full((3, 2), FEATURE), user=USER)
     policy.tell(decision.id, REWARD)
     drive(policy, 1, 25)

@@ -127,7 +127,7 @@ def test_a_missing_or_late_reward_moves_its_own_block_only(case):
     np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(late))
     garbage, _ = forced(case, garbage=(TARGET,))
     np.testing.assert_array_equal(internals.raw_sums(missing), internals.raw_sums(garbage))
-    if case.make().decision_sets == "private":
+    if case.make().tuning.decision_sets == "private":
         np.testing.assert_array_equal(internals.drawn(missing), internals.drawn(garbage))
     assert not np.array_equal(internals.raw_sums(missing)[0], internals.raw_sums(whole)[0])
     if case.mixes:  # else what later blocks sum, and where, follows from the first release

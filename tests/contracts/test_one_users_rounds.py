@@ -35,8 +35,7 @@ def of_people(*, delta=0.0, **changes):
     arguments = {
         "contexts": PEOPLE,
         "arms": ARMS,
-        "reward_range": (-1, 3),
-        "clip": True,
+        "reward_range": dpb.RewardRange(-1, 3, clip=True),
         "horizon": HORIZON,
         "privacy": JointDP(epsilon=2.0, delta=delta, rounds_per_user=ROUNDS),
         "noise": SimulatedNoise(3),
@@ -57,8 +56,7 @@ def in_cells(**changes):
     arguments = {
         "kernel": dpb.kernels.SquaredExponential(lengthscale=0.4),
         "domain": dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0]),
-        "reward_range": (-1, 3),
-        "clip": True,
+        "reward_range": dpb.RewardRange(-1, 3, clip=True),
         "horizon": HORIZON,
         "privacy": JointDP(epsilon=2.0, rounds_per_user=ROUNDS),
         "noise": SimulatedNoise(3),

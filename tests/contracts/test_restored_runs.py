@@ -31,10 +31,8 @@ def usca(folder, pauses):
         contexts=CELLS,
         reward_range=(0.0, 1.0),
         horizon=4000,
-        privacy=JointDP(epsilon=4.0, delta=1e-6),
-        publish_epsilon=2.0,
-        answer_epsilon=0.25,
-        user_ids=False,
+        privacy=JointDP(epsilon=4.0, delta=1e-6, user_ids=False),
+        tuning=ExploreTuning(publish_epsilon=2.0, answer_epsilon=0.25),
         noise=SimulatedNoise(3),
     )
     seen = []
@@ -55,8 +53,7 @@ def logged_tables(folder, pauses):
         arms=["mail", "call"],
         reward_range=(0.0, 1.0),
         horizon=4000,
-        privacy=JointDP(epsilon=4.0, delta=1e-6),
-        user_ids=False,
+        privacy=JointDP(epsilon=4.0, delta=1e-6, user_ids=False),
         noise=SimulatedNoise(3),
         tuning=ExploreTuning(release="marginals"),
     )

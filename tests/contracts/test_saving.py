@@ -107,7 +107,7 @@ def test_a_torn_state_is_refused(case, tmp_path):
 def test_of_two_copies_one_goes_on(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    first = case.make(ledger=ledger, account="people")
+    first = case.make(account=ledger.account("people"))
     drive(first, 0, 5)
     first.save(tmp_path / "policy.state")
     decision = ask(first, 5)
@@ -133,10 +133,8 @@ def test_of_two_copies_one_goes_on(case, tmp_path):
     "other",
     [
         {"privacy": JointDP(epsilon=50.0, delta=1e-6)},
-        {"user_ids": False},
         {"noise": SecureNoise()},
         {"horizon": 4096},
-        {"clip": True},
         {"reward_range": (0.0, 0.1)},
         {"config": {}},
     ],
@@ -158,7 +156,7 @@ def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
     ledger.open_account("others", privacy=JointDP(100.0, 1e-5))
-    policy = case.make(ledger=ledger, account="people")
+    policy = case.make(account=ledger.account("people"))
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
     with pytest.raises(IncompatibleState, match="ledger witnesses"):
@@ -167,7 +165,7 @@ def test_a_witnessed_state_needs_its_ledger_and_its_account_is_its_own(case, tmp
         type(policy).load(tmp_path / "policy.state", ledger=MemoryLedger(), adopt=True)
     for account in ("others", "people"):
         with pytest.raises(InvalidParameter, match="part of this policy's state"):
-            type(policy).load(tmp_path / "policy.state", ledger=ledger, account=account)
+            type(policy).load(tmp_path / "policy.state", account=ledger.account(account))
     drive(type(policy).load(tmp_path / "policy.state", ledger=ledger), 10, 20)
     assert ledger.balance("people").remaining_epsilon == 0
     assert ledger.balance("others").spent_epsilon == 0
@@ -182,7 +180,7 @@ def test_a_ledger_that_comes_late_does_not_vouch_for_copies(case, tmp_path):
     (tmp_path / "copy").write_bytes((tmp_path / "policy.state").read_bytes())
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
+    adopted = type(policy).load(tmp_path / "policy.state", account=ledger.account("people"), adopt=True)
     copy_of_it = type(policy).load(tmp_path / "copy")
     assert copy_of_it.ask(decision_set(1), user="v").id
     again = type(policy).load(tmp_path / "policy.state", ledger=ledger)
@@ -199,7 +197,7 @@ def test_what_was_released_unseen_stays_unseen_and_what_was_simulated_stays_simu
     policy.save(tmp_path / "policy.state")
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    adopted = type(policy).load(tmp_path / "policy.state", ledger=ledger, account="people", adopt=True)
+    adopted = type(policy).load(tmp_path / "policy.state", account=ledger.account("people"), adopt=True)
     assert adopted.guarantee == policy.guarantee  # its first release had no witness
     adopted.noise = SecureNoise()
     assert adopted.guarantee.status == "simulated"
@@ -222,7 +220,7 @@ def test_a_simulated_release_is_never_called_enforced(case, tmp_path):
 def test_every_release_is_in_the_log_with_its_terms(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    policy = case.make(ledger=ledger, account="people")
+    policy = case.make(account=ledger.account("people"))
     policy.save(tmp_path / "policy.state")
     drive(policy, 0, 22)
     policy.save(tmp_path / "policy.state")
@@ -277,7 +275,7 @@ def test_a_release_on_weaker_terms_than_the_configuration_promises_is_refused(ca
 def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    policy = case.make(ledger=ledger, account="people")
+    policy = case.make(account=ledger.account("people"))
     assert ledger.balance("people").spent_epsilon == 0
     drive(policy, 0, 10)
     policy.save(tmp_path / "policy.state")
@@ -287,7 +285,7 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
     assert ledger.balance(
         "people"
     ).simulated  # whoever reads the account knows that this noise can be repeated
-    overdrawn = case.make(ledger=ledger, account="people")
+    overdrawn = case.make(account=ledger.account("people"))
     before = internals.fingerprint(overdrawn)
     with pytest.raises(BudgetExceeded):
         ask(overdrawn, 0)
@@ -298,9 +296,9 @@ def test_the_budget_is_charged_once_and_before_the_first_answer(case, tmp_path):
 def test_a_state_saved_before_the_first_ask_is_paid_for(case, tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=account_of(case.make(), 4.0, 1e-5))
-    case.make(ledger=ledger, account="people").save(tmp_path / "policy.state")
+    case.make(account=ledger.account("people")).save(tmp_path / "policy.state")
     assert ledger.balance("people").remaining_epsilon == 0
-    policy = case.make(ledger=ledger, account="people")
+    policy = case.make(account=ledger.account("people"))
     with pytest.raises(BudgetExceeded):
         policy.save(tmp_path / "unpaid.state")
     assert not (tmp_path / "unpaid.state").exists()

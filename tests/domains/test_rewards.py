@@ -84,7 +84,7 @@ def test_config_rebuilds_an_equal_range():
 
 @pytest.mark.parametrize("clip", [True, False])
 def test_one_reward_is_held_as_it_is_in_an_array(clip):
-    range_ = RewardRange(-1.5, 4.0)
+    range_ = RewardRange(-1.5, 4.0, clip=clip)
     rewards = [-1.5, -1.6, 4.0, 4.1, 0.3, -0.0, np.inf, -np.inf, np.nan, 1e308]
-    values, counts = range_.within(rewards, clip=clip)
-    assert [range_.holds(one, clip=clip) for one in rewards] == list(zip(values, counts, strict=True))
+    values, counts = range_.within(rewards)
+    assert [range_.holds(one) for one in rewards] == list(zip(values, counts, strict=True))

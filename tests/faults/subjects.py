@@ -207,7 +207,7 @@ class PolicySubject:
             kernel=KERNEL, domain=BOX, reward_range=(0, 1), horizon=40,
             tuning=GPTuning(n_features=3, blocks=(4, 8, 12, 16)),
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
-            ledger=ledger, account="people",
+            account=ledger.account("people"),
         )  # fmt: skip
 
     def load(self, folder: Path) -> Any:
@@ -308,7 +308,7 @@ class CellSubject(PolicySubject):
         return GPBandit(
             kernel=KERNEL, domain=BOX, reward_range=(0, 1), horizon=40,
             tuning=GPTuning(release="cells", n_features=3, blocks=(4, 8, 12, 16)),
-            privacy=JointDP(epsilon=self.epsilon), noise=SecureNoise(), ledger=ledger, account="people",
+            privacy=JointDP(epsilon=self.epsilon), noise=SecureNoise(), account=ledger.account("people"),
         )  # fmt: skip
 
 
@@ -323,7 +323,7 @@ class MarginalSubject(PolicySubject):
             arms=["mail", "call"], reward_range=(0, 1), horizon=40,
             tuning=GPTuning(release="marginals", blocks=(4, 8, 12, 16)),
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta), noise=SecureNoise(),
-            ledger=ledger, account="people",
+            account=ledger.account("people"),
         )  # fmt: skip
 
     def releases(self, policy: Any) -> dict[str, object]:
@@ -344,7 +344,7 @@ class TreeSubject(PolicySubject):
             features=QuadratureFourierFeatures(kernel=KERNEL, dim=1, nodes=3),
             domain=BOX, reward_range=(0, 1), horizon=16,
             privacy=JointDP(epsilon=self.epsilon, delta=self.delta),
-            noise=SecureNoise(), ledger=ledger, account="people",
+            noise=SecureNoise(), account=ledger.account("people"),
         )  # fmt: skip
 
     def load(self, folder: Path) -> Any:
@@ -440,8 +440,9 @@ class USCASubject:
         ledger.open_account("people", privacy=JointDP(4, 1e-6))
         usca = ExploreThenCommit(
             kernel=KERNEL, actions=self.CELLS, contexts=self.CELLS, reward_range=(0.0, 1.0), horizon=4000,
-            privacy=JointDP(epsilon=4.0, delta=1e-6), publish_epsilon=2.0, answer_epsilon=float(self.each),
-            user_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
+            privacy=JointDP(epsilon=4.0, delta=1e-6, user_ids=False),
+            tuning=ExploreTuning(publish_epsilon=2.0, answer_epsilon=float(self.each)),
+            noise=SecureNoise(), account=ledger.account("people"),
         )  # fmt: skip
         rng = np.random.default_rng(1)
         usca.learn(rng.random(4000), usca.explore(0, 4000), rng.random(4000))
@@ -496,8 +497,9 @@ class TablesSubject:
         policy = ExploreThenCommit(
             contexts=dpb.Schema(**{name: dpb.Categories(["no", "yes"]) for name in ("old", "near", "new")}),
             arms=["mail", "call"], reward_range=(0, 1), horizon=4000,
-            tuning=ExploreTuning(release="marginals"), privacy=JointDP(epsilon=4.0, delta=1e-6),
-            user_ids=False, noise=SecureNoise(), ledger=ledger, account="people",
+            tuning=ExploreTuning(release="marginals"),
+            privacy=JointDP(epsilon=4.0, delta=1e-6, user_ids=False),
+            noise=SecureNoise(), account=ledger.account("people"),
         )  # fmt: skip
         rng = np.random.default_rng(1)
         contexts = {name: rng.choice(["no", "yes"], 4000).tolist() for name in ("old", "near", "new")}
@@ -564,7 +566,7 @@ class DeviceSubject:
 
     def device(self, folder: Path) -> Client:
         ledger, outbox = SQLiteLedger(folder / "ledger.db"), FileOutbox(folder / "outbox")
-        return Client(self.spec, ledger=ledger, outbox=outbox, budget=64)
+        return Client(self.spec, account=ledger.account("local-reports"), outbox=outbox, budget=64)
 
     def session(self, folder: Path, leave: Leave) -> Session:
         return _DeviceSession(self, folder, leave)
@@ -588,7 +590,7 @@ class DeviceSubject:
             (MemoryLedger(), FileOutbox(folder / "outbox")),
         ):
             try:
-                Client(self.other, ledger=ledger, outbox=outbox, budget=64)
+                Client(self.other, account=ledger.account("local-reports"), outbox=outbox, budget=64)
             except (InvalidParameter, IncompatibleState):
                 continue
             found.append(f"another spec was let into the {type(ledger).__name__} or its outbox")
@@ -747,8 +749,7 @@ class _CuratorSession:
             answers=AnswerLaplace(epsilon=2.0, distance=0.1, low=0.0, high=1.0),
             secret=dpb.outsourced.SecretDirectory(
                 folder / "secret",
-                ledger=ledger_in(folder),
-                account="people",
+                account=ledger_in(folder).account("people"),
                 resume=True,
             ),
         )
@@ -795,7 +796,7 @@ class LearnSubject:
     def publish(self, folder: Path, *, horizon: int) -> PublishedTable:
         ledger = ledger_in(folder)
         return publish_once(
-            self.log(), folder / "out", self.privacy, horizon=horizon, ledger=ledger, account="people"
+            self.log(), folder / "out", self.privacy, horizon=horizon, account=ledger.account("people")
         )
 
     def check(self, folder: Path, acts: list[Act]) -> list[str]:

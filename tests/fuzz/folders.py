@@ -224,8 +224,7 @@ def _living(**changes: Any) -> GPBandit:
         "horizon": 12,
         "privacy": PROMISE,
         "noise": noise.SimulatedNoise(0),
-        "features": QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=2),
-        "tuning": GPTuning(blocks=[4, 8]),
+        "tuning": GPTuning(features=QuadratureFourierFeatures(kernel=KERNEL, dim=2, nodes=2), blocks=[4, 8]),
     }
     return GPBandit(**(arguments | changes))
 
@@ -280,9 +279,9 @@ def _explore_state() -> Target:
         "noise": noise.SimulatedNoise(0),
     }
     once = ExploreThenCommit(
-        **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=200, user_ids=False,
-        publish_epsilon=2.0, answer_epsilon=0.5,
-        tuning=ExploreTuning(ridge=1.0),  # the rule looks at many, each time it is loaded
+        **common, privacy=dpb.JointDP(epsilon=4.0, delta=1e-6, user_ids=False), horizon=200,
+        # the rule for the ridge looks at many, each time it is loaded
+        tuning=ExploreTuning(ridge=1.0, publish_epsilon=2.0, answer_epsilon=0.5),
     )  # fmt: skip
     rng = np.random.default_rng(1)
     once.learn(rng.random(200), once.explore(0, 200), rng.random(200))
@@ -290,8 +289,8 @@ def _explore_state() -> Target:
     once.publish()
     tables = ExploreThenCommit(
         contexts=dpb.Schema(old=dpb.Categories(["no", "yes"]), age=dpb.Range(0, 1)), arms=["mail", "call"],
-        reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0), user_ids=False, horizon=200,
-        privacy=dpb.JointDP(epsilon=4.0), tuning=ExploreTuning(release="marginals"),
+        reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0), horizon=200,
+        privacy=dpb.JointDP(epsilon=4.0, user_ids=False), tuning=ExploreTuning(release="marginals"),
     )  # fmt: skip
     tables.learn([["yes", 0.5]] * 200, tables.explore(0, 200), rng.random(200))
     tables.publish()
@@ -322,8 +321,8 @@ def _row_sums() -> Target:
     path = new_folder() / "shard.state"
     policy = ExploreThenCommit(
         kernel=KERNEL, actions=CELLS, contexts=CELLS, reward_range=(0.0, 1.0), noise=noise.SimulatedNoise(0),
-        privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=40, publish_epsilon=2.0,
-        tuning=ExploreTuning(ridge=1.0),
+        privacy=dpb.JointDP(epsilon=4.0, delta=1e-6), horizon=40,
+        tuning=ExploreTuning(ridge=1.0, publish_epsilon=2.0),
     )  # fmt: skip
     rng, users = np.random.default_rng(1), [f"u{number}" for number in range(4)]
     shard, other = policy.shard(), policy.shard()

@@ -115,13 +115,14 @@ def _state_array() -> Target:
 
 
 def _saved_policies() -> tuple[RoundPolicy, ...]:
-    common: dict[str, Any] = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 8, "user_ids": False}
-    private = {**common, "privacy": dpb.JointDP(epsilon=1, delta=1e-6), "noise": noise.SimulatedNoise(0)}
+    common: dict[str, Any] = {"domain": BOX, "reward_range": (0.0, 1.0), "horizon": 8}
+    private = {**common, "privacy": dpb.JointDP(epsilon=1, delta=1e-6, user_ids=False)}
+    private |= {"noise": noise.SimulatedNoise(0)}
     small = QuadratureFourierFeatures(kernel=dpb.kernels.SquaredExponential(lengthscale=1.0), dim=2, nodes=2)
     return (
         Uniform(**common),
         ConstantArm(arm=1, domain=domains.Arms(3), reward_range=(0.0, 1.0), horizon=8),
-        GPBandit(**private, features=small, tuning=GPTuning(blocks=[2, 5])),
+        GPBandit(**private, tuning=GPTuning(blocks=[2, 5], features=small)),
         Dubey2021(**private, features=small),
     )
 
@@ -231,11 +232,14 @@ def _bandit_of_people() -> GPBandit:
         arms=["mail", 2],
         reward_range=(0.0, 1.0),
         horizon=8,
-        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6, user_ids=False),
         noise=noise.SimulatedNoise(0),
-        user_ids=False,
-        features=arm_features(Menu(contexts=PEOPLE, arms=["mail", 2]).domain, n_features=2, n_landmarks=4),
-        tuning=GPTuning(blocks=[2, 5]),
+        tuning=GPTuning(
+            blocks=[2, 5],
+            features=arm_features(
+                Menu(contexts=PEOPLE, arms=["mail", 2]).domain, n_features=2, n_landmarks=4
+            ),
+        ),
     )
 
 

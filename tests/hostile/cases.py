@@ -15,12 +15,14 @@ from dpbandits.central import (
     GPTuning,
     LoggedTable,
 )
-from dpbandits.central.published import USCA, Dubey2021
+from dpbandits.central.published import USCA, Dubey2021, Dubey2021Tuning
 from dpbandits.lab.baselines import (
     CellHistogram,
     ConstantArm,
+    CrudeTuning,
     ExactGPUCB,
     FeatureGPUCB,
+    GPUCBTuning,
     LocalCrowd,
     OpenExploreThenCommit,
     PrivateRidge,
@@ -205,8 +207,8 @@ CASES: dict[str, Case] = {
         GPBandit,
         {
             **PRIVATE,
-            "features": MERCER,
             "tuning": GPTuning(
+                features=MERCER,
                 blocks=[4, 8],
                 reporting_delay=1,
                 public_decision_sets=np.full((2, 3, 2), 0.5),
@@ -217,6 +219,7 @@ CASES: dict[str, Case] = {
         lambda **own: GPBandit(**PRIVATE, kernel=KERNEL, tuning=GPTuning(**own)),
         {
             "n_features": 4,
+            "decision_sets": "private",
             "blocks": [4, 8],
             "reporting_delay": 1,
             "prior_variance": 0.2,
@@ -228,20 +231,29 @@ CASES: dict[str, Case] = {
         lambda **own: ExploreThenCommit(**LEARNED, horizon=100_000, tuning=ExploreTuning(**own)),
         {
             "release": "features",
+            "publish_epsilon": 0.0,
+            "answer_epsilon": 0.1,
             "reference": 0.5,
             "bound": 1.0,
             "ridge": 10.0,
             "tolerance": 1e-6,
         },
     ),
-    "Dubey2021": Case(
-        Dubey2021, {**PRIVATE, "features": MERCER, "norm_bound": 1.0, "failure_probability": 0.1}
+    "Dubey2021": Case(Dubey2021, {**PRIVATE, "features": MERCER, "tuning": Dubey2021Tuning()}),
+    "Dubey2021Tuning": Case(Dubey2021Tuning, {"norm_bound": 1.0, "failure_probability": 0.1}),
+    "CrudeTuning": Case(
+        lambda **own: PrivateRidge(**PRIVATE, tuning=CrudeTuning(**own)),
+        {"blocks": [4, 8]},
+    ),
+    "GPUCBTuning": Case(
+        lambda **own: FeatureGPUCB(**POLICY, kernel=KERNEL, tuning=GPUCBTuning(**own)),
+        {"n_features": 4, "ucb_weight": 0.5, "prior_variance": 1.0, "noise_variance": 0.2},
     ),
     "USCA": Case(USCA, {**LEARNED, "horizon": 20, "ridge": 1.0, "seed": 0}),
     "ExploreThenCommit": Case(ExploreThenCommit, {**LEARNED, "horizon": 100_000}),
     "Uniform": Case(Uniform, POLICY),
     "PrivateRidge": Case(PrivateRidge, PRIVATE),
-    "CellHistogram": Case(CellHistogram, {**PRIVATE, "blocks": [4, 8], "most_cells": 8}),
+    "CellHistogram": Case(CellHistogram, {**PRIVATE, "tuning": CrudeTuning(blocks=[4, 8]), "most_cells": 8}),
     "ConstantArm": Case(
         ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}
     ),
@@ -322,7 +334,13 @@ CASES: dict[str, Case] = {
         },
     ),
     "SourceClient": Case(
-        SourceClient, {"spec": SOURCE.reports, "privacy": SOURCE.privacy, "budget": 4.0, "account": "a"}
+        SourceClient,
+        {
+            "spec": SOURCE.reports,
+            "privacy": SOURCE.privacy,
+            "budget": 4.0,
+            "account": dpb.MemoryLedger().account("a"),
+        },
     ),
     "SimulatedSource": Case(
         SimulatedSource,

@@ -104,6 +104,7 @@ ELSEWHERE = {
         "PublishedTable",  # tests/central/logged/test_logged_table.py
         "Shard",
     },
+    "lab.baselines": {"CrudeTuning", "GPUCBTuning"},  # inside a policy, in CASES
     "local": {
         "Client",  # tests/local/test_client_and_outbox.py
         "DurableServer",

@@ -139,7 +139,7 @@ def test_rewards_that_were_not_released_are_in_no_picture():
 def test_a_picture_says_what_it_rests_on():
     simulated = taught(lambda n: 1, noise=dpb.SimulatedNoise(1))
     assert "protects nobody" in foot(plot.released(simulated, "age", at=AT))
-    baseline = taught(lambda n: 1, policy=dpb.lab.baselines.FeatureGPUCB(**KNOWN, user_ids=True))
+    baseline = taught(lambda n: 1, policy=dpb.lab.baselines.FeatureGPUCB(**KNOWN))
     assert BANNER in foot(plot.released(baseline, "age", at=AT))
 
 

@@ -10,11 +10,11 @@ from flat import spec_with
 PEOPLE = dpb.Schema(age=dpb.Range(0, 100), region=dpb.Categories(["north", "south"]))
 ARMS = ["mail", "call"]
 SHARED = {"contexts": PEOPLE, "arms": ARMS, "reward_range": (0, 1)}
-PROMISE = {"privacy": dpb.JointDP(epsilon=0.5, delta=1e-5)}
+PROMISE = {"privacy": dpb.JointDP(epsilon=0.5, delta=1e-5, user_ids=False)}
 
 
 def bandit(**changes):
-    return dpb.central.GPBandit(**{**SHARED, **PROMISE, "horizon": 400, "user_ids": False, **changes})
+    return dpb.central.GPBandit(**{**SHARED, **PROMISE, "horizon": 400, **changes})
 
 
 def visitors(n, seed=0):
@@ -81,9 +81,9 @@ def test_a_twin_knows_nothing_of_what_its_policy_learned():
 
 def test_the_double_has_the_policys_features_and_other_arguments_change():
     policy = bandit(tuning=dpb.central.GPTuning(n_features=5), seed=7)
-    double = dpb.lab.twin(policy, horizon=50, ucb_weight=0.1)
+    double = dpb.lab.twin(policy, horizon=50, tuning=dpb.lab.baselines.GPUCBTuning(ucb_weight=0.1))
     assert double.features.to_config() == policy.features.to_config()
-    assert (double.horizon, double.seed, double.ucb_weight) == (50, 7, 0.1)
+    assert (double.horizon, double.seed, double.tuning.ucb_weight) == (50, 7, 0.1)
     same = dpb.lab.twin(policy, room="central", seed=8)
     assert same.to_config() == policy.to_config() | {"seed": 8}
     elsewhere = dpb.lab.twin(
@@ -115,8 +115,9 @@ def test_candidates_have_a_double_without_privacy():
 def test_explore_then_commit_keeps_its_calls_and_its_number_of_answers():
     """At epsilon 0.5 the private one is far off in a thousand rows; its double is as good as the raw sums."""
     policy = dpb.central.ExploreThenCommit(
-        **SHARED, privacy=dpb.JointDP(epsilon=0.5, delta=1e-5), horizon=1000, user_ids=False,
-        publish_epsilon=0.3, answer_epsilon=0.06, noise=dpb.SimulatedNoise(1),
+        **SHARED, privacy=dpb.JointDP(epsilon=0.5, delta=1e-5, user_ids=False), horizon=1000,
+        tuning=dpb.central.ExploreTuning(publish_epsilon=0.3, answer_epsilon=0.06),
+        noise=dpb.SimulatedNoise(1),
     )  # fmt: skip
     double = dpb.lab.twin(policy)
     assert double.remaining_answers == policy.remaining_answers == 3

@@ -64,7 +64,7 @@ def test_order_of_calls_is_enforced(spec, policy):
 
 def test_retries_are_the_same_bytes_and_another_report_needs_budget(spec, policy):
     ledger = MemoryLedger()
-    client = Client(spec, ledger=ledger)
+    client = Client(spec, account=ledger.account("local-reports"))
     client.choose(policy, [0.1, 0.0])
     report = client.report(1.0)
     assert client.report(0.0) == report
@@ -85,7 +85,7 @@ def test_the_report_is_stored_before_it_is_returned(spec, policy):
             raise OSError("no space")
 
     ledger = MemoryLedger()
-    client = Client(spec, ledger=ledger, outbox=FullDisk())
+    client = Client(spec, account=ledger.account("local-reports"), outbox=FullDisk())
     client.choose(policy, [0.1, 0.0])
     with pytest.raises(OSError, match="no space"):
         client.report(1.0)
@@ -104,7 +104,7 @@ def test_a_report_that_could_not_be_stored_is_stored_by_the_next_call(spec, poli
             super().put(key, report)
 
     ledger, outbox = MemoryLedger(), FullOnce()
-    client = Client(spec, ledger=ledger, outbox=outbox, budget=3.0)
+    client = Client(spec, account=ledger.account("local-reports"), outbox=outbox, budget=3.0)
     client.choose(policy, [0.1, 0.0])
     with pytest.raises(OSError, match="no space"):
         client.report(1.0)
@@ -126,7 +126,7 @@ def test_a_ledger_that_fails_after_writing_is_asked_for_the_same_charge(spec, po
             return balance
 
     ledger = Interrupted()
-    client = Client(spec, ledger=ledger, budget=3.0)
+    client = Client(spec, account=ledger.account("local-reports"), budget=3.0)
     client.choose(policy, [0.1, 0.0])
     with pytest.raises(StateError):
         client.report(1.0)

@@ -21,7 +21,7 @@ DEVICE = textwrap.dedent(
     spec = Spec.from_json(sys.argv[1])
     policy = PublishedArms.from_json(sys.argv[2], spec)
     ledger, outbox = SQLiteLedger(sys.argv[3] + "/ledger"), FileOutbox(sys.argv[3] + "/outbox")
-    client = Client(spec, ledger=ledger, outbox=outbox)
+    client = Client(spec, account=ledger.account("local-reports"), outbox=outbox)
     client.choose(policy, [0.4, 0.6])
     report = client.report(1.0)
     for forbidden in ("scipy", "opendp", "pandas"):

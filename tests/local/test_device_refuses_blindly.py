@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpbandits.budget import MemoryLedger, SQLiteLedger
+from dpbandits.budget import Account, MemoryLedger, SQLiteLedger
 from dpbandits.domains import Box
 from dpbandits.errors import (
     BudgetExceeded,
@@ -142,7 +142,7 @@ def attempt(call, *arguments):
 def transcript(spec, context, reward):
     """Everything of a device's life that does not stay on it, but for the arms and the reports' contents."""
     ledger, published = MemoryLedger(), arms_of(spec)
-    client = Client(spec, ledger=ledger, budget=3.0)
+    client = Client(spec, account=ledger.account("local-reports"), budget=3.0)
     seen = [attempt(client.decide, published, context)]
     for told in (reward, None):
         seen += [attempt(client.choose, published, context), attempt(client.report, told)]
@@ -197,7 +197,7 @@ def test_slices_of_the_domain_offered_one_after_another_find_nobody():
 
                 def play(spec=spec, account=account):
                     # as a server may send it to every spec
-                    return Client(spec, ledger=ledger, account=account).choose(replace(published), context)
+                    return Client(spec, account=ledger.account(account)).choose(replace(published), context)
 
                 seen.append(attempt(play))
         return seen
@@ -213,7 +213,7 @@ def test_slices_of_the_domain_offered_one_after_another_find_nobody():
 def test_budget_spec_and_version_are_judged_before_a_context_is_read():
     spec = spec_of()
     ledger, trap = MemoryLedger(), Trap()
-    client = Client(spec, ledger=ledger)
+    client = Client(spec, account=ledger.account("local-reports"))
     client.choose(arms_of(spec), [0.1, 0.0])
     client.report(1.0)
     with pytest.raises(BudgetExceeded):
@@ -368,12 +368,12 @@ def test_the_deadline_is_part_of_the_spec():
 
 def test_an_account_is_bound_to_one_spec_for_good(tmp_path):
     first, second = spec_of(), spec_of(seed=1)
-    Client(first, ledger=SQLiteLedger(tmp_path / "ledger"), budget=5.0)
+    Client(first, account=SQLiteLedger(tmp_path / "ledger").account("local-reports"), budget=5.0)
     ledger = SQLiteLedger(tmp_path / "ledger")
     with pytest.raises(InvalidParameter, match="another account"):
-        Client(second, ledger=ledger, budget=5.0)
-    Client(first, ledger=ledger, budget=5.0)
-    Client(second, ledger=ledger, budget=5.0, account="another")
+        Client(second, account=ledger.account("local-reports"), budget=5.0)
+    Client(first, account=ledger.account("local-reports"), budget=5.0)
+    Client(second, account=ledger.account("another"), budget=5.0)
     assert first.fingerprint in ledger.balance(ACCOUNT).terms.unit.whose
     assert len(first.fingerprint) == 64
 
@@ -382,7 +382,7 @@ def test_an_account_of_another_unit_is_refused():
     ledger = MemoryLedger()
     ledger.open_account(ACCOUNT, privacy=JointDP(1.0))
     with pytest.raises(InvalidParameter, match="differs from what was asked in unit"):
-        Client(spec_of(), ledger=ledger)
+        Client(spec_of(), account=ledger.account("local-reports"))
     assert ledger.balance(ACCOUNT).spent_epsilon == 0
 
 
@@ -391,7 +391,7 @@ def test_an_outbox_is_bound_to_one_spec_for_good(tmp_path):
         Client(spec_of(), outbox=make())
         ledger = MemoryLedger()
         with pytest.raises(IncompatibleState, match="another spec"):
-            Client(spec_of(seed=1), outbox=make(), ledger=ledger)
+            Client(spec_of(seed=1), outbox=make(), account=ledger.account("local-reports"))
         with pytest.raises(InvalidParameter):
             ledger.balance(ACCOUNT)  # refused before an account was opened
         Client(spec_of(), outbox=make())
@@ -447,8 +447,6 @@ def test_a_version_that_changed_is_refused_and_versions_are_counted(monkeypatch)
         {"outbox": "x"},
         {"outbox": FileOutbox},
         {"outbox": {}},
-        {"ledger": "x"},
-        {"ledger": MemoryLedger},
         {"budget": "1"},
         {"budget": math.nan},
         {"budget": -1.0},
@@ -456,13 +454,15 @@ def test_a_version_that_changed_is_refused_and_versions_are_counted(monkeypatch)
         {"privacy": 1.0},
         {"privacy": LocalDP(epsilon=2)},
         {"account": 5},
-        {"account": ""},
+        {"account": "x"},
+        {"account": MemoryLedger()},
+        {"account": Account},
     ],
 )
 def test_a_device_of_wrong_parts_is_refused_before_anything_is_opened(arguments):
     ledger = MemoryLedger()
     with pytest.raises(InvalidParameter):
-        Client(**({"spec": spec_of(), "ledger": ledger} | arguments))
+        Client(**({"spec": spec_of(), "account": ledger.account(ACCOUNT)} | arguments))
     with pytest.raises(InvalidParameter):
         ledger.balance(ACCOUNT)
 

@@ -237,7 +237,7 @@ def test_a_charge_that_may_have_been_written_is_used_by_the_next_call():
                 self.failed = True
                 raise OSError("the answer was lost")
 
-    client = Client(spec(), ledger=FailsOnce())
+    client = Client(spec(), account=FailsOnce().account("local-reports"))
     policy = Server(spec()).publish()
     client.choose(policy, np.array([[0.2]]))
     with pytest.raises(OSError, match="lost"):

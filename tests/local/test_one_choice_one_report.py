@@ -71,7 +71,7 @@ def test_three_threads_that_report_one_choice_get_one_report():
     """207 of 300 races gave several reports for one charge at commit 8169304."""
     for _ in range(60):
         ledger, outbox = Slow(), MemoryOutbox()
-        client = Client(SPEC, ledger=ledger, outbox=outbox, budget=10.0)
+        client = Client(SPEC, account=ledger.account("local-reports"), outbox=outbox, budget=10.0)
         client.choose(PUBLISHED, [0.3])
         got = at_once(*(partial(client.report, reward) for reward in (0.0, 1.0, None)))
         assert len(set(got)) == 1
@@ -82,7 +82,7 @@ def test_three_threads_that_report_one_choice_get_one_report():
 def test_threads_that_choose_report_and_retry_pay_for_every_report_that_there_is():
     for run in range(40):
         ledger, outbox = Slow(), MemoryOutbox()
-        client = Client(SPEC, ledger=ledger, outbox=outbox, budget=100.0)
+        client = Client(SPEC, account=ledger.account("local-reports"), outbox=outbox, budget=100.0)
 
         def choose(client=client):
             return client.choose(PUBLISHED, [0.3])
@@ -103,7 +103,7 @@ def test_threads_that_choose_report_and_retry_pay_for_every_report_that_there_is
 def test_a_choice_that_is_refused_leaves_the_open_one_and_its_reward():
     """The report of the open choice was drawn without its reward, and paid, before the refusal."""
     ledger, outbox = MemoryLedger(), MemoryOutbox()
-    client = Client(SPEC, ledger=ledger, outbox=outbox, budget=1.0)
+    client = Client(SPEC, account=ledger.account("local-reports"), outbox=outbox, budget=1.0)
     client.choose(PUBLISHED, [0.3])
     other = PublishedArms(version=0, splits=(0, 1, 2), arms=np.array([1, 1, 1, 1]))
     for published, error in ((PUBLISHED, BudgetExceeded), (other, IncompatibleState)):
@@ -209,7 +209,7 @@ def test_a_call_from_within_a_call_draws_nothing():
             super().put(key, report)
 
     ledger, outbox = Calls(), Calling()
-    client = Client(SPEC, ledger=ledger, outbox=outbox, budget=5.0)
+    client = Client(SPEC, account=ledger.account("local-reports"), outbox=outbox, budget=5.0)
     client.choose(PUBLISHED, [0.3])
     report = client.report(1.0)
     assert len(refused) == 4
@@ -223,7 +223,7 @@ def test_a_crash_after_the_charge_leaves_one_report_or_none(tmp_path, where, mon
 
     def parts():
         return {
-            "ledger": SQLiteLedger(tmp_path / "ledger"),
+            "account": SQLiteLedger(tmp_path / "ledger").account(ACCOUNT),
             "outbox": FileOutbox(tmp_path / "outbox"),
             "budget": 2.0,
         }
@@ -261,7 +261,10 @@ def test_a_crash_after_the_charge_leaves_one_report_or_none(tmp_path, where, mon
 def test_two_clients_on_one_folder_pay_for_every_report(tmp_path):
     clients = [
         Client(
-            SPEC, ledger=SQLiteLedger(tmp_path / "ledger"), outbox=FileOutbox(tmp_path / "outbox"), budget=5.0
+            SPEC,
+            account=SQLiteLedger(tmp_path / "ledger").account(ACCOUNT),
+            outbox=FileOutbox(tmp_path / "outbox"),
+            budget=5.0,
         )
         for _ in range(2)
     ]

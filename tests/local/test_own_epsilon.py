@@ -113,7 +113,7 @@ def test_devices_pay_their_own_epsilon_and_servers_learn_from_all():
         for context in rng.random((60, 2)):
             own = spec.epsilons[rng.integers(3)]
             ledger = MemoryLedger()
-            device = Client(spec, privacy=LocalDP(epsilon=own), ledger=ledger)
+            device = Client(spec, privacy=LocalDP(epsilon=own), account=ledger.account("local-reports"))
             arm = device.choose(policy, context)
             batch.append(device.report(float(rng.random() < (0.9 if arm else 0.1))))
             assert ledger.balance("local-reports").remaining_epsilon == 0

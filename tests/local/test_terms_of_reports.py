@@ -38,9 +38,9 @@ def gp_spec(noise=SECURE):
     )
 
 
-def reported(spec, outbox, *, send=False, ledger=None, privacy=None, budget=None):
+def reported(spec, outbox, *, send=False, account=None, privacy=None, budget=None):
     """A device that has made one report."""
-    client = Client(spec, outbox=outbox, ledger=ledger, privacy=privacy, budget=budget)
+    client = Client(spec, outbox=outbox, account=account, privacy=privacy, budget=budget)
     client.choose(Server(spec).publish(), [[0.2], [0.7]] if isinstance(spec, GPSpec) else [0.2])
     report = client.report(1.0)
     if send:
@@ -74,11 +74,11 @@ def test_the_order_does_not_matter(tmp_path):
 def test_an_account_remembers_simulated_reports_when_the_outbox_is_gone(tmp_path):
     """The account paid for them, and says so; a client over it does as well."""
     path = tmp_path / "book.db"
-    reported(gp_spec(SIMULATED), None, ledger=SQLiteLedger(path), budget=2.0)
+    reported(gp_spec(SIMULATED), None, account=SQLiteLedger(path).account("local-reports"), budget=2.0)
     assert SQLiteLedger(path).balance("local-reports").simulated
-    again = Client(gp_spec(), ledger=SQLiteLedger(path), budget=2.0)
+    again = Client(gp_spec(), account=SQLiteLedger(path).account("local-reports"), budget=2.0)
     assert again.guarantee.status == "simulated"
-    reported(gp_spec(), None, ledger=SQLiteLedger(tmp_path / "other.db"))
+    reported(gp_spec(), None, account=SQLiteLedger(tmp_path / "other.db").account("local-reports"))
     assert not SQLiteLedger(tmp_path / "other.db").balance("local-reports").simulated
 
 
@@ -120,7 +120,7 @@ def test_terms_are_on_disk_before_anything_is_drawn():
             super().remember(purpose, terms)
 
     outbox, ledger = Full(), MemoryLedger()
-    client = Client(BINS, outbox=outbox, ledger=ledger)
+    client = Client(BINS, outbox=outbox, account=ledger.account("local-reports"))
     client.choose(Server(BINS).publish(), [0.4])
     for _ in range(2):
         with pytest.raises(OSError, match="disk full"):

@@ -573,9 +573,8 @@ MUTATIONS = (
         "one reward off the range, and nobody's in the batch counts",
         (
             "policy/rounds.py",
-            "values, usable = self.reward_range.within(told, clip=self.clip)",
-            "values, usable = self.reward_range.within(told, clip=self.clip)\n"
-            "        usable = usable & usable.all()",
+            "values, usable = self.reward_range.within(told)",
+            "values, usable = self.reward_range.within(told)\n        usable = usable & usable.all()",
         ),
         tests="tests/contracts/test_asking_and_telling.py",
     ),

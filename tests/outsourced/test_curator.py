@@ -126,7 +126,7 @@ def test_a_publication_computes_nothing_twice(tmp_path):
         assert 100 < calls(make(people(rows), noise=noise).publish).total() <= 300
     ledger = SQLiteLedger(tmp_path / "ledger.db")
     ledger.open_account("ward", privacy=PRIVACY)
-    secret = SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")
+    secret = SecretDirectory(tmp_path / "secret", account=ledger.account("ward"))
     paid = calls(lambda: make(noise=noise, secret=secret).publish())
     assert paid["rows_guarantee"] == paid["TableRows.draw"] == 1
 
@@ -491,7 +491,7 @@ def test_bad_arguments_are_refused():
         with pytest.raises(InvalidParameter, match=match):
             make(table, **options)
     with pytest.raises(InvalidParameter, match="ledger"):
-        SecretDirectory("secret", account="hospital")
+        SecretDirectory("secret", account=MemoryLedger().account("hospital"), ledger=MemoryLedger())
     for options in ({"objective": "absent"}, {"ids": "absent"}):
         with pytest.raises(InvalidData, match="absent"):
             make(table, **options)
@@ -825,7 +825,7 @@ def test_a_curator_goes_on_after_a_restart(tmp_path):
 def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypatch):
     ledger = MemoryLedger()
     ledger.open_account("ward", privacy=RowDP(1.0, distance=1))
-    options = {"secret": SecretDirectory(tmp_path / "secret", ledger=ledger, account="ward")}
+    options = {"secret": SecretDirectory(tmp_path / "secret", account=ledger.account("ward"))}
     curator = make(**options)
     monkeypatch.setattr(L2Laplace, "privatize", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
@@ -844,13 +844,13 @@ def test_an_interrupted_publication_is_finished_and_paid_once(tmp_path, monkeypa
 def test_another_release_of_the_same_people_needs_budget(tmp_path):
     ledger = SQLiteLedger(tmp_path / "ledger.db")
     ledger.open_account("ward", privacy=RowDP(1.5, distance=1))
-    first = make(secret=SecretDirectory(tmp_path / "one", ledger=ledger, account="ward"))
+    first = make(secret=SecretDirectory(tmp_path / "one", account=ledger.account("ward")))
     first.publish()
     first.publish()
     with pytest.raises(BudgetExceeded):
-        make(secret=SecretDirectory(tmp_path / "two", ledger=ledger, account="ward"))
+        make(secret=SecretDirectory(tmp_path / "two", account=ledger.account("ward")))
     half = make(  # in the same directory: what was refused left nothing there
-        secret=SecretDirectory(tmp_path / "two", ledger=ledger, account="ward"),
+        secret=SecretDirectory(tmp_path / "two", account=ledger.account("ward")),
         privacy=RowDP(epsilon=0.5, distance=1),
     )
     assert half.publish().guarantee.epsilon == 0.5

@@ -98,7 +98,7 @@ def test_answers_of_all_rows_of_a_person_are_paid():
 def test_a_ledger_is_charged_for_all_rows_of_a_person(tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("study", privacy=RowDP(4.5, distance=1))
-    secret = SecretDirectory(tmp_path / "s", ledger=ledger, account="study")
+    secret = SecretDirectory(tmp_path / "s", account=ledger.account("study"))
     curator(answers=AnswerLaplace(epsilon=0.5, distance=1.0, low=0.0, high=1.0), secret=secret).publish()
     assert ledger.balance("study").spent_epsilon == Decimal("4.5")
 

@@ -37,7 +37,8 @@ NOISE = AnswerLaplace(epsilon=0.5, distance=1.0, low=-3.0, high=3.0)
 
 
 def make(path, ledger=None, *, account=None, resume=False, **options):
-    kept = {"ledger": ledger, "account": account, "resume": resume}
+    paying = None if account is None else ledger.account(account)
+    kept = {"ledger": ledger, "account": paying, "resume": resume}
     rng = np.random.default_rng(0)
     table = {
         "age": rng.uniform(20, 80, 40),
@@ -195,10 +196,14 @@ def test_a_ledger_that_saw_the_state_and_not_the_answers_is_refused(tmp_path):
         opened(tmp_path / "one", ledger)
 
 
-def test_an_account_needs_its_ledger(tmp_path):
+def test_an_account_is_a_value_of_its_ledger(tmp_path):
     """A ledger without a secret directory cannot be said: it belongs to the directory."""
-    with pytest.raises(InvalidParameter, match="pass the ledger too"):
+    with pytest.raises(InvalidParameter, match="account is a str"):
         SecretDirectory(tmp_path / "one", account="ward")
+    ward = MemoryLedger().account("ward")
+    assert SecretDirectory(tmp_path / "one", account=ward).ledger is ward.ledger
+    with pytest.raises(InvalidParameter, match="another ledger"):
+        SecretDirectory(tmp_path / "one", account=ward, ledger=MemoryLedger())
 
 
 # -- copies of the object -------------------------------------------------------------------------------

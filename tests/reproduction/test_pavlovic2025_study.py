@@ -96,8 +96,7 @@ def test_released_standard_deviations_are_calibrated_on_functions_like_the_prior
             contexts=setting.contexts,
             reward_range=setting.reward_range,
             horizon=rounds,
-            privacy=JointDP(epsilon=1.0, delta=1e-6),
-            user_ids=False,
+            privacy=JointDP(epsilon=1.0, delta=1e-6, user_ids=False),
             noise=SimulatedNoise(seed),
             seed=seed,
         )

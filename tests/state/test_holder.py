@@ -23,6 +23,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.state import State
 from dpbandits.state.holder import Held, Holder, in_turn, saved_state
 from dpbandits.state.release_log import ReleaseLog
+from dpbandits.state.witness import witness_of
 
 ONE = Cost.of(JointDP(1.0))
 STORE_COMMIT = "dpbandits.state.holder.StateStore.commit"
@@ -64,6 +65,7 @@ class Counter(Held):
 
     @classmethod
     def load(cls, path, *, ledger=None, account=None, adopt=False):
+        ledger = witness_of(account, ledger)
         saved = saved_state(path, kind="Counter", version=1, ledger=ledger, adopt=adopt)
         counter = cls(count=int(saved.state.arrays["count"]))
         counter._holder.take_up(saved, account=account)
@@ -165,17 +167,23 @@ def test_its_repr_shows_no_more_than_a_part_of_the_lineage():
 # -- one charge ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "alone", [{"ledger": MemoryLedger()}, {"account": "town"}], ids=["ledger", "account"]
-)
-def test_a_ledger_or_an_account_alone_is_refused(alone):
-    with pytest.raises(InvalidParameter, match="both or neither"):
-        Counter(**alone)
+@pytest.mark.parametrize("wrong", ["town", MemoryLedger(), 5], ids=["name", "ledger", "number"])
+def test_what_is_no_account_is_refused(wrong):
+    with pytest.raises(InvalidParameter, match="expected an Account"):
+        Counter(account=wrong)
+    with pytest.raises(InvalidParameter, match="name"):
+        MemoryLedger().account("")
+
+
+def test_an_account_of_another_ledger_is_refused(tmp_path):
+    Counter().save(tmp_path / "state")
+    with pytest.raises(InvalidParameter, match="another ledger"):
+        Counter.load(tmp_path / "state", ledger=MemoryLedger(), account=paid_ledger().account("town"))
 
 
 def test_a_purpose_is_charged_once_in_one_life_and_in_the_next(tmp_path):
     ledger = paid_ledger()
-    counter = Counter(ledger=ledger, account="town")
+    counter = Counter(account=ledger.account("town"))
     for purpose in ("first", "first", "second", None, None):
         counter.holder.charge(purpose, cost=ONE)
     assert float(ledger.balance("town").spent_epsilon) == 3.0
@@ -275,7 +283,7 @@ def test_of_two_that_took_one_state_up_alone_the_first_to_commit_goes_on(tmp_pat
 @pytest.mark.parametrize("where", ["state", "copy"])
 def test_of_two_that_are_witnessed_the_one_that_was_loaded_last_goes_on(tmp_path, where):
     ledger = paid_ledger()
-    original = Counter(ledger=ledger, account="town")
+    original = Counter(account=ledger.account("town"))
     original.save(tmp_path / "state")
     shutil.copy(tmp_path / "state", tmp_path / "copy")
     taken_up = Counter.load(tmp_path / where, ledger=ledger)
@@ -294,7 +302,7 @@ def test_whoever_dies_while_taking_up_leaves_a_state_that_can_be_taken_up(tmp_pa
     steps = ["write_durably", "replace_durably", "StateStore._witness"]
     for step in steps:
         ledger, path = paid_ledger(), tmp_path / step
-        Counter(ledger=ledger, account="town").save(path)
+        Counter(account=ledger.account("town")).save(path)
         with monkeypatch.context() as dying:
             dying.setattr(f"dpbandits.state.store.{step}", full_disk)
             with pytest.raises(OSError, match="no space"):
@@ -304,7 +312,7 @@ def test_whoever_dies_while_taking_up_leaves_a_state_that_can_be_taken_up(tmp_pa
 
 def test_an_own_commit_that_failed_is_not_taken_for_another_copys(tmp_path, monkeypatch):
     ledger = paid_ledger()
-    counter = Counter(ledger=ledger, account="town")
+    counter = Counter(account=ledger.account("town"))
     counter.save(tmp_path / "state")
     with monkeypatch.context() as broken:
         broken.setattr("dpbandits.state.store.replace_durably", full_disk)
@@ -315,7 +323,7 @@ def test_an_own_commit_that_failed_is_not_taken_for_another_copys(tmp_path, monk
 
 def test_a_witnessed_state_needs_its_ledger(tmp_path):
     ledger, other = paid_ledger(), paid_ledger()
-    Counter(ledger=ledger, account="town").save(tmp_path / "state")
+    Counter(account=ledger.account("town")).save(tmp_path / "state")
     before = (tmp_path / "state").read_bytes()
     for arguments in ({}, {"ledger": other}, {"ledger": other, "adopt": True}):
         with pytest.raises(IncompatibleState, match="ledger"):
@@ -327,10 +335,10 @@ def test_a_witnessed_state_needs_its_ledger(tmp_path):
 def test_the_account_is_part_of_the_state(tmp_path):
     ledger = paid_ledger()
     ledger.open_account("village", privacy=JointDP(1.0))
-    Counter(ledger=ledger, account="town").save(tmp_path / "state")
+    Counter(account=ledger.account("town")).save(tmp_path / "state")
     for account in ("village", "town"):
         with pytest.raises(InvalidParameter, match="part of this counter's state"):
-            Counter.load(tmp_path / "state", ledger=ledger, account=account)
+            Counter.load(tmp_path / "state", account=ledger.account(account))
     again = Counter.load(tmp_path / "state", ledger=ledger)
     again.holder.charge(cost=ONE)
     assert float(ledger.balance("town").spent_epsilon) == 1.0
@@ -341,21 +349,15 @@ def test_a_state_saved_alone_is_adopted_by_a_ledger_on_request(tmp_path):
     counter, ledger = Counter(), paid_ledger()
     counter.save(tmp_path / "state")
     with pytest.raises(IncompatibleState):
-        Counter.load(tmp_path / "state", ledger=ledger, account="town")
+        Counter.load(tmp_path / "state", account=ledger.account("town"))
     with pytest.raises(InvalidParameter, match="one that pays"):
         Counter.load(tmp_path / "state", ledger=ledger, adopt=True)
-    adopted = Counter.load(tmp_path / "state", ledger=ledger, account="town", adopt=True)
+    adopted = Counter.load(tmp_path / "state", account=ledger.account("town"), adopt=True)
     assert adopted.holder.witnessed
     assert adopted.holder.charged
     assert adopted.step() == 1
     with pytest.raises(IncompatibleState, match="ledger"):
         Counter.load(tmp_path / "state")
-
-
-def test_taking_up_names_an_account_of_a_ledger(tmp_path):
-    Counter().save(tmp_path / "state")
-    with pytest.raises(InvalidParameter, match="account"):
-        Counter.load(tmp_path / "state", account="town")
 
 
 # -- the log of releases -------------------------------------------------------------------------------
@@ -365,7 +367,7 @@ TERMS = {"law": "Laplace", "scale": 2.0}
 
 def test_a_release_is_entered_once_and_in_order_and_the_log_survives(tmp_path):
     ledger = paid_ledger()
-    counter = Counter(ledger=ledger, account="town")
+    counter = Counter(account=ledger.account("town"))
     for number in (0, 0, 1):
         counter.holder.record("sum", number, TERMS, charge="sum:#")
     counter.holder.record("mean", 0, TERMS, charge=None)

@@ -75,7 +75,7 @@ def test_a_save_elsewhere_under_another_key_that_fails_leaves_the_object_where_i
     ledger = dpb.MemoryLedger()
     ledger.open_account("people", privacy=JointDP(1, 1e-5))
     here, there = tmp_path / "here", tmp_path / "there"
-    policy = learner(ExploreThenCommit, ledger=ledger, account="people")
+    policy = learner(ExploreThenCommit, account=ledger.account("people"))
     policy.learn([None], [None], [None], users=["u"] if policy.user_ids else None)
     policy.save(here, key=KEY)
 

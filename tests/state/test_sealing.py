@@ -12,7 +12,7 @@ import dpbandits as dpb
 from dpbandits.budget import MemoryLedger
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, InvalidParameter, ProtocolError
-from dpbandits.lab.baselines import FeatureGPUCB
+from dpbandits.lab.baselines import FeatureGPUCB, GPUCBTuning
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.state import State, StateKey, StateStore, read_state, write_state
 from dpbandits.state.format import MAGIC, PREFIX, SEALED_VERSION, encode
@@ -141,17 +141,16 @@ def test_policies_save_and_load_under_a_key(tmp_path, secret_first):
         "reward_range": (0.0, 1.0),
         "horizon": 12,
         "kernel": dpb.kernels.SquaredExponential(lengthscale=0.3),
-        "user_ids": False,
     }
     policy = (
         GPBandit(
             **arguments,
-            privacy=JointDP(epsilon=1, delta=1e-6),
+            privacy=JointDP(epsilon=1, delta=1e-6, user_ids=False),
             noise=SimulatedNoise(1),
             tuning=GPTuning(n_features=4, blocks=[4, 8]),
         )
         if secret_first
-        else FeatureGPUCB(**arguments, n_features=4)
+        else FeatureGPUCB(**arguments, tuning=GPUCBTuning(n_features=4))
     )
     policy.save(tmp_path / "p", key=KEY)
     for reward in np.linspace(0.1, 0.9, 9):

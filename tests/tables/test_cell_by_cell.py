@@ -196,10 +196,10 @@ def test_lists_of_people_are_read_cell_by_cell():
 # -- what policies make of it ------------------------------------------------------------------------
 
 
-def learner(**options):
+def learner(*, user_ids=True, **options):
     return ExploreThenCommit(
         contexts=Schema(age=Range(18, 90)), arms=["a", "b"], reward_range=(0, 1), horizon=4000,
-        privacy=JointDP(epsilon=1, delta=1e-6), noise=SimulatedNoise(0), **options,
+        privacy=JointDP(epsilon=1, delta=1e-6, user_ids=user_ids), noise=SimulatedNoise(0), **options,
     )  # fmt: skip
 
 
@@ -313,10 +313,10 @@ def test_dates_beyond_what_python_knows_cost_their_own_rows():
     assert np.isfinite(points).ravel().tolist() == [True, False]
 
 
-def bandit(**options):
+def bandit(*, user_ids=True, **options):
     return GPBandit(
-        contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=400, privacy=JointDP(epsilon=1, delta=1e-6),
-        noise=SimulatedNoise(0), **options,
+        contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=400,
+        privacy=JointDP(epsilon=1, delta=1e-6, user_ids=user_ids), noise=SimulatedNoise(0), **options,
     )  # fmt: skip
 
 
@@ -375,7 +375,7 @@ def test_adapters_read_cell_by_cell(tmp_path, junk, name):
 
     frame = by_pandas(table)
     estimator = LoggedPolicy(
-        contexts=PEOPLE, arms=ARMS, horizon=400, privacy=JointDP(epsilon=1, delta=1e-6), user_ids=False
+        contexts=PEOPLE, arms=ARMS, horizon=400, privacy=JointDP(epsilon=1, delta=1e-6, user_ids=False)
     )
     estimator.partial_fit(frame, frame["paid"], arms=frame["arm"])
     assert estimator.policy_.unsafe_left_out["unreadable"] == int((name, junk) != ("age", ""))
@@ -459,9 +459,8 @@ def test_an_entry_that_is_no_row_costs_itself_alone(field, junk):
             contexts=CellMeasure.uniform(low=0, high=1, cells=4),
             reward_range=(0, 1),
             horizon=10,
-            privacy=JointDP(2, 1e-6),
+            privacy=JointDP(2, 1e-6, user_ids=False),
             noise=SimulatedNoise(3),
-            user_ids=False,
         )
         rows = {"contexts": [[0.1], [0.2], [0.3]], "actions": [[0.5], [0.6], [0.7]], "rewards": [1, 1, 1]}
         policy.learn(**(rows | changed))

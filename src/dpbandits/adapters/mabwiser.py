@@ -1,6 +1,6 @@
 """MABWiser's calls on a private policy (`MAB`).
 
-    mab = MAB(GPBandit(contexts=..., arms=[...], user_ids=False, ...))
+    mab = MAB(GPBandit(contexts=..., arms=[...], privacy=JointDP(1, 1e-6, user_ids=False), ...))
     mab.fit(decisions, rewards, contexts)             # a log, once and first; or leave it out
     arms = mab.predict(contexts)                      # takes a round a person
     mab.partial_fit(arms, rewards, contexts)          # the rewards of these
@@ -53,7 +53,8 @@ class MAB:
     """MABWiser's calls on one of our policies; see the module for what raw data enters and leaves by.
 
     Args:
-        policy: with `contexts` and `arms`, and not asked yet; with `user_ids=False`, or name `users` in every
+        policy: with `contexts` and `arms`, and not asked yet; with `JointDP(..., user_ids=False)`, or name
+            `users` in every
             call.
 
     Raises:
@@ -64,7 +65,7 @@ class MAB:
         >>> people = dpb.Schema(age=dpb.Range(18, 90))
         >>> mab = MAB(dpb.central.GPBandit(
         ...     contexts=people, arms=["mail", "call"], reward_range=(0, 1), horizon=1000,
-        ...     privacy=dpb.JointDP(epsilon=1, delta=1e-6), user_ids=False))
+        ...     privacy=dpb.JointDP(epsilon=1, delta=1e-6, user_ids=False)))
         >>> arms = mab.predict([[44], [71]])
         >>> mab.partial_fit(arms, [1, 0], [[44], [71]])
         >>> sorted(mab.predict_expectations([[44]]))

@@ -11,8 +11,8 @@ What becomes of raw data:
   `decision_function` come from the release alone: before there is one they are refused, as scikit-learn
   refuses an unfitted estimator. Afterwards no row is added.
 - One promise is for one release: a second one of the same estimator, or of a clone of it (as cross-validation
-  and grid search make them, over the same people), is refused. With a `ledger` every release pays from the
-  `account`, and a second is made where it can pay.
+  and grid search make them, over the same people), is refused. With an `account` every release is paid
+  from it, and a second is made where it can pay.
 - Nothing is copied or pickled (`joblib`, `n_jobs`): two copies would each release, and memory holds raw sums.
   `estimator.published_.save(folder)` keeps what was published.
 - A step before it in a pipeline that learns from X, as `StandardScaler` does, shows what it learned; our
@@ -30,8 +30,9 @@ from numpy.typing import ArrayLike
 
 from dpbandits._cells import as_objects
 from dpbandits._typing import FloatArray
-from dpbandits.budget import Ledger
+from dpbandits.budget import Account
 from dpbandits.central import ExploreThenCommit, ExploreTuning, PublishedFunction
+from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, InvalidData, InvalidParameter, MissingExtra, ProtocolError
 from dpbandits.models.kernels import Kernel
@@ -65,7 +66,7 @@ class _OneRelease:
             if self._policy is not None and self._policy is not policy:
                 raise BudgetExceeded(
                     "this estimator, or the one it was cloned from, has made the release that its promise is "
-                    "for: another one, as in cross-validation, needs a ledger whose account pays for each"
+                    "for: another one, as in cross-validation, needs an account, which pays for each"
                 )
             self._policy = policy
 
@@ -78,13 +79,11 @@ class LoggedPolicy(BaseEstimator):
     Args:
         contexts: public columns, a `Schema`; X is whatever `Schema` reads: a frame, or an array in its order.
         arms: labels.
-        reward_range: public (low, high); rewards off it count zero, unless `clip`.
+        reward_range: public (low, high); rewards off it count zero, unless a `RewardRange` clips them.
         horizon: most rows that count, a public number chosen without looking at the log.
-        privacy: `JointDP` with delta above 0.
+        privacy: `JointDP` with delta above 0; with its `user_ids`, fits name their `users`.
         kernel, tuning: as in `ExploreThenCommit`.
-        user_ids: whether fits name their `users`; without, that nobody has more than `rounds_per_user` rows
-            is an unchecked assumption.
-        clip, seed, noise, ledger, account: as in `PolicyOptions`.
+        seed, noise, account: as in `PolicyOptions`.
 
     Attributes:
         policy_: the `ExploreThenCommit` that learned: raw sums, secret.
@@ -97,8 +96,8 @@ class LoggedPolicy(BaseEstimator):
         >>> import dpbandits as dpb
         >>> people = dpb.Schema(age=dpb.Range(18, 90))
         >>> estimator = LoggedPolicy(
-        ...     contexts=people, arms=["mail", "call"], horizon=20_000, user_ids=False,
-        ...     privacy=dpb.JointDP(epsilon=2, delta=1e-6))
+        ...     contexts=people, arms=["mail", "call"], horizon=20_000,
+        ...     privacy=dpb.JointDP(epsilon=2, delta=1e-6, user_ids=False))
         >>> rng = np.random.default_rng(0)
         >>> X = rng.integers(18, 91, (20_000, 1))
         >>> given = rng.choice(["mail", "call"], 20_000)
@@ -112,17 +111,14 @@ class LoggedPolicy(BaseEstimator):
         *,
         contexts: Schema | None = None,
         arms: Sequence[Label] | None = None,
-        reward_range: tuple[float, float] = (0.0, 1.0),
+        reward_range: RewardRange | tuple[float, float] = (0.0, 1.0),
         horizon: int | None = None,
         privacy: JointDP | None = None,
         kernel: Kernel | None = None,
         tuning: ExploreTuning | None = None,
-        user_ids: bool = True,
-        clip: bool = False,
         seed: int = 0,
         noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
+        account: Account | None = None,
     ) -> None:
         self.contexts = contexts
         self.arms = arms
@@ -131,11 +127,8 @@ class LoggedPolicy(BaseEstimator):
         self.privacy = privacy
         self.kernel = kernel
         self.tuning = tuning
-        self.user_ids = user_ids
-        self.clip = clip
         self.seed = seed
         self.noise = noise
-        self.ledger = ledger
         self.account = account
 
     def __sklearn_clone__(self) -> Self:
@@ -185,9 +178,9 @@ class LoggedPolicy(BaseEstimator):
         if self.__sklearn_is_fitted__():
             raise ProtocolError(
                 "fit: the release was made, and a second one of the same people would spend the promise "
-                "twice; clone the estimator, with a ledger whose account pays for another"
+                "twice; clone the estimator, with an account that pays for another"
             )
-        if self.ledger is None:
+        if self.account is None:
             self._shared().take(None)
         self.__dict__.pop("policy_", None)
         return self.partial_fit(X, y, arms=arms, propensities=propensities, users=users).publish()
@@ -227,7 +220,7 @@ class LoggedPolicy(BaseEstimator):
         """
         if "policy_" not in self.__dict__:
             raise NotReleased("publish: learn from rows first, with partial_fit; fit does both")
-        if self.ledger is None:
+        if self.account is None:
             self._shared().take(self.policy_)
         self.published_: PublishedFunction = self.policy_.publish()
         self.guarantee_: Guarantee = self.published_.guarantee
@@ -247,11 +240,8 @@ class LoggedPolicy(BaseEstimator):
             privacy=self.privacy,
             kernel=self.kernel,
             tuning=self.tuning,
-            user_ids=self.user_ids,
-            clip=self.clip,
             seed=self.seed,
             noise=self.noise,
-            ledger=self.ledger,
             account=self.account,
         )
         self.classes_ = np.array(self.arms)

@@ -125,7 +125,7 @@ class ShiftAudit(Audit):
         scales = PreparedNoise()
         policy = _built(self.config, scales)
         rows = policy.domain.sample(PEOPLE, np.random.default_rng(self.seed))
-        if policy.decision_sets == "public":  # everybody knows them: only rewards differ
+        if policy.tuning.decision_sets == "public":  # everybody knows them: only rewards differ
             rows = rows[:1]
         ends = (policy.reward_range.low, policy.reward_range.high)
         worlds = [(row, reward) for row in rows for reward in ends]
@@ -293,7 +293,7 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
             neighbours="any two inputs (cell, sign)",
             pairs=lambda: combinations(laws(report), 2),
         )
-    privacy, public = found.privacy, found.decision_sets == "public"
+    privacy, public = found.privacy, found.tuning.decision_sets == "public"
     tables = found.tuning.release == "marginals"
     facts: dict[str, Any] = {
         "name": "configuration",

@@ -2,7 +2,8 @@
 
 - `Ledger`: accounts, and the witness of how far each saved state has gone. `MemoryLedger()` lives as long as
   the process; `SQLiteLedger(path)` is durable and shared between processes.
-- `ledger.open_account(name, privacy=JointDP(2, 1e-5))` is the one way to open an account.
+- `ledger.open_account(name, privacy=JointDP(2, 1e-5))` is the one way to open an account. It gives the
+  `Account`, as `ledger.account(name)` does later: whatever pays takes it as `account=`.
 - `Unit`: whose data an account protects, and which inputs are neighbours. Every account and every cost has
   one.
 - `Cost`, `cost_of`, `cost_of_guarantee`: what a use of noise costs. `epsilon_for` plans with costs.
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from dpbandits.budget.memory import MemoryLedger
     from dpbandits.budget.sqlite import SQLiteLedger
     from dpbandits.budget.units import Unit
+    from dpbandits.state.witness import Account
 
 __all__ = [
+    "Account",
     "Balance",
     "Charge",
     "Cost",
@@ -48,5 +51,6 @@ __getattr__, __dir__ = lazy(
         "dpbandits.budget.memory": ("MemoryLedger",),
         "dpbandits.budget.sqlite": ("SQLiteLedger",),
         "dpbandits.budget.units": ("Unit",),
+        "dpbandits.state.witness": ("Account",),
     },
 )

@@ -23,7 +23,7 @@ from dpbandits._calls import worded
 from dpbandits.budget.accounts import Balance, Charge, Cost, Terms
 from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.definitions import Definition
-from dpbandits.state.witness import Payer, Witness, check_advance, check_name, new_witness
+from dpbandits.state.witness import Account, Payer, Witness, check_advance, check_name, new_witness
 
 __all__ = ["Ledger"]
 
@@ -59,13 +59,16 @@ class Ledger(Payer):
         return self._event()
 
     @worded
-    def open_account(self, name: str, *, privacy: Definition | Terms) -> None:
-        """Create an account that keeps a promise, whatever is charged to it; repeating the call does nothing.
+    def open_account(self, name: str, *, privacy: Definition | Terms) -> Account:
+        """Create an account that keeps a promise, whatever is charged to it; a repeated call changes nothing.
 
         Args:
             name: public name, without surrounding blanks, in Unicode form NFC.
             privacy: promise that all charges together keep: `JointDP`, `LocalDP` or `RowDP`, which also fixes
                 the unit; or `Terms`, for a unit that no promise describes.
+
+        Returns:
+            The account, as `account(name)` gives it: a policy takes it as `account=`.
 
         Raises:
             InvalidParameter: nothing is promised, or the account exists with other terms.
@@ -74,7 +77,7 @@ class Ledger(Payer):
             >>> from dpbandits.budget import MemoryLedger
             >>> from dpbandits.privacy.definitions import JointDP
             >>> ledger = MemoryLedger()
-            >>> ledger.open_account("customers", privacy=JointDP(2, 1e-5))
+            >>> customers = ledger.open_account("customers", privacy=JointDP(2, 1e-5))
             >>> ledger.balance("customers")
             Balance(left: epsilon 2.0 of 2.0, delta 0.00001 of 0.00001; accountant: undecided)
         """
@@ -87,10 +90,15 @@ class Ledger(Payer):
         opened = Balance(Terms.of(privacy))
         with self._event() as entries:
             existing = entries.account(name)
-            if existing is not None:
+            if existing is None:
+                entries.put_account(name, opened)
+            else:
                 _check_same_terms(name, existing.terms, opened.terms)
-                return
-            entries.put_account(name, opened)
+        return self.account(name)
+
+    def account(self, name: str) -> Account:
+        """The account of this name, for what pays with it; the first charge refuses one that is not open."""
+        return Account(self, name)
 
     @worded
     def charge(self, account: str, *, charge_id: str, cost: Cost | Definition) -> Balance:

@@ -19,7 +19,7 @@ class MemoryLedger(Ledger):
     Example:
         >>> from dpbandits.privacy.definitions import JointDP
         >>> ledger = MemoryLedger()
-        >>> ledger.open_account("study", privacy=JointDP(0.3))
+        >>> account = ledger.open_account("study", privacy=JointDP(0.3))
         >>> for charge in "abc":
         ...     balance = ledger.charge("study", charge_id=charge, cost=JointDP(0.1))
         >>> balance.remaining_epsilon

@@ -173,7 +173,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
 
     def __init__(self, setup: Setup) -> None:
         tuning = setup.tuning
-        if setup.decision_sets == "public":
+        if setup.tuning.decision_sets == "public":
             raise InvalidParameter(
                 "release='cells' gains nothing from public decision sets: leave decision_sets out, or take "
                 "release='features'"

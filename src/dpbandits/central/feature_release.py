@@ -110,7 +110,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
                 n_features=self.features.n_features,
                 supports=self.features.supports,
                 rounds_per_user=setup.privacy.rounds_per_user,
-                vector_only=setup.decision_sets == "public",
+                vector_only=setup.tuning.decision_sets == "public",
             ),
             noise=setup.noise,
             epsilon=setup.privacy.epsilon,
@@ -126,7 +126,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """(epsilon, delta)-joint DP; the same before, during and after the run."""
-        public = self._setup.decision_sets == "public"
+        public = self._setup.tuning.decision_sets == "public"
         return block_release_guarantee(privacy, self.mechanism, setting=setting, public_decision_sets=public)
 
     def nothing(self) -> FeaturePast:
@@ -142,7 +142,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         """Rounds of the block times the mean of phi phi^T when people bring the public sets and are answered
         by this posterior; None where decision sets are public, and their Gram is exact.
         """
-        if self._setup.decision_sets == "public":
+        if self._setup.tuning.decision_sets == "public":
             return None
         if self._public_sets is None:
             self._public_sets = PublicSets.of(

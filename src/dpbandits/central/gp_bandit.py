@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -125,10 +125,10 @@ def kind_for(setup: Setup) -> KindName:
     pure, columns = privacy.delta == 0.0, setup.domain.dim
     if not people and pure:
         return "cells"
-    of_features = (setup.features, tuning.n_features, tuning.factor, tuning.prior_variance)
+    of_features = (tuning.features, tuning.n_features, tuning.factor, tuning.prior_variance)
     asked = any(given is not None for given in of_features)
     asked = asked or (people and tuning.public_decision_sets is not None)
-    if asked or setup.decision_sets == "public":
+    if asked or tuning.decision_sets == "public":
         return "features"
     if people:
         wide = columns - 1 >= MARGINAL_COLUMNS
@@ -184,14 +184,8 @@ class GPBandit(RoundPolicy):
             Default for a box: `models.features.people.box_kernel`. Default for contexts:
             `models.features.people.context_kernel` for up to three columns; with more, or where delta is 0,
             main effects and interactions (`dpbandits.central.marginals`).
-        features: another feature map with norm at most 1, instead of `kernel`; of encoded contexts with the
-            arm's code as last column.
-        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
-            know what every user was offered; only rewards are protected and the Gram is exact). Where
-            everybody is offered the whole domain nothing but rewards is private, and "public" needs no noise
-            for the Gram.
         tuning: see `GPTuning`.
-        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`; see `PolicyOptions`.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Raises:
         InvalidParameter: arguments that do not fit together.
@@ -252,8 +246,6 @@ class GPBandit(RoundPolicy):
         horizon: int | None,
         privacy: JointDP,
         kernel: Kernel | None = None,
-        features: Features | None = None,
-        decision_sets: Literal["private", "public"] = "private",
         tuning: GPTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
@@ -261,9 +253,8 @@ class GPBandit(RoundPolicy):
             domain=domain,
             privacy=privacy,
             kernel=kernel,
-            features=features,
             noise=options.get("noise"),
-            optional=("domain", "features", "kernel", "noise"),
+            optional=("domain", "kernel", "noise"),
         )
         rounds = LONGEST_HORIZON if horizon is None else horizon
         super().__init__(
@@ -275,14 +266,12 @@ class GPBandit(RoundPolicy):
             privacy=privacy,
             **options,
         )
-        _checks.one_of(decision_sets, ("private", "public"), name="decision_sets")
         if rounds > LONGEST_HORIZON:
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         if horizon is not None:
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
         tuning = tuned(tuning, GPTuning)
         self.open_ended = horizon is None
-        self.decision_sets = decision_sets
         sets = tuning.public_decision_sets
         if isinstance(sets, str):
             if self.menu is not None:
@@ -299,8 +288,6 @@ class GPBandit(RoundPolicy):
             longest=rounds,
             privacy=privacy,
             kernel=kernel,
-            features=features,
-            decision_sets=decision_sets,
             tuning=replace(tuning, public_decision_sets=sets),
             noise=self.noise,
             seed=self.seed,
@@ -309,7 +296,8 @@ class GPBandit(RoundPolicy):
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
         self._kind = KINDS[tuning.release or kind_for(setup)](setup)
-        self.features, self.blocks, self.tuning = self._kind.features, self._kind.blocks, self._kind.tuning
+        self.features, self.blocks = self._kind.features, self._kind.blocks
+        self.tuning = replace(self._kind.tuning, features=self.features)
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
         self._boundaries = tuple(index + tuning.lag for index in self._deadlines.boundaries)
         if tuning.lag:

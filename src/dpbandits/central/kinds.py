@@ -18,7 +18,7 @@ To add one: a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, its 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -103,8 +103,6 @@ class Setup:
     longest: int
     privacy: JointDP
     kernel: Kernel | None
-    features: Features | None
-    decision_sets: Literal["private", "public"]
     tuning: GPTuning
     noise: NoiseSource
     seed: Seed
@@ -118,7 +116,7 @@ class Setup:
         """
         return features_for(
             self.domain,
-            self.features,
+            self.tuning.features,
             kernel=self.kernel,
             n_features=self.tuning.n_features,
             of_rows=of_rows,

@@ -11,6 +11,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured
 from dpbandits._typing import FloatArray
+from dpbandits.central.arguments import check_kinds
 from dpbandits.central.schedule import (
     check_boundaries,
     check_half_life,
@@ -19,6 +20,8 @@ from dpbandits.central.schedule import (
     open_ended_blocks,
 )
 from dpbandits.errors import InvalidParameter
+from dpbandits.models import features
+from dpbandits.models.features import Features
 from dpbandits.policy.deadlines import check_delay, delay_from_config
 from dpbandits.privacy.prefix_sums import Factor, factor_for
 
@@ -52,6 +55,12 @@ class GPTuning(Configured):
             are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
             cells 16. Of more than 32 over a box of up to three columns, those that so many rounds cannot tell
             anything about are left as they were believed to be (`central.regression.resolved`).
+        features: another feature map with norm at most 1, instead of a kernel; of encoded contexts with the
+            arm's code as last column.
+        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
+            know what every user was offered; only rewards are protected and the Gram is exact). Where
+            everybody is offered the whole domain nothing but rewards is private, and "public" needs no noise
+            for the Gram.
         blocks: round indices at which to release, strictly increasing; default `default_blocks`.
         reporting_delay: what a block's release waits for its last rewards, from the block's last ask on:
             rounds, or a time. How to choose it, and what it costs: `dpbandits.policy.deadlines`. With a time,
@@ -92,12 +101,15 @@ class GPTuning(Configured):
 
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "factor": Factor.from_config,
+        "features": features.from_config,
         "public_decision_sets": lambda sets: sets if isinstance(sets, str) else np.asarray(sets),
         "reporting_delay": delay_from_config,
     }
 
     release: KindName | None = None
     n_features: int | None = None
+    features: Features | None = None
+    decision_sets: Literal["private", "public"] = "private"
     blocks: Sequence[int] | None = None
     reporting_delay: int | timedelta = 0
     lag: int = 0
@@ -110,6 +122,8 @@ class GPTuning(Configured):
     def __post_init__(self) -> None:
         if self.release is not None:
             _checks.one_of(self.release, get_args(KindName), name="release")
+        check_kinds(features=self.features, optional=("features",))
+        _checks.one_of(self.decision_sets, ("private", "public"), name="decision_sets")
         if isinstance(self.public_decision_sets, str):
             _checks.one_of(self.public_decision_sets, ("whole",), name="public_decision_sets")
         if self.prior_variance is not None:

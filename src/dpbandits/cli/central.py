@@ -196,6 +196,9 @@ def learn(
             )
         moved(doing="rehearsing")
         log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
+        book, paying = opened(ledger, account, budget, promise=promise)
+        if book is not None and paying is None:
+            raise InvalidParameter("--ledger without --account: name the account that pays")
         moved(doing="publishing")
         published = publish_once(
             log,
@@ -204,8 +207,7 @@ def learn(
             horizon=horizon,
             bound=bound,
             uniform_contexts=uniform_contexts,
-            ledger=opened(ledger, account, budget, promise=promise),
-            account=account,
+            account=paying,
         )
     if log.arms_were_read:
         error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)

@@ -10,6 +10,7 @@ from typer import Option
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 
 if TYPE_CHECKING:
+    from dpbandits.budget import Account as LedgerAccount
     from dpbandits.budget import SQLiteLedger
     from dpbandits.privacy import JointDP, RowDP
 
@@ -49,8 +50,8 @@ def opened(
     budget: str | None = None,
     *,
     promise: "JointDP | RowDP | None" = None,
-) -> "SQLiteLedger | None":
-    """The ledger that was named, with the account opened where a budget came.
+) -> "tuple[SQLiteLedger | None, LedgerAccount | None]":
+    """The ledger and the account that were named, which is opened where a budget came.
 
     Args:
         ledger, account, budget: as given.
@@ -64,11 +65,12 @@ def opened(
     if ledger is None:
         if account is not None or budget is not None:
             raise InvalidParameter("--account and --budget are of a ledger: name its file with --ledger")
-        return None
+        return None, None
     from dpbandits.budget import SQLiteLedger
 
     if budget is None:
-        return SQLiteLedger(ledger)
+        book = SQLiteLedger(ledger)
+        return book, None if account is None else book.account(account)
     if account is None:
         raise InvalidParameter("--budget opens an account: name it with --account")
     epsilon, _, delta = budget.partition(",")
@@ -81,8 +83,7 @@ def opened(
             "this takes: nothing was opened, charged or drawn"
         )
     book = SQLiteLedger(ledger)
-    book.open_account(account, privacy=replace(promise, epsilon=limits[0], delta=limits[1]))
-    return book
+    return book, book.open_account(account, privacy=replace(promise, epsilon=limits[0], delta=limits[1]))
 
 
 def refuse_beside(flags: Mapping[str, object]) -> None:

@@ -139,7 +139,7 @@ def curate(
         distance=given_or(distance, public.get("distance", 1.0), "--distance"),
         rows_per_user=described.rows_per_user,
     )
-    book = opened(ledger, account, budget, promise=promise)
+    book, paying = opened(ledger, account, budget, promise=promise)
     source = None if schema is None and described.path is not None else table
     curator = Curator(
         described.read(source, others=others, lenient=True),
@@ -152,7 +152,7 @@ def curate(
         answers=_answer_noise(answer_epsilon, answer_bounds, answer_distance),
         tuning=CuratorTuning(mechanism=mechanism, answer_after=answer_after),
         # resumed: rows that were drawn and not written, or lost, are written again
-        secret=SecretDirectory(secret, ledger=book, account=account, resume=True),
+        secret=SecretDirectory(secret, ledger=book, account=paying, resume=True),
     )
     published = curator.publish(out, file_format="parquet" if file_format == "parquet" else "npy")
     typer.echo(published.guarantee.explain())
@@ -191,7 +191,7 @@ def answer(
     from dpbandits.outsourced import Command, Curator, SecretDirectory
     from dpbandits.outsourced.pipe import request_lines, serve
 
-    directory = SecretDirectory(secret, ledger=opened(ledger))
+    directory = SecretDirectory(secret, ledger=opened(ledger)[0])
     curator = Curator.open(directory, objective=None if command is None else Command(command))
     given = serve(curator, request_lines(sys.stdin.buffer), sys.stdout, report=directory.note)
     error_console().print(f"{given} answers given, {len(curator.answered)} in all")

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +25,7 @@ class RewardRange(Configured):
     Args:
         low: smallest possible reward.
         high: largest possible reward, above `low`.
+        clip: whether a reward outside counts as the nearer bound; else it is refused.
 
     Raises:
         InvalidParameter: not two finite numbers with low < high.
@@ -36,6 +38,7 @@ class RewardRange(Configured):
 
     low: float
     high: float
+    clip: bool = False
 
     def __post_init__(self) -> None:
         for bound in ("low", "high"):
@@ -52,6 +55,12 @@ class RewardRange(Configured):
         if not self.low < self.high:
             raise InvalidParameter(f"a reward range needs low < high, not ({self.low}, {self.high})")
         _checks.scale(self.high - self.low, name="the width of the reward range")
+        _checks.an(self.clip, bool, name="clip", pass_="clip=True")
+
+    def to_config(self) -> dict[str, Any]:
+        """See `Configured`; `clip` is written only where it is set, as devices clip whatever a spec says."""
+        config = super().to_config()
+        return config if self.clip else {name: config[name] for name in ("low", "high")}
 
     @classmethod
     def of(cls, value: object) -> "RewardRange":
@@ -72,44 +81,43 @@ class RewardRange(Configured):
         """The midpoint, in reward units."""
         return self.low + 0.5 * self.width
 
-    def validate(self, rewards: ArrayLike, *, clip: bool) -> FloatArray:
+    def validate(self, rewards: ArrayLike, *, clip: bool | None = None) -> FloatArray:
         """Rewards of any shape as float64 inside the range, shape kept.
 
         Args:
             rewards: numbers in reward units.
-            clip: move rewards outside to the nearer bound; without it they are refused.
+            clip: instead of the range's own.
 
         Raises:
-            InvalidData: not numeric, NaN or infinite, or outside and `clip` is False.
+            InvalidData: not numeric, NaN or infinite, or outside and not clipped.
         """
         array = as_numbers(rewards, name="rewards")
         inside = (array >= self.low) & (array <= self.high)  # False for NaN
         if inside.all():
             return array
         require_finite(array, name="rewards")
-        if not clip:
+        if not (self.clip if clip is None else clip):
             raise InvalidData(
-                f"rewards fall outside reward_range ({self.low:g}, {self.high:g}): "
-                "pass clip=True or widen the range before the first ask"
+                f"rewards fall outside reward_range ({self.low:g}, {self.high:g}): widen the range before "
+                "the first ask, or pass RewardRange(low, high, clip=True)"
             )
         return np.asarray(np.clip(array, self.low, self.high))
 
-    def within(self, rewards: ArrayLike, *, clip: bool) -> tuple[FloatArray, BoolArray]:
+    def within(self, rewards: ArrayLike) -> tuple[FloatArray, BoolArray]:
         """Rewards of any shape inside the range, and whether each counts; the low end where it does not.
 
         Args:
-            rewards: what was told; NaN where nothing came.
-            clip: a finite reward outside counts as the nearer bound.
+            rewards: what was told; NaN where nothing came. Where the range clips, finite ones count.
         """
         array = np.asarray(rewards, dtype=np.float64)
-        counts = np.isfinite(array) if clip else (array >= self.low) & (array <= self.high)
+        counts = np.isfinite(array) if self.clip else (array >= self.low) & (array <= self.high)
         return np.clip(np.where(counts, array, self.low), self.low, self.high), np.asarray(counts)
 
-    def holds(self, reward: float, *, clip: bool) -> tuple[float, bool]:
+    def holds(self, reward: float) -> tuple[float, bool]:
         """`within`, for one reward."""
         if self.low <= reward <= self.high:
             return reward, True
-        counts = clip and math.isfinite(reward)
+        counts = self.clip and math.isfinite(reward)
         return (min(max(reward, self.low), self.high), True) if counts else (self.low, False)
 
     def to_centred(self, rewards: ArrayLike) -> FloatArray:

@@ -90,14 +90,14 @@ def _asked(policy: Any) -> dict[str, Any]:
     if isinstance(policy, Spec):
         if not isinstance(policy.contexts, Schema):
             raise InvalidParameter("only specs with contexts=Schema(...) have a twin")
-        said = {"reward_range": policy.reward_range, "seed": policy.seed}
-        unsaid = {"horizon": None, "user_ids": False, "clip": True}  # as a device clips
-        return _people(policy.contexts, policy.arms) | said | unsaid
+        clipped = replace(policy.reward_range, clip=True)  # as a device clips
+        said = {"reward_range": clipped, "seed": policy.seed, "horizon": None}
+        return _people(policy.contexts, policy.arms) | said
     menu = policy.menu
     if menu is None and not isinstance(policy, RoundPolicy):
         raise InvalidParameter("only explore-then-commit with contexts=Schema(...) and arms= has such a twin")
     people = {"domain": policy.domain} if menu is None else _people(menu.contexts, menu.arms.labels)
-    shared = ("reward_range", "user_ids", "clip", "seed")
+    shared = ("reward_range", "seed")
     horizon = None if policy.open_ended else policy.horizon
     return people | {name: getattr(policy, name) for name in shared} | {"horizon": horizon}
 
@@ -112,13 +112,15 @@ def _joint(policy: Any) -> JointDP | None:
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):
         return privacy if privacy.delta else replace(privacy, delta=DELTA)
-    return None if privacy is None else JointDP(epsilon=privacy.epsilon, delta=DELTA)
+    if privacy is None:
+        return None
+    return JointDP(epsilon=privacy.epsilon, delta=DELTA, user_ids=False)  # devices name nobody
 
 
 def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
     """The spec whose devices have the same people, arms and epsilon."""
     if isinstance(policy, Spec):
-        return replace(policy, **changes) if changes else policy
+        return replace(policy, **({"reward_range": own["reward_range"]} | changes))
     if isinstance(policy, LocalCrowd):
         return replace(policy.spec, **changes) if changes else policy.spec
     if policy.privacy is not None:
@@ -134,10 +136,9 @@ def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
         return OpenExploreThenCommit(**(given | changes))
     spent, budget = policy.contexts.epsilon, policy.calibration.budget
     left = LARGEST_EPSILON - spent
-    given["publish_epsilon"] = kept = (
-        budget.publish_epsilon * _CRUMB * left / (policy.privacy.epsilon - spent)
-    )
-    given["answer_epsilon"] = (left - kept) * _CRUMB / budget.answers if budget.answers else None
+    kept = budget.publish_epsilon * _CRUMB * left / (policy.privacy.epsilon - spent)
+    each = (left - kept) * _CRUMB / budget.answers if budget.answers else None
+    given["tuning"] = replace(policy.tuning, publish_epsilon=kept, answer_epsilon=each)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingToLearn)
         return OpenExploreThenCommit(**(given | changes))

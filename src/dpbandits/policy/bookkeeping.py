@@ -198,7 +198,8 @@ class RoundBook:
         dim: columns of an action.
         horizon: rounds the policy may answer, or None for no bound.
         rounds_per_user: rounds one user may take part in, or None for no bound.
-        user_ids: whether every ask must name its user.
+        user_ids: whether every ask must name its user. Without a bound on rounds, users that are named are
+            ignored.
         lineage: public id of the policy's life, a prefix of every decision id. Each process that takes
             the state up again adds a nonce of its own to the ids it issues, so that an id whose round was
             lost in a crash is never mistaken for the round that took its place.
@@ -269,16 +270,16 @@ class RoundBook:
                 f"{self.horizon}: build a policy with a longer horizon"
             )
         if not self.user_ids:
-            if users is not None:
+            if users is not None and self.rounds_per_user is not None:
                 raise InvalidData(
-                    "users were given to a policy built with user_ids=False: leave them out, or pass "
-                    "user_ids=True to it"
+                    "users were given to a policy built with JointDP(..., user_ids=False): leave them out, "
+                    "or build it with JointDP(..., user_ids=True)"
                 )
             return []
         if users is None:
             raise InvalidData(
                 "every ask needs its user: pass user= (users= for a batch), or build the policy with "
-                "user_ids=False, which makes the contribution bound an unchecked assumption"
+                "JointDP(..., user_ids=False), which makes the contribution bound an unchecked assumption"
             )
         named = _checks.people(users, count=count, what="decision set")
         if batch:

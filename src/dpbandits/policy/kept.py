@@ -16,7 +16,7 @@ from dpbandits._config import arguments_of, config_of
 from dpbandits._reading import reading
 from dpbandits._seen import as_html, no_such, public_names, said
 from dpbandits._typing import Seed
-from dpbandits.budget import Ledger
+from dpbandits.budget import Account, Ledger
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -29,6 +29,7 @@ from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
 from dpbandits.privacy.release_terms import Release, check_releases, terms_of_release
 from dpbandits.state import State, StateKey
 from dpbandits.state.holder import Holder, in_turn, no_copy, saved_state
+from dpbandits.state.witness import Payer, witness_of
 from dpbandits.tables.menu import Menu
 
 __all__ = ["KeptPolicy", "PolicyOptions"]
@@ -38,21 +39,15 @@ class PolicyOptions(TypedDict, total=False):
     """What every policy takes beside what is its own, and most people leave as it is.
 
     Attributes:
-        user_ids: whether asks and rows name their user (default); without ids the bound on rounds per user is
-            an unchecked assumption of the guarantee.
-        clip: clip rewards into `reward_range` instead of refusing those outside (default).
         seed: public randomness; default 0.
         noise: default `SecureNoise()`; `SimulatedNoise(seed)` for studies protects nobody.
-        ledger, account: where the guarantee is charged before anything is drawn, and the witness that only
-            one copy of a saved state goes on; both or neither.
+        account: `ledger.account("people")`, which pays for the guarantee before anything is drawn; its ledger
+            witnesses that only one copy of a saved state goes on.
     """
 
-    user_ids: bool
-    clip: bool
     seed: Seed
     noise: NoiseSource | None
-    ledger: Ledger | None
-    account: str | None
+    account: Account | None
 
 
 _ASK, _TELL = "ask(context, user=...)", "tell(decision.id, reward)"
@@ -79,17 +74,19 @@ class KeptPolicy(metaclass=ABCMeta):
     twice. For the same reason a policy cannot be copied or pickled, and a forked child cannot ask.
 
     Args:
-        reward_range: public (low, high) of rewards.
+        reward_range: public (low, high) of rewards; `RewardRange(low, high, clip=True)` moves those outside
+            to the nearer bound, instead of refusing them.
         horizon: most rounds or rows that count, or None where no noise depends on it.
-        privacy: the promise; None where nothing is promised, and there is no noise.
-        user_ids, clip, seed, noise, ledger, account: see `PolicyOptions`.
+        privacy: the promise, which says whether users are named; None where nothing is promised, and there is
+            no noise.
+        seed, noise, account: see `PolicyOptions`.
     """
 
     kind: ClassVar[str]
     """Name in configurations and state files: room and class."""
     config_type: ClassVar[str] = ""
     config_label: ClassVar[str] = "policy"
-    config_omits: ClassVar[frozenset[str]] = frozenset({"ledger", "account"})
+    config_omits: ClassVar[frozenset[str]] = frozenset({"account"})
     config_parsers: ClassVar[Mapping[str, Any]] = {
         "domain": domains.from_config,
         "features": features.from_config,
@@ -118,19 +115,16 @@ class KeptPolicy(metaclass=ABCMeta):
         reward_range: RewardRange | tuple[float, float],
         horizon: int | None,
         privacy: JointDP | None,
-        user_ids: bool = True,
-        clip: bool = False,
         seed: Seed = 0,
         noise: NoiseSource | None = None,
-        ledger: Ledger | None = None,
-        account: str | None = None,
+        account: Account | None = None,
     ) -> None:
         self.reward_range = RewardRange.of(reward_range)
         self.horizon = None if horizon is None else _checks.integer(horizon, name="horizon")
-        self.user_ids, self.clip, self.seed = user_ids, clip, seed
-        self.privacy = privacy
+        self.user_ids = privacy is not None and privacy.user_ids
+        self.seed, self.privacy = seed, privacy
         self.noise = SecureNoise() if noise is None and privacy is not None else noise
-        self._holder = Holder(self._state, ledger=ledger, account=account)
+        self._holder = Holder(self._state, account=account)
 
     def __dir__(self) -> list[str]:
         return public_names(super().__dir__())
@@ -213,7 +207,7 @@ class KeptPolicy(metaclass=ABCMeta):
 
         Args:
             config: from `to_config`.
-            **runtime: what a configuration does not hold (ledger=, account=), or replaces in it (noise=).
+            **runtime: what a configuration does not hold (account=), or replaces in it (noise=).
         """
         with reading(f"a configuration of {cls.kind}"):
             return cls(**(cls.arguments(config) | runtime))
@@ -234,7 +228,7 @@ class KeptPolicy(metaclass=ABCMeta):
         path: str | PathLike[str],
         *,
         ledger: Ledger | None = None,
-        account: str | None = None,
+        account: Account | None = None,
         adopt: bool = False,
         key: StateKey | None = None,
     ) -> Self:
@@ -247,7 +241,8 @@ class KeptPolicy(metaclass=ABCMeta):
             path: where it was saved.
             ledger: the witness. A state that one has witnessed is refused without it; the account that pays
                 is part of the state.
-            account: pays for a state that was saved without a ledger; refused for any other.
+            account: pays for a state that was saved without a ledger, instead of `ledger`; refused for any
+                other.
             adopt: let the ledger take on a state that was saved without one; that no other copy has gone
                 on is then yours to know.
             key: that it was saved with.
@@ -259,7 +254,9 @@ class KeptPolicy(metaclass=ABCMeta):
             InvalidParameter: an account for a state that has one, or none for one that needs it.
             BudgetExceeded: an account that was given cannot pay.
         """
-        policy = cls._taken_up(path, ledger=ledger, account=account, adopt=adopt, key=key)
+        policy = cls._taken_up(
+            path, ledger=witness_of(account, ledger), account=account, adopt=adopt, key=key
+        )
         policy._charge()
         policy._holder.take_over()
         return policy
@@ -269,8 +266,8 @@ class KeptPolicy(metaclass=ABCMeta):
         cls,
         path: str | PathLike[str],
         *,
-        ledger: Ledger | None,
-        account: str | None,
+        ledger: Payer | None,
+        account: Account | None,
         adopt: bool,
         key: StateKey | None,
         opening: bool = False,

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.budget import Ledger, cost_of_guarantee
+from dpbandits.budget import Account, Ledger, cost_of_guarantee
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, MissingState, ProtocolError
@@ -35,6 +35,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.state import StateKey
 from dpbandits.state.holder import in_turn
 from dpbandits.state.live import Life, LiveFolder
+from dpbandits.state.witness import Payer, witness_of
 from dpbandits.tables import Schema
 from dpbandits.tables.menu import Menu
 
@@ -308,7 +309,7 @@ class RoundPolicy(KeptPolicy):
                 the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
                 three axes, decision sets (B, n, d), or a list of sets of different lengths. Where there is a
                 domain, and nothing is brought, all of the `users` are offered the whole of it.
-            users: B user ids; required unless the policy was built with user_ids=False.
+            users: B user ids; required unless the policy was built with JointDP(..., user_ids=False).
             available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
                 Default all.
             at: as in `ask`.
@@ -493,7 +494,7 @@ class RoundPolicy(KeptPolicy):
         if at is None and (kind in _PLAIN or (kind is int and abs(reward) <= _EXACT)):
             # The common case, without an array for one number.
             index = self._book.round_of(decision_id)
-            value, usable = self.reward_range.holds(float(reward), clip=self.clip)
+            value, usable = self.reward_range.holds(float(reward))
             became = self._book.settle_one(index, value, usable=usable, missing=math.isnan(reward))
             if became == _TOLD and self._learns:
                 self._learn_one(index, value)
@@ -505,7 +506,7 @@ class RoundPolicy(KeptPolicy):
             low, high = self.reward_range.low, self.reward_range.high
             raise InvalidData(
                 f"the reward is no number in reward_range ({low:g}, {high:g}), or the decision was refused: "
-                "tell it again, pass clip=True, or widen the range before the first ask"
+                "tell it again, widen the range before the first ask, or pass RewardRange(..., clip=True)"
             )
         return receipt
 
@@ -535,7 +536,7 @@ class RoundPolicy(KeptPolicy):
         if at is not None:
             late = self._deadlines.late(rounds, times_of(at, len(rounds)))
             told = np.where(late, np.nan, told)
-        values, usable = self.reward_range.within(told, clip=self.clip)
+        values, usable = self.reward_range.within(told)
         became = np.full(len(rounds), RoundStatus.REFUSED, dtype=np.int64)
         if fresh.any():
             became[fresh] = self._take(rounds[fresh], values[fresh], usable[fresh], np.isnan(told)[fresh])
@@ -675,7 +676,7 @@ class RoundPolicy(KeptPolicy):
         elif arms is not None:
             raise InvalidData("arms are for a policy that was built with contexts and arms")
         rows = self.domain.validate(points, name="points")
-        values = self.reward_range.validate(rewards, clip=self.clip)
+        values = self.reward_range.validate(rewards)
         if rows.ndim != 2 or values.shape != (len(rows),):
             raise InvalidData("warm_start: expected points (n, d) and rewards (n,) of the same length")
         return rows, values
@@ -708,7 +709,7 @@ class RoundPolicy(KeptPolicy):
         *,
         new: Self | None = None,
         ledger: Ledger | None = None,
-        account: str | None = None,
+        account: Account | None = None,
         adopt: bool = False,
         key: StateKey | None = None,
     ) -> Self:
@@ -732,12 +733,13 @@ class RoundPolicy(KeptPolicy):
             IncompatibleState: `new` is another policy than the one in the folder; and as `load`.
             ForkedState, CorruptState, InvalidParameter, BudgetExceeded: as `load`.
         """
-        ledger = new._ledger() if ledger is None and new is not None else ledger
-        live = folder if isinstance(folder, Life) else LiveFolder(folder, key=key, ledger=ledger)
+        witness = witness_of(account, ledger)
+        witness = new._ledger() if witness is None and new is not None else witness
+        live = folder if isinstance(folder, Life) else LiveFolder(folder, key=key, ledger=witness)
         try:
             try:
                 policy = cls._taken_up(
-                    live.state, ledger=ledger, account=account, adopt=adopt, key=key, opening=True
+                    live.state, ledger=witness, account=account, adopt=adopt, key=key, opening=True
                 )
             except FileNotFoundError:
                 if new is None:
@@ -753,9 +755,8 @@ class RoundPolicy(KeptPolicy):
             raise
         return policy
 
-    def _ledger(self) -> Ledger | None:
-        held = self._holder.ledger  # what the constructor was given
-        return held if isinstance(held, Ledger) else None
+    def _ledger(self) -> Payer | None:
+        return self._holder.ledger
 
     def _go_on_in(self, live: Life) -> None:
         """Catch up with what was noted since the state was saved, and live there from now on."""

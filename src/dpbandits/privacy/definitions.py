@@ -107,6 +107,8 @@ class JointDP(Configured):
         epsilon: privacy loss, above 0.
         delta: probability mass outside the epsilon bound, in [0, 1); above 1e-3 warns.
         rounds_per_user: how many rounds one user may take part in; the whole of them is protected.
+        user_ids: whether asks and rows name their user, by which this bound is enforced. Without ids it is an
+            assumption of the guarantee that nobody checks.
 
     Raises:
         InvalidParameter: a number outside its range.
@@ -123,6 +125,7 @@ class JointDP(Configured):
     delta: float = 0.0
     _: KW_ONLY
     rounds_per_user: int = 1
+    user_ids: bool = True
     neighbours: ClassVar[str] = (
         "two histories are neighbours when one user's whole contribution (the decision sets or "
         "contexts, the rewards, and whether a reward was reported at all) is replaced by any other "
@@ -138,6 +141,7 @@ class JointDP(Configured):
         _checks.settle(
             self, epsilon=_checks.number, delta=_checks.probability, rounds_per_user=_checks.integer
         )
+        _checks.an(self.user_ids, bool, name="user_ids", pass_="user_ids=False")
         _warn_above_threshold(self.delta)
 
     @property

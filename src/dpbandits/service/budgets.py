@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpbandits.budget import Balance, Charge, Cost, Ledger, Terms
+from dpbandits.budget import Account, Balance, Charge, Cost, Ledger, Terms
 from dpbandits.budget.ledger import Entries
 from dpbandits.errors import DPBanditsError, InvalidParameter, ProtocolError
 from dpbandits.privacy import definitions
@@ -41,8 +41,9 @@ class OwnLedger(Ledger):
         self._ledger = ledger
         self._known: dict[str, Witness | None] = {}
 
-    def open_account(self, name: str, *, privacy: definitions.Definition | Terms) -> None:  # noqa: D102
+    def open_account(self, name: str, *, privacy: definitions.Definition | Terms) -> Account:  # noqa: D102
         self._ledger.open_account(name, privacy=privacy)
+        return self.account(name)
 
     def charge(  # noqa: D102
         self, account: str, *, charge_id: str, cost: Cost | definitions.Definition

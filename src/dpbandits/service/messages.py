@@ -113,6 +113,7 @@ class PromiseRequest(_Strict):
     epsilon: Number
     delta: Number | None = None
     rounds_per_user: Whole | None = None
+    user_ids: bool | None = None
     distance: Number | None = None
     rows_per_user: Whole | None = None
 
@@ -144,6 +145,7 @@ class TuningRequest(_Strict):
     lag: Annotated[int, Field(ge=0, le=1 << 48)] | None = None
     n_features: Annotated[int, Field(ge=1, le=500)] | None = None
     thompson_scale: Number | None = None
+    decision_sets: Literal["private", "public"] | None = None
 
 
 class PolicyRequest(_Strict):
@@ -158,9 +160,7 @@ class PolicyRequest(_Strict):
     reward_range: Annotated[list[Number], Field(min_length=2, max_length=2)]
     horizon: Annotated[int, Field(ge=1, le=1 << 48)] | None
     privacy: PromiseRequest
-    decision_sets: Literal["private", "public"] | None = None
     tuning: TuningRequest | None = None
-    user_ids: bool | None = None
     clip: bool | None = None
     seed: Annotated[int, Field(ge=0, le=1 << 62)] | None = None
     settings: SettingsRequest = SettingsRequest()

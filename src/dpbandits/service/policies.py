@@ -15,6 +15,7 @@ from typing import Any
 from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.central.tuning import GPTuning
+from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms
 from dpbandits.errors import DPBanditsError, InvalidParameter
 from dpbandits.models import kernels
@@ -68,11 +69,7 @@ def _built(
     Raises:
         InvalidParameter: there is no such policy.
     """
-    arguments: dict[str, Any] = {
-        name: asked[name]
-        for name in ("horizon", "seed", "clip", "user_ids", "decision_sets")
-        if name in asked
-    }
+    arguments: dict[str, Any] = {name: asked[name] for name in ("horizon", "seed") if name in asked}
     if "arms" in asked:
         columns = asked.get("contexts") or []
         arguments["contexts"] = Schema.from_config({"type": "Schema", "columns": columns})
@@ -81,6 +78,7 @@ def _built(
         arguments["domain"] = domains.from_config(asked["domain"])
     if asked.get("kernel") is not None:
         arguments["kernel"] = kernels.from_config(asked["kernel"])
+    low, high = asked["reward_range"]
     privacy = promise_of(asked["privacy"])
     if not isinstance(privacy, JointDP):
         raise InvalidParameter("privacy: a policy of a trusted server promises JointDP")
@@ -91,11 +89,10 @@ def _built(
         warnings.simplefilter("always")
         policy = ServedBandit(
             **arguments,
-            reward_range=tuple(asked["reward_range"]),
+            reward_range=RewardRange(low, high, clip=asked.get("clip", False)),
             privacy=privacy,
             tuning=GPTuning(**tuning),
-            ledger=ledger,
-            account=None if ledger is None else population,
+            account=None if ledger is None else ledger.account(population),
         )
     return policy, [str(one.message) for one in said]
 

@@ -31,7 +31,6 @@ from pathlib import Path
 from threading import get_ident
 from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
 
-from dpbandits import _checks
 from dpbandits._calls import misfit
 from dpbandits._reading import reading
 from dpbandits._seen import Seen
@@ -49,7 +48,7 @@ from dpbandits.state.live import Life, Reach
 from dpbandits.state.release_log import ReleaseLog
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.store import StateStore
-from dpbandits.state.witness import Payer
+from dpbandits.state.witness import Account, Payer, witness_of
 
 __all__ = ["Held", "Holder", "Saved", "in_turn", "no_copy", "saved_state"]
 
@@ -104,7 +103,7 @@ class Holder:
     Args:
         describe: (lineage, position) -> the object's whole state now; None where nothing is saved.
         what: how messages call the object.
-        ledger, account: where every spending is charged, and the witness of saved copies; both or neither.
+        account: pays for every release; its ledger witnesses saved copies.
         lineage: of an object that has one already; a fresh one by default.
         nested: why a turn inside a turn is refused; None where it is allowed.
 
@@ -122,18 +121,12 @@ class Holder:
         describe: Callable[[str, int], State] | None = None,
         *,
         what: str = "policy",
-        ledger: Payer | None = None,
-        account: str | None = None,
+        account: Account | None = None,
         lineage: str | None = None,
         nested: str | None = None,
     ) -> None:
-        _checks.an(ledger, Payer, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
-        if (ledger is None) != (account is None):
-            raise InvalidParameter(
-                "ledger, account: pass both or neither: the account pays, and it is the ledger's"
-            )
         self._describe, self._what, self._nested = describe, what, nested
-        self._ledger, self._account = ledger, account
+        self._ledger, self._account = witness_of(account), None if account is None else account.name
         self._store: StateStore | None = None
         self._uncommitted: tuple[StateStore, State] | None = None
         self._forked = False
@@ -161,7 +154,7 @@ class Holder:
             "releases": self.log.to_json(),
         }
 
-    def take_up(self, saved: Saved, *, account: str | None = None, opening: bool = False) -> None:
+    def take_up(self, saved: Saved, *, account: Account | None = None, opening: bool = False) -> None:
         """Go on where a saved state stands, keep it current there, and let its ledger witness.
 
         The account that pays is the state's own. A state that says nothing of an account takes the one that
@@ -173,22 +166,21 @@ class Holder:
             opening: whether the folder is opened that the state lives in, with what was noted beside it.
 
         Raises:
-            InvalidParameter: an account without a ledger, or for a state that has one.
+            InvalidParameter: an account for a state that has one, or none for one that needs it.
             IncompatibleState: a ledger has witnessed the state and none came; or the state lives in a folder,
                 which has to be opened.
             CorruptState: what the state says of its releases cannot be read.
         """
-        if account is not None and saved.ledger is None:
-            raise InvalidParameter("account: names an account of `ledger`; pass both")
+        name = None if account is None else account.name
         log = saved.state.secret.get("log")
         with reading("how far the log of rounds reached", CorruptState):
             self.follows = None if log is None else Reach(int(log[0]), int(log[1]), str(log[2]))
         promise = saved.state.public.get("promise")
         self.adopted = saved.ledger is not None
         if promise is not None:
-            account = self._take_up_promise(promise, ledger=saved.ledger, account=account, opening=opening)
+            name = self._take_up_promise(promise, ledger=saved.ledger, account=name, opening=opening)
         self.lineage, self.position = saved.state.lineage, saved.state.position
-        self._store, self._ledger, self._account = saved.store, saved.ledger, account
+        self._store, self._ledger, self._account = saved.store, saved.ledger, name
 
     def _take_up_promise(
         self, promise: Any, *, ledger: Payer | None, account: str | None, opening: bool

@@ -34,10 +34,12 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from dpbandits import _checks
 from dpbandits._seen import Seen
 from dpbandits.errors import CorruptState, ForkedState, InvalidParameter, StateError
 from dpbandits.state.container import LARGEST_POSITION
@@ -51,6 +53,7 @@ from dpbandits.state.files import (
 )
 
 __all__ = [
+    "Account",
     "AppendOnlyWitness",
     "FileWitness",
     "Payer",
@@ -58,6 +61,7 @@ __all__ = [
     "check_advance",
     "check_name",
     "new_witness",
+    "witness_of",
 ]
 
 
@@ -131,6 +135,38 @@ class Payer(Seen, AppendOnlyWitness):
     @abstractmethod
     def charged(self, account: str, charge_id: str) -> Any:
         """See `Ledger.charged`."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account of a ledger: it pays for releases. `Ledger.account(name)` and `open_account` give one.
+
+    Args:
+        ledger: the ledger, which also witnesses how far a saved state has gone.
+        name: the account's name, public.
+    """
+
+    ledger: Payer
+    name: str
+
+    def __post_init__(self) -> None:
+        _checks.an(self.ledger, Payer, name="ledger", pass_='account=ledger.account("people")')
+        check_name(self.name, what="an account's name")
+
+
+def witness_of(account: Account | None, ledger: Payer | None = None) -> Payer | None:
+    """The ledger that witnesses: the account's, or `ledger` where nothing is paid.
+
+    Raises:
+        InvalidParameter: an argument is of another kind, or the account is another ledger's.
+    """
+    _checks.an(account, Account, name="account", pass_='account=ledger.account("people")', optional=True)
+    _checks.an(ledger, Payer, name="ledger", pass_='ledger=SQLiteLedger("budget.ledger")', optional=True)
+    if account is None:
+        return ledger
+    if ledger is not None and ledger is not account.ledger:
+        raise InvalidParameter("account, ledger: the account is another ledger's; pass the account alone")
+    return account.ledger
 
 
 class FileWitness:

@@ -43,9 +43,9 @@ def build(**changes):
         "reward_range": (0.0, 1.0),
         "horizon": 3000,
         "privacy": JointDP(epsilon=3.0, delta=1e-6),
+        "user_ids": False,
         "publish_epsilon": 1.0,
         "answer_epsilon": 0.5,
-        "user_ids": False,
         "noise": SimulatedNoise(3),
     }
     return built(ExploreThenCommit, arguments | changes)
@@ -256,7 +256,7 @@ def test_an_account_with_exactly_the_promise_pays_for_all_of_it(tmp_path):
     )
     promise = JointDP(epsilon=0.5, delta=1e-6)
     options = {"publish_epsilon": None, "answer_epsilon": None}
-    usca = build(contexts=law, privacy=promise, ledger=ledger, account="town", **options)
+    usca = build(contexts=law, privacy=promise, account=ledger.account("town"), **options)
     usca.learn(*rows(10))
     usca.save(tmp_path / "state")
     usca.publish()
@@ -353,7 +353,7 @@ def test_how_many_answers_are_left_says_nothing_of_a_context(context, tmp_path):
     for place, asked in enumerate((context, [0.5])):
         ledger = MemoryLedger()
         ledger.open_account("people", privacy=JointDP(3, 1e-6))
-        usca = build(ledger=ledger, account="people")
+        usca = build(account=ledger.account("people"))
         usca.learn(*rows(3000))
         usca.save(tmp_path / str(place))
         if place == 0:
@@ -398,7 +398,7 @@ def test_a_context_where_all_actions_are_alike_is_answered_at_random():
 def test_charging_is_claimed_where_somebody_charges():
     ledger = MemoryLedger()
     ledger.open_account("town", privacy=JointDP(3.0, 1e-6))
-    free, paid = build(), build(ledger=ledger, account="town")
+    free, paid = build(), build(account=ledger.account("town"))
     texts = [" ".join(a.text for a in usca.guarantee.assumptions) for usca in (free, paid)]
     assert "charged to the ledger" not in texts[0]
     assert "charged to the ledger before it is drawn" in texts[1]
@@ -442,7 +442,7 @@ def test_whoever_dies_while_committing_has_spent_what_left_and_releases_once(
 ):
     ledger = MemoryLedger()
     ledger.open_account("town", privacy=JointDP(3.0, 1e-6))
-    usca = build(ledger=ledger, account="town", noise=SecureNoise())
+    usca = build(account=ledger.account("town"), noise=SecureNoise())
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
     real = getattr(store, step)

@@ -18,6 +18,7 @@ from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from dpbandits.state import read_state, write_state
 from internals import logged_tables as inside
+from tuning import built
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),
@@ -37,12 +38,12 @@ def policy(*, contexts=PEOPLE, epsilon=1.0, delta=1e-6, rounds=1, rows=4000, **c
         "reward_range": (0, 1),
         "horizon": rows,
         "privacy": dpb.JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
-        "noise": dpb.SimulatedNoise(1),
         "user_ids": False,
+        "noise": dpb.SimulatedNoise(1),
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingToLearn)
-        return ExploreThenCommit(**(arguments | changes))
+        return built(ExploreThenCommit, arguments | changes)
 
 
 def marginals(**tuning):
@@ -323,8 +324,7 @@ def test_what_is_expected_before_any_data():
             arms=ARMS,
             reward_range=(0, 1),
             horizon=30,
-            privacy=dpb.JointDP(epsilon=0.05, delta=1e-6),
-            user_ids=False,
+            privacy=dpb.JointDP(epsilon=0.05, delta=1e-6, user_ids=False),
         )
 
 
@@ -447,7 +447,7 @@ def test_learning_once_charges_what_is_proven_and_publishes_a_function_of_people
     assert logged(release="features").release_under(promise) == "features"
     with pytest.raises(InvalidParameter, match="marginal tables count contexts"):
         publish_once(log, tmp_path / "out", promise, horizon=1500, uniform_contexts=True)
-    run = {"horizon": 1500, "ledger": ledger, "account": "study"}
+    run = {"horizon": 1500, "account": ledger.account("study")}
     found = publish_once(log, tmp_path / "out", promise, **run)
     assert found.function.guarantee.epsilon == 1.0
     again = publish_once(log, tmp_path / "out", promise, **run)
@@ -468,7 +468,7 @@ def test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables(tmp
     promise, ledger = dpb.JointDP(epsilon=1.0, delta=1e-6), dpb.MemoryLedger()
     ledger.open_account("study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
     log = logged(300)
-    found = publish_once(log, tmp_path / "out", promise, horizon=300, ledger=ledger, account="study")
+    found = publish_once(log, tmp_path / "out", promise, horizon=300, account=ledger.account("study"))
     cost = cost_of_guarantee(found.function.guarantee)
     assert ledger.balance("study").spent.rho == cost.rho
     assert cost.rho > 0.36

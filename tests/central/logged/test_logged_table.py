@@ -209,7 +209,7 @@ def test_learning_is_added_up_by_what_proves_it(tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=JointDP(epsilon=3.8, delta=2e-6))
     for out in ("one", "another", "third"):
-        run = {"horizon": ROWS, "ledger": ledger, "account": "people"}
+        run = {"horizon": ROWS, "account": ledger.account("people")}
         if out == "third":
             with pytest.raises(BudgetExceeded):
                 publish_once(read(table()), tmp_path / out, PROMISE, **run)
@@ -222,7 +222,7 @@ def test_learning_is_added_up_by_what_proves_it(tmp_path):
 def test_an_account_pays_for_learning_at_its_own_promise(tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("people", privacy=PROMISE)
-    run = {"horizon": ROWS, "ledger": ledger, "account": "people"}
+    run = {"horizon": ROWS, "account": ledger.account("people")}
     for _ in range(2):
         publish_once(read(table()), tmp_path / "one", PROMISE, **run)
     with pytest.raises(BudgetExceeded):

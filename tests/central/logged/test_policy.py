@@ -40,9 +40,9 @@ def build(**changes):
         "reward_range": (0.0, 1.0),
         "horizon": T,
         "privacy": JointDP(epsilon=3.0, delta=1e-6),
+        "user_ids": False,
         "publish_epsilon": 1.0,
         "answer_epsilon": 0.5,
-        "user_ids": False,
         "noise": SimulatedNoise(3),
     }
     return built(ExploreThenCommit, arguments | changes)
@@ -74,7 +74,7 @@ def test_learns_answers_and_releases():
 def test_nothing_is_spent_before_a_row_has_come():
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
-    learner = build(ledger=ledger, account="survey")
+    learner = build(account=ledger.account("survey"))
     with pytest.raises(ProtocolError, match="no row has come"):
         learner.publish()
     assert ledger.balance("survey").spent_epsilon == 0
@@ -85,7 +85,7 @@ def test_nothing_is_spent_before_a_row_has_come():
 def test_answers_are_counted_and_refused_beyond_the_promise():
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
-    usca = build(ledger=ledger, account="survey")
+    usca = build(account=ledger.account("survey"))
     usca.learn(*rows(1000))
     assert usca.remaining_answers == 4  # (3 - 1)/0.5
     for number in range(1, 5):
@@ -103,7 +103,7 @@ def test_answers_are_counted_and_refused_beyond_the_promise():
 def test_an_account_that_cannot_pay_gives_nothing():
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(0.6))
-    usca = build(ledger=ledger, account="survey", privacy=JointDP(epsilon=2.0), publish_epsilon=None)
+    usca = build(account=ledger.account("survey"), privacy=JointDP(epsilon=2.0), publish_epsilon=None)
     usca.learn(*rows(100))
     for call in (lambda: usca.answer([0.5]), usca.publish):
         with pytest.raises(BudgetExceeded):
@@ -160,7 +160,7 @@ def test_secure_release_is_drawn_once_and_survives_a_restart(tmp_path):
 def test_only_one_copy_goes_on(tmp_path):
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
-    usca = build(ledger=ledger, account="survey")
+    usca = build(account=ledger.account("survey"))
     usca.learn(*rows(500))
     usca.save(tmp_path / "state")
     (tmp_path / "copy").write_bytes((tmp_path / "state").read_bytes())
@@ -465,7 +465,7 @@ def test_a_release_that_could_not_be_saved_does_not_leave_and_is_not_drawn_again
 def test_an_answer_that_could_not_be_saved_does_not_leave_and_is_spent(tmp_path, monkeypatch):
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))
-    usca = build(ledger=ledger, account="survey")
+    usca = build(account=ledger.account("survey"))
     usca.save(tmp_path / "state")
     with monkeypatch.context() as broken:
         broken.setattr("dpbandits.state.holder.StateStore.commit", full_disk)

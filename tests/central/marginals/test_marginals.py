@@ -12,6 +12,7 @@ from dpbandits.central import GPBandit, GPTuning
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from internals import marginals as inside
+from tuning import placed
 
 PEOPLE = dpb.Schema(
     age=dpb.Range(18, 90),
@@ -30,11 +31,11 @@ def policy(*, tuning=None, epsilon=1.0, delta=0.0, rounds=1, **changes):
         "reward_range": (0, 1),
         "horizon": 600,
         "privacy": dpb.JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
-        "noise": dpb.SimulatedNoise(1),
         "user_ids": False,
+        "noise": dpb.SimulatedNoise(1),
         "tuning": tuning or GPTuning(release="marginals"),
     }
-    return GPBandit(**(arguments | changes))
+    return GPBandit(**placed(arguments | changes))
 
 
 def drawn_rows(count, rng):
@@ -305,7 +306,7 @@ WIDE = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(4)})
             {"contexts": WIDE, "delta": 1e-6, "kernel": dpb.kernels.SquaredExponential(lengthscale=3.0)},
             "features",
         ),
-        ({"contexts": WIDE, "delta": 1e-6, "decision_sets": "public"}, "features"),
+        ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(decision_sets="public")}, "features"),
     ],
 )
 def test_the_kind_is_chosen_from_public_arguments_alone(changes, kind):
@@ -317,7 +318,7 @@ def test_what_it_cannot_do_is_said():
     for changes, message in (
         (box, "contexts= and arms="),
         ({"kernel": dpb.kernels.SquaredExponential(lengthscale=0.3)}, "no kernel"),
-        ({"decision_sets": "public"}, "contexts and rewards alike"),
+        ({"tuning": GPTuning(release="marginals", decision_sets="public")}, "contexts and rewards alike"),
     ):
         with pytest.raises(InvalidParameter, match=message):
             policy(**changes)

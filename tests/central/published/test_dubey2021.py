@@ -33,6 +33,7 @@ from dpbandits.privacy.prefix_sums import BinaryTree
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
 from reproduction.dubey2021.gap_world import three_hills
+from tuning import built, placed
 
 SE = SquaredExponential(lengthscale=1.0)
 FEATURES = QuadratureFourierFeatures(kernel=SE, dim=2, nodes=4)
@@ -52,12 +53,12 @@ def policy(cls=Dubey2021, **changes):
         "reward_range": (0, 1),
         "horizon": 40,
         "privacy": JointDP(epsilon=1.0, delta=1e-5),
+        "user_ids": False,
         "features": FEATURES,
         "noise": SimulatedNoise(1),
-        "user_ids": False,
         "seed": 2,
     }
-    return cls(**{**arguments, **changes})
+    return built(Dubey2021, arguments | changes) if cls is Dubey2021 else cls(**placed(arguments | changes))
 
 
 def drive(p, rounds):

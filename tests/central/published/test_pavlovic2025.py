@@ -15,6 +15,7 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SecureNoise, SimulatedNoise
 from internals.pavlovic2025 import exact_scores, usca_answer
+from tuning import placed
 
 ACTIONS = CellMeasure.uniform(low=0, high=1, cells=8)
 CONTEXTS = CellMeasure.beta(2, 3, low=0, high=1, cells=7)
@@ -66,7 +67,7 @@ def build(**changes):
         "privacy": JointDP(epsilon=1.0),
         "noise": SimulatedNoise(4),
     }
-    return USCA(**(arguments | changes))
+    return USCA(**placed(arguments | changes))
 
 
 def test_no_single_row_moves_a_score_by_more_than_the_sensitivity():

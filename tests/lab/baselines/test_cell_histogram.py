@@ -5,7 +5,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import CellHistogram
+from dpbandits.lab.baselines import CellHistogram, CrudeTuning
 from dpbandits.lab.baselines.cell_histogram import PublicGrid
 from internals import policy as internals
 
@@ -57,11 +57,10 @@ def released(own, *, rounds_per_user=2):
     chooser = CellHistogram(
         domain=dpb.Box(low=[0], high=[1]),
         horizon=12,
-        blocks=(4, 8),
+        tuning=CrudeTuning(blocks=(4, 8)),
         most_cells=4,
         privacy=dpb.JointDP(epsilon=1.0, rounds_per_user=rounds_per_user),
         noise=dpb.SimulatedNoise(5),
-        user_ids=True,
     )
     mine = dict(zip((1, 5), own, strict=True))
     for t in range(9):

@@ -7,7 +7,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import CellHistogram, PrivateRidge
+from dpbandits.lab.baselines import CellHistogram, CrudeTuning, PrivateRidge
 
 both = pytest.mark.parametrize("kind", [CellHistogram, PrivateRidge])
 
@@ -17,9 +17,8 @@ def policy(kind, **changes):
         "contexts": dpb.Schema(age=dpb.Range(0, 1), region=dpb.Categories(["a", "b"])),
         "arms": ["mail", "call"],
         "horizon": 3000,
-        "privacy": dpb.JointDP(epsilon=10.0, delta=1e-6),
+        "privacy": dpb.JointDP(epsilon=10.0, delta=1e-6, user_ids=False),
         "noise": dpb.SimulatedNoise(1),
-        "user_ids": False,
     }
     return kind(**(arguments | changes))
 
@@ -47,4 +46,4 @@ def test_a_horizon_or_blocks_that_do_not_fit_are_refused(kind):
     with pytest.raises(InvalidParameter, match="horizon"):
         policy(kind, horizon=1 << 40)
     with pytest.raises(InvalidParameter, match="blocks"):
-        policy(kind, blocks=(5, 4))
+        policy(kind, tuning=CrudeTuning(blocks=(5, 4)))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.lab.baselines import FeatureGPUCB
+from dpbandits.lab.baselines import FeatureGPUCB, GPUCBTuning
 from dpbandits.models import gaussian_process
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.gaussian_process import FeatureGP
@@ -20,7 +20,7 @@ PRIOR, NOISE, WEIGHT = 0.3, 0.2, 0.7
 
 def bandit(kind=FeatureGPUCB, **changes):
     shared = {"domain": SQUARE, "reward_range": (0, 1), "features": FEATURES, "seed": 4}
-    own = {"prior_variance": PRIOR, "noise_variance": NOISE, "ucb_weight": WEIGHT}
+    own = {"tuning": GPUCBTuning(prior_variance=PRIOR, noise_variance=NOISE, ucb_weight=WEIGHT)}
     return kind(**{**shared, **own, **changes})
 
 
@@ -126,7 +126,7 @@ def test_arms_of_which_nothing_is_known_tie_and_go_by_the_coin(n_arms):
     """At the default number of features. An arm is never drawn with probability <= 10 * 0.9^200 < 1e-8."""
     people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["n", "s", "w"]))
     arms = [f"arm {number}" for number in range(n_arms)]
-    policy = FeatureGPUCB(contexts=people, arms=arms, reward_range=(0, 1), seed=3, user_ids=False)
+    policy = FeatureGPUCB(contexts=people, arms=arms, reward_range=(0, 1), seed=3)
     ages = np.random.default_rng(7).uniform(18, 90, 200)
     brought = [{"age": age, "region": "nsw"[number % 3]} for number, age in enumerate(ages)]
     features = policy.features(policy.menu.sets(policy.menu.points(brought)))

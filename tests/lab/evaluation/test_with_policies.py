@@ -13,7 +13,7 @@ from reproduction.dubey2021.gap_world import three_hills
 
 
 def uniform(environment, seed):
-    return Uniform(domain=environment.domain, reward_range=environment.reward_range, seed=seed, user_ids=True)
+    return Uniform(domain=environment.domain, reward_range=environment.reward_range, seed=seed)
 
 
 def test_random_choice_has_no_uplift():
@@ -39,9 +39,8 @@ def test_batches_at_its_own_boundaries_do_not_change_a_private_policy():
             kernel=SquaredExponential(lengthscale=1.0),
             tuning=GPTuning(n_features=16),
             horizon=environment.horizon,
-            privacy=JointDP(epsilon=10.0, delta=1e-4),
+            privacy=JointDP(epsilon=10.0, delta=1e-4, user_ids=False),
             noise=SimulatedNoise(3),
-            user_ids=False,
             seed=3,
         )
 

@@ -48,8 +48,7 @@ def test_a_private_policy_beats_every_fixed_dose():
         contexts=world.contexts,
         reward_range=world.reward_range,
         horizon=rounds,
-        privacy=JointDP(epsilon=1.0, delta=1e-6),
-        user_ids=False,
+        privacy=JointDP(epsilon=1.0, delta=1e-6, user_ids=False),
         noise=SimulatedNoise(2),
         seed=2,
     )

@@ -5,6 +5,7 @@ releases to everybody is attacked with a crowd, in `crowds`.
 """
 
 import warnings
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -58,8 +59,7 @@ def dubey(
         domain=_DOMAIN,
         reward_range=(0.0, 1.0),
         horizon=horizon,
-        privacy=JointDP(epsilon=epsilon, delta=delta),
-        user_ids=False,
+        privacy=JointDP(epsilon=epsilon, delta=delta, user_ids=False),
         seed=seed,
         noise=noise,
         **claim,
@@ -107,8 +107,8 @@ _TWO_ARMS: dict[str, Any] = {
     "kernel": SquaredExponential(lengthscale=0.3),
     "actions": CellMeasure.finite([0.0, 1.0]),
     "reward_range": (-1.0, 1.0),
-    "user_ids": False,
 }
+_TUNING = ExploreTuning(ridge=10.0)
 _CONTEXT = [0.1]
 _BOTH = np.array([_CONTEXT, _CONTEXT])
 _ROWS = 1000
@@ -119,8 +119,8 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
     arguments = _TWO_ARMS | {
         "contexts": CellMeasure.uniform(low=0.0, high=1.0, cells=3),
         "horizon": 2,
-        "privacy": JointDP(epsilon=epsilon),
-        "tuning": ExploreTuning(ridge=10.0),
+        "privacy": JointDP(epsilon=epsilon, user_ids=False),
+        "tuning": _TUNING,
         "seed": seed,
     }
     with warnings.catch_warnings():
@@ -140,7 +140,8 @@ def _answers(epsilon: float, seed: int) -> Draw:
 
     def draw(world: int, n: int) -> FloatArray:
         # n answers on a budget of n epsilon: each is drawn anew, and the claim is about each
-        usca = _etc(epsilon, seed, privacy=JointDP(epsilon=(n + 1) * epsilon), answer_epsilon=epsilon)
+        privacy = JointDP(epsilon=(n + 1) * epsilon, user_ids=False)
+        usca = _etc(epsilon, seed, privacy=privacy, tuning=replace(_TUNING, answer_epsilon=epsilon))
         usca.learn(_BOTH, np.array([0, 0]), np.array([1.0, 2.0 * world - 1.0]))
         return np.array([usca.answer(_CONTEXT).index for _ in range(n)], dtype=np.float64)
 
@@ -164,8 +165,8 @@ def _answers_among_others(epsilon: float, seed: int) -> Draw:
             seed,
             actions=CellMeasure.finite([0.0, 1.0, 2.0, 3.0]),
             horizon=_ROWS,
-            privacy=JointDP(epsilon=(n + 1) * epsilon),
-            answer_epsilon=epsilon,
+            privacy=JointDP(epsilon=(n + 1) * epsilon, user_ids=False),
+            tuning=replace(_TUNING, answer_epsilon=epsilon),
         )
         others = np.arange(_ROWS - 1) % 2
         contexts = np.full((_ROWS, 1), _CONTEXT[0])

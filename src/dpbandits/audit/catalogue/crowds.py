@@ -9,7 +9,7 @@ people, all of them replaced by their neighbours at once; see `crowded`.
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -71,16 +71,24 @@ _REWARDED = "one row's reward from lowest to highest"
 
 
 def axes_policy(
-    epsilon: float, seed: int, noise: PreparedNoise, *, blocks: list[int], rounds: int = 1, **changes: Any
+    epsilon: float,
+    seed: int,
+    noise: PreparedNoise,
+    *,
+    blocks: list[int],
+    rounds: int = 1,
+    decision_sets: Literal["private", "public"] = "private",
+    **changes: Any,
 ) -> GPBandit:
     """A policy that releases after every block of `blocks`; users of `rounds` rounds each."""
     tuning = GPTuning(
+        features=AXES,
+        decision_sets=decision_sets,
         blocks=blocks,
         public_decision_sets=np.array([[[0.0, -1.0], [0.0, 1.0]]]),
         factor=square_root_toeplitz(len(blocks)) if changes.get("horizon", True) else None,
     )
     arguments: dict[str, Any] = {
-        "features": AXES,
         "domain": DOMAIN,
         "reward_range": (0.0, 1.0),
         "horizon": blocks[-1] + 1,
@@ -217,15 +225,15 @@ def _cells_policy(
     """Noise for `rounds` rounds of a user; people are expected at the places, and nowhere else."""
     expected = np.repeat(_PLACES, 40, axis=0)[:, None]
     return GPBandit(
-        features=LineFeatures(),
         domain=Box(low=[-1.0], high=[1.0]),
         reward_range=(0.0, 1.0),
         horizon=blocks[-1] + 1,
-        privacy=JointDP(epsilon=epsilon, rounds_per_user=rounds),
+        privacy=JointDP(epsilon=epsilon, rounds_per_user=rounds, user_ids=user_ids),
         seed=seed,
         noise=noise,
-        user_ids=user_ids,
-        tuning=GPTuning(release="cells", blocks=blocks, public_decision_sets=expected),
+        tuning=GPTuning(
+            features=LineFeatures(), release="cells", blocks=blocks, public_decision_sets=expected
+        ),
     )
 
 
@@ -307,10 +315,9 @@ def _tables_policy(
         arms=list(range(_ARMS)),
         reward_range=(0.0, 1.0),
         horizon=blocks[-1] + 1,
-        privacy=JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
+        privacy=JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds, user_ids=user_ids),
         seed=seed,
         noise=noise,
-        user_ids=user_ids,
         tuning=GPTuning(release="marginals", blocks=blocks),
     )
 
@@ -430,10 +437,9 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
             arms=list(range(_ARMS)),
             reward_range=(0.0, 1.0),
             horizon=_ARMS,
-            privacy=JointDP(epsilon=epsilon),
+            privacy=JointDP(epsilon=epsilon, user_ids=False),
             seed=seed,
             noise=noise,
-            user_ids=False,
             tuning=ExploreTuning(release="marginals"),
         )
     own = np.arange(_ARMS)
@@ -450,19 +456,19 @@ _CELL_ARGUMENTS: dict[str, Any] = {
     "kernel": Indicator(columns=(0, 1)),
     "contexts": _CELLS,
     "reward_range": _ENDS,
-    "user_ids": False,
 }
 _TWO = CellMeasure.finite([0.0, 1.0])
 
 
-def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
+def _explore_then_commit(
+    epsilon: float, seed: int, *, answer_epsilon: float | None = None, **changes: Any
+) -> ExploreThenCommit:
     """`epsilon` is of the release."""
     arguments = _CELL_ARGUMENTS | {
         "actions": _TWO,
         "horizon": PEOPLE,
-        "privacy": JointDP(epsilon=epsilon, delta=DELTA),
-        "publish_epsilon": epsilon,
-        "tuning": ExploreTuning(ridge=10.0),
+        "privacy": JointDP(epsilon=epsilon, delta=DELTA, user_ids=False),
+        "tuning": ExploreTuning(ridge=10.0, publish_epsilon=epsilon, answer_epsilon=answer_epsilon),
         "seed": seed,
     }
     with warnings.catch_warnings():
@@ -481,7 +487,7 @@ def _explore_then_commit(epsilon: float, seed: int, **changes: Any) -> ExploreTh
 def _answers_beside_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Half of epsilon for the release, and half for each answer, of which everybody's context has one."""
     half = 0.5 * epsilon
-    privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA)
+    privacy = JointDP(epsilon=half * (1 + PEOPLE), delta=DELTA, user_ids=False)
     policy = _explore_then_commit(half, seed, privacy=privacy, answer_epsilon=half, noise=noise)
     contexts = _CELLS.points[:, 0]
     policy.learn(contexts, np.zeros(PEOPLE, np.int64), np.full(PEOPLE, _ENDS[world]))
@@ -509,7 +515,7 @@ def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, w
         contexts=law,
         actions=CellMeasure.finite([0.0]),
         horizon=len(contexts),
-        privacy=JointDP(epsilon=epsilon, delta=DELTA),
+        privacy=JointDP(epsilon=epsilon, delta=DELTA, user_ids=False),
         noise=noise,
     )
     rewards = np.concatenate([np.zeros(len(base)), np.full(len(moved), _ENDS[world])])

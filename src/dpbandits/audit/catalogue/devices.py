@@ -73,7 +73,7 @@ def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
     for spec in specs:
         report = None
         try:
-            client = Client(spec, ledger=ledger, outbox=outbox)
+            client = Client(spec, account=ledger.account("local-reports"), outbox=outbox)
             if looks:
                 spec.protocol.domain.validate(np.array([[context]]))
             client.choose(_one_bin(), [context])
@@ -260,7 +260,8 @@ def _race(
     )
     def race(epsilon: float, seed: int, _noise: PreparedNoise, world: int) -> FloatArray:
         spec = _spec(epsilon, seed)
-        racing = [device(spec, ledger=ledger(), budget=_RACERS * epsilon) for _ in range(_AT_ONCE)]
+        accounts = [ledger().account("local-reports") for _ in range(_AT_ONCE)]
+        racing = [device(spec, account=own, budget=_RACERS * epsilon) for own in accounts]
         for one in racing:
             one.choose(_one_bin(), [0.25])
         return np.sort(ask(racing, float(world)), axis=1)

@@ -31,7 +31,6 @@ _COPIES = 16
 _OTHER_TERMS: tuple[dict[str, Any], ...] = (
     {"privacy": JointDP(epsilon=50.0, delta=DELTA)},
     {"noise": SimulatedNoise(0)},
-    {"user_ids": False},
 )
 
 _audited = partial(
@@ -53,8 +52,8 @@ def _ledger() -> MemoryLedger:
 
 def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
     """Everybody has reported, and nothing is released yet: the next ask releases."""
-    account = None if ledger is None else "people"
-    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], ledger=ledger, account=account)
+    account = None if ledger is None else ledger.account("people")
+    policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], account=account)
     tell_everyone(policy, world)
     return policy
 

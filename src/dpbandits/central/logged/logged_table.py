@@ -558,6 +558,7 @@ class LoggedTable:
         horizon: int,
     ) -> ExploreThenCommit:
         """The policy that learns; `contexts` is the law in cells, by default their uniform one."""
+        privacy = replace(privacy, user_ids=self.columns.user is not None)
         release = self.covered(privacy)
         if self.menu is not None and release == "marginals":
             weighted = self.columns.propensity is not None
@@ -568,7 +569,6 @@ class LoggedTable:
                 reward_range=self.reward_range,
                 horizon=horizon,
                 privacy=privacy,
-                user_ids=self.columns.user is not None,
                 tuning=ExploreTuning(
                     release="marginals",
                     bound=WEIGHTED_BOUND * widest if bound is None and weighted else bound,
@@ -583,7 +583,6 @@ class LoggedTable:
             reward_range=self.reward_range,
             horizon=horizon,
             privacy=privacy,
-            user_ids=self.columns.user is not None,
             tuning=ExploreTuning(release="features", bound=bound),
         )
 

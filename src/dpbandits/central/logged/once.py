@@ -28,7 +28,7 @@ from typing import Any
 
 from dpbandits._calls import worded
 from dpbandits._reading import json_object, reading
-from dpbandits.budget import Ledger
+from dpbandits.budget import Account
 from dpbandits.central.logged.logged_table import (
     LoggedTable,
     PublishedTable,
@@ -45,6 +45,7 @@ from dpbandits.state.files import (
     write_durably,
     write_folder,
 )
+from dpbandits.state.witness import witness_of
 
 __all__ = ["folder_of_run", "publish_once"]
 
@@ -58,8 +59,7 @@ def publish_once(
     horizon: int,
     bound: float | None = None,
     uniform_contexts: bool = False,
-    ledger: Ledger | None = None,
-    account: str | None = None,
+    account: Account | None = None,
 ) -> PublishedTable:
     """Spend the promise, or go on where this very run stopped, and leave the release in a folder.
 
@@ -67,17 +67,15 @@ def publish_once(
         log: the table.
         directory: OUT; missing, empty, or written by the same run.
         privacy, horizon, bound, uniform_contexts: as `LoggedTable.publish` takes them.
-        ledger, account: charged for all of it at once, before anything is drawn.
+        account: charged for all of it at once, before anything is drawn.
 
     Raises:
-        InvalidParameter: the folder is another run's, or ledger and account do not come together; nothing was
-            charged.
+        InvalidParameter: the folder is another run's; nothing was charged.
         BudgetExceeded: the account cannot pay for all of it; nothing was charged and nothing drawn.
         StateError: another process is at it, others may write to OUT.private, or what was drawn is lost.
         ForkedState: another copy of OUT.private has made its release.
     """
-    if (ledger is None) != (account is None):
-        raise InvalidParameter("ledger, account: pass both or neither")
+    ledger = witness_of(account)
     log.covered(privacy, uniform_contexts=uniform_contexts)
     out = Path(directory).resolve()
     private = folder_of_run(out)
@@ -89,7 +87,7 @@ def publish_once(
             "horizon": horizon,
             "bound": bound,
             "uniform_contexts": uniform_contexts,
-            "account": account,
+            "account": None if account is None else account.name,
         }
         run = _Run.read(private)
         if run is None:
@@ -110,10 +108,10 @@ def publish_once(
                     f"this run has made its release, and its folder is gone: restore it. To make another, at "
                     f"a further charge, remove {private.name} beside it"
                 )
-            if ledger is not None and account is not None:
+            if account is not None:
                 try:
                     cost = log.cost(privacy, horizon=horizon, uniform_contexts=uniform_contexts)
-                    ledger.charge(account, charge_id=f"learn:{run.name}", cost=cost)
+                    account.ledger.charge(account.name, charge_id=f"learn:{run.name}", cost=cost)
                 except (BudgetExceeded, InvalidParameter):
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise

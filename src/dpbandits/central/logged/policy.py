@@ -111,6 +111,9 @@ class ExploreTuning(Configured):
             or, of people with contexts and arms, "marginals" (tables of few columns at a time, pure epsilon
             where delta is 0; see `dpbandits.central.logged.tables`; there are no single
             answers). None for what `release_for` takes by public numbers.
+        publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
+            is left of epsilon where delta > 0, else none.
+        answer_epsilon: of each answer; by default all that publishing leaves, for one answer.
         reference: public guess of the mean reward, which predictions shrink to; default the middle.
         bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
             distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
@@ -119,6 +122,8 @@ class ExploreTuning(Configured):
     """
 
     release: ReleaseName | None = None
+    publish_epsilon: float | None = None
+    answer_epsilon: float | None = None
     reference: float | None = None
     bound: float | None = None
     ridge: float | None = None
@@ -126,6 +131,9 @@ class ExploreTuning(Configured):
 
     def __post_init__(self) -> None:
         _checks.number(self.tolerance, name="tolerance")
+        for name in ("publish_epsilon", "answer_epsilon"):
+            if (given := getattr(self, name)) is not None:
+                _checks.number(given, name=name, exclusive=False)
         if self.release is not None:
             _checks.one_of(self.release, get_args(ReleaseName), name="release")
 
@@ -167,10 +175,7 @@ class ExploreThenCommit(KeptPolicy):
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.
         privacy: the total promise; `rounds_per_user` rows are one user's.
-        publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
-            is left of epsilon where delta > 0, else none.
-        answer_epsilon: of each answer; by default all that publishing leaves, for one answer.
-        tuning: see `ExploreTuning`.
+        tuning: see `ExploreTuning`; it divides epsilon between answers and publishing.
         **options: see `PolicyOptions`; each answer and the release are charged before they are drawn, `seed`
             is of exploration, and rewards off the range count zero unless they are clipped.
 
@@ -193,7 +198,7 @@ class ExploreThenCommit(KeptPolicy):
         ...     kernel=SquaredExponential(lengthscale=0.3),
         ...     contexts=CellMeasure.uniform(low=0, high=1, cells=16),
         ...     actions=CellMeasure.finite([0.0, 0.5, 1.0]), reward_range=(0, 1), horizon=5000,
-        ...     privacy=JointDP(epsilon=1.0), user_ids=False)
+        ...     privacy=JointDP(epsilon=1.0, user_ids=False))
         >>> rng = np.random.default_rng(0)
         >>> contexts, actions = rng.random(5000), policy.explore(0, 5000)
         >>> policy.learn(contexts, actions, 1.0 - np.abs(0.5 * actions - contexts))
@@ -226,15 +231,14 @@ class ExploreThenCommit(KeptPolicy):
         reward_range: RewardRange | tuple[float, float],
         horizon: int,
         privacy: JointDP,
-        publish_epsilon: float | None = None,
-        answer_epsilon: float | None = None,
         tuning: ExploreTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
         self.menu = people_menu(contexts, arms=arms, actions=actions)
         check_kinds(privacy=privacy, noise=options.get("noise"))
         tuning = tuned(tuning, ExploreTuning)
-        of_cells = any(given is not None for given in (kernel, publish_epsilon, answer_epsilon))
+        parts = kernel, tuning.publish_epsilon, tuning.answer_epsilon
+        of_cells = any(given is not None for given in parts)
         kind = tuning.release or release_for(self.menu, privacy, tuning, of_cells=of_cells, publishes=False)
         tuning = replace(tuning, release=kind)
         rows = _checks.integer(horizon, name="horizon")
@@ -251,7 +255,6 @@ class ExploreThenCommit(KeptPolicy):
             "horizon": rows,
         }
         counted: dict[str, Any] = {
-            "clip": self.clip,
             "rounds_per_user": privacy.rounds_per_user,
             "user_ids": self.user_ids,
             "menu": self.menu,
@@ -286,16 +289,19 @@ class ExploreThenCommit(KeptPolicy):
                 self.noise,
                 contexts=law,
                 bound=bound,
-                publish_epsilon=publish_epsilon,
-                answer_epsilon=answer_epsilon,
+                publish_epsilon=tuning.publish_epsilon,
+                answer_epsilon=tuning.answer_epsilon,
                 ridge=tuning.ridge,
             )
             self.unsafe_rules = CellRules(
                 contexts=law.measure, actions=cells, caps=self.calibration.caps, **shared, **counted
             )
         budget = self.calibration.budget
-        self.publish_epsilon = budget.publish_epsilon if kind == "features" else None
-        self.answer_epsilon = budget.answer_epsilon if budget.answers else None
+        self.tuning = replace(
+            self.tuning,
+            publish_epsilon=budget.publish_epsilon if kind == "features" else None,
+            answer_epsilon=budget.answer_epsilon if budget.answers else None,
+        )
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
         # mean and sd, (A, C) in reward units; of marginal tables mean and factor of the weights

@@ -80,7 +80,6 @@ class RowRules(ABC):
         reward_range: public (low, high).
         reference: rewards are counted from here.
         bound: B, the largest weight times distance from the reference that is kept.
-        clip: move rewards outside the range to it.
         horizon: rows in all.
         rounds_per_user: rows one user may have.
         user_ids: whether rows name their user.
@@ -92,7 +91,6 @@ class RowRules(ABC):
     reward_range: RewardRange
     reference: float
     bound: float
-    clip: bool
     horizon: int
     rounds_per_user: int
     user_ids: bool
@@ -132,7 +130,7 @@ class RowRules(ABC):
                 f"{count} contexts, {len(action_cells)} actions, rewards of shape {told.shape}, "
                 f"propensities of shape {chances.shape}: expected one of each a row"
             )
-        values, readable = self.reward_range.within(told, clip=self.clip)
+        values, readable = self.reward_range.within(told)
         readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             scaled: FloatArray = (values - self.reference) / self.bound
@@ -358,14 +356,14 @@ class Shard:
         if not self.rules.user_ids:
             if users is not None:
                 raise InvalidData(
-                    "users were given to a policy built with user_ids=False: leave them out, or pass "
-                    "user_ids=True to it"
+                    "users were given to a policy built with JointDP(..., user_ids=False): leave them out, "
+                    "or build it with JointDP(..., user_ids=True)"
                 )
             return Owners.of((), count=0)
         if users is None:
             raise InvalidData(
-                "every row needs its user: pass users=, one id a row, or build with user_ids=False, which "
-                "makes the bound on rows per user an unchecked assumption"
+                "every row needs its user: pass users=, one id a row, or build with JointDP(..., "
+                "user_ids=False), which makes the bound on rows per user an unchecked assumption"
             )
         return Owners.of(users, count=count)
 

@@ -165,13 +165,13 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         domain = setup.domain
         if not isinstance(domain, Product) or len(domain.parts) < 2 or not isinstance(domain.parts[-1], Arms):
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
-        if setup.kernel is not None or setup.decision_sets == "public":
+        if setup.kernel is not None or setup.tuning.decision_sets == "public":
             raise InvalidParameter(
                 "release='marginals' takes no kernel, and protects contexts and rewards alike"
             )
         self.arms, columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
         own = ArmFeatures(base=EffectFeatures(domain=columns), arm_column=domain.dim - 1, n_arms=self.arms)
-        if setup.features is not None and setup.features.to_config() != own.to_config():
+        if setup.tuning.features is not None and setup.tuning.features.to_config() != own.to_config():
             raise InvalidParameter("release='marginals' has features of its own: leave features= out")
         self.features, self._base, self._setup = own, EffectFeatures(domain=columns), setup
         effects = self._base.effects

@@ -7,7 +7,7 @@
 """
 
 from dpbandits._lazy import lazy
-from dpbandits.central.published.dubey2021 import Dubey2021
+from dpbandits.central.published.dubey2021 import Dubey2021, Dubey2021Tuning
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.central.published.printed import (
     FORMULAS,
@@ -24,6 +24,7 @@ __all__ = [
     "FORMULAS",
     "USCA",
     "Dubey2021",
+    "Dubey2021Tuning",
     "correct_local_scale",
     "correct_scale",
     "printed_levels",

@@ -25,14 +25,17 @@ Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rew
 
 import math
 from collections.abc import Mapping
-from typing import Any, Unpack
+from dataclasses import dataclass
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 
 from dpbandits import _checks, domains
+from dpbandits._calls import worded
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.arguments import check_kinds
+from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.published.printed import Formula, printed_levels, printed_scale
 from dpbandits.central.statement import Setting, tree_guarantee
 from dpbandits.domains import RewardRange
@@ -46,13 +49,35 @@ from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT, BinaryTree, TreeRelease
 from dpbandits.privacy.release_terms import Release
 
-__all__ = ["Dubey2021"]
+__all__ = ["Dubey2021", "Dubey2021Tuning"]
 
 FIRST_EPOCH = 64
 """Rounds in the first epoch when the horizon is unknown; each next epoch is twice as long."""
 
 MOST_EPOCHS = 16
 """64 (2^16 - 1) rounds: what int64 sums hold."""
+
+
+@worded
+@dataclass(frozen=True, kw_only=True)
+class Dubey2021Tuning(Configured):
+    """What of a `Dubey2021` its confidence bounds rest on; all of it is public.
+
+    Args:
+        norm_bound: B, bound on the norm of the scaled reward function.
+        failure_probability: alpha of the confidence bounds.
+
+    Raises:
+        InvalidParameter: a number out of its range.
+    """
+
+    norm_bound: float = 1.0
+    failure_probability: float = 0.1
+
+    def __post_init__(self) -> None:
+        _checks.scale(self.norm_bound, name="norm_bound")
+        if not 1e-100 <= _checks.number(self.failure_probability, name="failure_probability") < 1.0:
+            raise InvalidParameter("failure_probability: expected a number in [1e-100, 1)")
 
 
 class Dubey2021(RoundPolicy):
@@ -64,11 +89,10 @@ class Dubey2021(RoundPolicy):
         horizon: rounds in all, or None (doubling).
         privacy: epsilon, delta and `rounds_per_user`.
         features: feature map of norm at most 1, in the paper `QuadratureFourierFeatures`.
-        norm_bound: B, bound on the norm of the scaled reward function.
-        failure_probability: alpha of the confidence bounds.
+        tuning: see `Dubey2021Tuning`.
         paper_constants: a printed noise formula instead of the right one.
         acknowledge_broken: must be True where `paper_constants` adds too little noise.
-        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`; see `PolicyOptions`.
+        **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Raises:
         InvalidParameter: arguments that do not fit together, or a broken formula that is not acknowledged.
@@ -81,6 +105,10 @@ class Dubey2021(RoundPolicy):
     noise: NoiseSource
     privacy: JointDP
     features: Features
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **RoundPolicy.config_parsers,
+        "tuning": Dubey2021Tuning.from_config,
+    }
 
     def __init__(
         self,
@@ -90,8 +118,7 @@ class Dubey2021(RoundPolicy):
         horizon: int | None,
         privacy: JointDP,
         features: Features,
-        norm_bound: float = 1.0,
-        failure_probability: float = 0.1,
+        tuning: Dubey2021Tuning | None = None,
         paper_constants: Formula | None = None,
         acknowledge_broken: bool = False,
         **options: Unpack[PolicyOptions],
@@ -104,15 +131,11 @@ class Dubey2021(RoundPolicy):
             privacy=privacy,
             **options,
         )
-        _checks.scale(norm_bound, name="norm_bound")
-        if not 1e-100 <= _checks.number(failure_probability, name="failure_probability") < 1.0:
-            raise InvalidParameter("failure_probability: expected a number in [1e-100, 1)")
         if horizon is not None:
             if _checks.integer(horizon, name="horizon") > 1 << 22:
                 raise InvalidParameter("horizon: int64 sums hold at most 2^22 rounds")
             warn_if_delta_large(privacy.delta, -(-horizon // privacy.rounds_per_user))
-        self.features, self.norm_bound = features, norm_bound
-        self.failure_probability = failure_probability
+        self.features, self.tuning = features, tuned(tuning, Dubey2021Tuning)
         self.paper_constants, self.acknowledge_broken = paper_constants, acknowledge_broken
         self.doubling = horizon is None
         self._mechanism = GramVectorMechanism(
@@ -239,7 +262,7 @@ class Dubey2021(RoundPolicy):
         noise_sd = math.sqrt(levels * self._epoch_release.noise_sd**2 + self._carried_variance)
         # Lemma 3: spectral norm of noise_sd (Z + Z^T)/2, over all rounds
         rounds = int(self._clock[1]) + self._epoch_release.tree.n_blocks
-        tail = math.sqrt(2.0 * math.log(2.0 * rounds / self.failure_probability))
+        tail = math.sqrt(2.0 * math.log(2.0 * rounds / self.tuning.failure_probability))
         spectral = noise_sd * (math.sqrt(2.0 * m) + tail)
         shifted = gram + 2.0 * spectral * np.eye(m)
         try:
@@ -252,8 +275,8 @@ class Dubey2021(RoundPolicy):
         log_det = 2.0 * float(np.log(np.diag(self._lower)).sum()) - m * math.log(spectral)
         vector_noise = noise_sd / math.sqrt(2.0) * (math.sqrt(m) + tail)
         self._beta = (
-            0.5 * math.sqrt(2.0 * math.log(2.0 / self.failure_probability) + max(0.0, log_det))
-            + self.norm_bound * math.sqrt(3.0 * spectral)
+            0.5 * math.sqrt(2.0 * math.log(2.0 / self.tuning.failure_probability) + max(0.0, log_det))
+            + self.tuning.norm_bound * math.sqrt(3.0 * spectral)
             + vector_noise / math.sqrt(spectral)
         )
 
@@ -285,7 +308,7 @@ class Dubey2021(RoundPolicy):
         """
         phi = self.features(points)
         beyond = self.features.scale * np.sqrt(left_out(self.features, points, phi))
-        radius = self._beta * self._width(phi) + self.norm_bound * beyond
+        radius = self._beta * self._width(phi) + self.tuning.norm_bound * beyond
         mean = self.reward_range.low + self.reward_range.width * (phi @ self._weights)
         return mean, 0.5 * self.reward_range.width * radius
 

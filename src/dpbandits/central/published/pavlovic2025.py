@@ -144,13 +144,13 @@ class USCA(Held):
         kernel: over (action, context) columns, k(w, w) <= 1.
         actions: finite actions; played uniformly whatever their weights.
         contexts: cells and law that the context generator has.
-        reward_range: public (low, high); rewards are centred, B is half the width.
+        reward_range: public (low, high); rewards are centred, B is half the width. With `clip`, rewards
+            beyond move to it, as the paper suggests for rewards that are not bounded (the range is then its
+            B + R ln(T/delta), `reward_clip` of its calculators in the lab); without it such a round counts
+            zero. Either way one row moves scores by no more than the sensitivity.
         horizon: T.
         privacy: pure; delta must be 0, one answer a promise.
         ridge: tau, the variance of the noise in the paper's model, which it leaves open.
-        clip: move rewards beyond the range to it, as the paper suggests for rewards that are not bounded (the
-            range is then its B + R ln(T/delta), `reward_clip` of its calculators in the lab); without it such
-            a round counts zero. Either way one row moves scores by no more than the sensitivity.
         seed: of exploration and of Z.
         noise: default `SecureNoise()`.
 
@@ -174,7 +174,6 @@ class USCA(Held):
         horizon: int,
         privacy: JointDP,
         ridge: float = 1.0,
-        clip: bool = False,
         seed: Seed = 0,
         noise: NoiseSource | None = None,
     ) -> None:
@@ -190,7 +189,6 @@ class USCA(Held):
         self.actions = actions.with_weights(np.ones(actions.size))
         self.contexts = contexts
         self.reward_range = RewardRange.of(reward_range)
-        self.clip = clip
         self.horizon = rounds
         self.privacy = privacy
         self._noise = SecureNoise() if noise is None else noise
@@ -277,7 +275,7 @@ class USCA(Held):
         told = _checks.contents(rewards, name="rewards")
         if not cells.shape == told.shape == chosen.shape:
             raise InvalidData("contexts, actions and rewards differ in length")
-        values, readable = self.reward_range.within(told, clip=self.clip)
+        values, readable = self.reward_range.within(told)
         readable &= (cells >= 0) & np.isin(chosen, np.arange(self.actions.size))
         readable = readable[: self.horizon - self._rounds]
         kept = np.flatnonzero(readable)

@@ -6,6 +6,7 @@
 - `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
+- `CrudeTuning`, `GPUCBTuning`: what of them most people leave as it is.
 - `LocalCrowd`: the local room, simulated, behind the same calls.
 - `OpenExploreThenCommit`: explore-then-commit with as good as no noise.
 
@@ -14,8 +15,9 @@
 
 from dpbandits._lazy import lazy
 from dpbandits.lab.baselines.cell_histogram import CellHistogram
+from dpbandits.lab.baselines.crude import CrudeTuning
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
-from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
+from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB, GPUCBTuning
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
 from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.lab.baselines.private_ridge import PrivateRidge
@@ -23,8 +25,10 @@ from dpbandits.lab.baselines.private_ridge import PrivateRidge
 __all__ = [
     "CellHistogram",
     "ConstantArm",
+    "CrudeTuning",
     "ExactGPUCB",
     "FeatureGPUCB",
+    "GPUCBTuning",
     "LocalCrowd",
     "OpenExploreThenCommit",
     "PrivateRidge",

@@ -1,4 +1,4 @@
-"""What the policies here share: they bound no user's rounds, as they promise nothing."""
+"""What the policies here share: they promise nothing, so they bound no user's rounds and ignore who asks."""
 
 from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack
@@ -17,10 +17,8 @@ class Shared(TypedDict, total=False):
     Attributes:
         domain: public set that every candidate lies in.
         contexts, arms: public columns of a person's context and labels of the arms, instead of `domain`.
-        reward_range: public (low, high).
+        reward_range: public (low, high), or a `RewardRange`.
         horizon: rounds to answer, or None for no bound.
-        user_ids: whether asks name their user.
-        clip: clip rewards into the range instead of refusing.
         seed: public randomness.
     """
 
@@ -29,11 +27,9 @@ class Shared(TypedDict, total=False):
     arms: Sequence[Label] | None
     reward_range: Required[RewardRange | tuple[float, float]]
     horizon: int | None
-    user_ids: bool
-    clip: bool
     seed: Seed
 
 
 def defaults(**shared: Unpack[Shared]) -> dict[str, Any]:
     """`shared` with its defaults: arguments of `RoundPolicy` beside `privacy=None`."""
-    return {"horizon": None, "user_ids": False, "clip": False, "seed": 0, **shared}
+    return {"horizon": None, "seed": 0, **shared}

@@ -25,7 +25,7 @@ from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.crude import CrudePolicy
+from dpbandits.lab.baselines.crude import CrudePolicy, CrudeTuning
 from dpbandits.policy import PolicyOptions
 from dpbandits.privacy.cell_sums import CellSums
 from dpbandits.privacy.definitions import JointDP
@@ -98,9 +98,9 @@ class CellHistogram(CrudePolicy):
 
     Args:
         contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`; delta is not used.
-        blocks: round indices at which to release; by default they double.
         most_cells: of the grid, arms included; by default by horizon and epsilon.
-        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`.
+        tuning: see `CrudeTuning`.
+        **options: `seed`, `noise`, `account`.
 
     Privacy: epsilon-joint DP, replace one user's contribution; proof in the module.
     """
@@ -113,12 +113,12 @@ class CellHistogram(CrudePolicy):
         *,
         horizon: int,
         privacy: JointDP,
-        blocks: tuple[int, ...] | None = None,
         most_cells: int | None = None,
         domain: domains.Domain | None = None,
         contexts: Any = None,
         arms: Any = None,
         reward_range: Any = (0.0, 1.0),
+        tuning: CrudeTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
         super().__init__(
@@ -128,7 +128,7 @@ class CellHistogram(CrudePolicy):
             reward_range=reward_range,
             horizon=horizon,
             privacy=privacy,
-            blocks=blocks,
+            tuning=tuning,
             **options,
         )
         people = horizon * min(1.0, privacy.epsilon / privacy.rounds_per_user)

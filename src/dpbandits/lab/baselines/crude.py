@@ -5,15 +5,17 @@ belongs to one block, so fresh noise in every block keeps the promise for all of
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpbandits import _checks, domains
+from dpbandits._calls import worded
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.arguments import check_kinds
+from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.schedule import check_boundaries, growing_blocks
 from dpbandits.central.tuning import LONGEST_HORIZON
 from dpbandits.errors import CorruptState, InvalidParameter
@@ -23,17 +25,29 @@ from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
 
-__all__ = ["CrudePolicy"]
+__all__ = ["CrudePolicy", "CrudeTuning"]
 
 FIRST_SHARE = 1 / 32
 """Of the horizon, answered at random; then blocks double."""
+
+
+@worded
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CrudeTuning(Configured):
+    """What of a `PrivateRidge` or a `CellHistogram` most people leave as it is.
+
+    Args:
+        blocks: round indices at which to release; by default they double.
+    """
+
+    blocks: Sequence[int] | None = None
 
 
 class CrudePolicy(RoundPolicy):
     """A policy that releases sums of every block with fresh noise and is greedy on all of them.
 
     Args:
-        blocks: round indices at which to release; by default they double.
+        tuning: see `CrudeTuning`.
         contexts, arms, domain, reward_range, horizon, privacy, **options: as `central.GPBandit`.
 
     Attributes:
@@ -47,13 +61,17 @@ class CrudePolicy(RoundPolicy):
     _mechanism: Any
     _released: IntArray
     _public: FloatArray
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **RoundPolicy.config_parsers,
+        "tuning": CrudeTuning.from_config,
+    }
 
     def __init__(
         self,
         *,
         horizon: int,
         privacy: JointDP,
-        blocks: tuple[int, ...] | None,
+        tuning: CrudeTuning | None,
         domain: domains.Domain | None,
         **options: Any,
     ) -> None:
@@ -63,8 +81,10 @@ class CrudePolicy(RoundPolicy):
             raise InvalidParameter(f"horizon: int64 sums hold at most {LONGEST_HORIZON} rounds")
         super().__init__(domain=domain, horizon=horizon, privacy=privacy, **options)
         first = max(1, round(FIRST_SHARE * horizon))
-        chosen = growing_blocks(horizon, first=first, growth=2.0) if blocks is None else blocks
+        given = tuned(tuning, CrudeTuning).blocks
+        chosen = growing_blocks(horizon, first=first, growth=2.0) if given is None else given
         self.blocks = self.batch_boundaries = check_boundaries(chosen, horizon)
+        self.tuning = CrudeTuning(blocks=self.blocks)
 
     @abstractmethod
     def _record(self) -> MechanismRecord:

@@ -76,7 +76,7 @@ class ConstantArm(_LearnsNothing):
     Args:
         arm: public row index; with `contexts` and `arms`, a label. Chosen from private data it would be a
             release of its own.
-        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
+        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
 
     Privacy: perfect, as long as `arm` is public knowledge.
     """

@@ -7,13 +7,17 @@ horizons and as the reference that features are held against.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Unpack
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._calls import worded
+from dpbandits._config import Configured
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
+from dpbandits.central.arguments import tuned
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
 from dpbandits.lab.baselines.base import Shared, defaults
@@ -28,7 +32,7 @@ from dpbandits.policy import RoundPolicy, best_choice, best_row
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
 
-__all__ = ["ExactGPUCB", "FeatureGPUCB"]
+__all__ = ["ExactGPUCB", "FeatureGPUCB", "GPUCBTuning"]
 
 UCB_WEIGHT = 0.5
 """Posterior deviations added to the mean; chosen on tuning seeds."""
@@ -147,17 +151,43 @@ class _Seen(NamedTuple):
     known: int
 
 
-class FeatureGPUCB(_Optimist):
-    """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
+@worded
+@dataclass(frozen=True, kw_only=True)
+class GPUCBTuning(Configured):
+    """What of a `FeatureGPUCB` most people leave as it is.
 
     Args:
-        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
-        kernel, n_features: Mercer features, as in `GPBandit`; default 100 of them, of contexts 8.
-        features: another feature map, instead of `kernel` and `n_features`.
+        n_features: of the Mercer features of the kernel, as in `GPTuning`; default 100, of contexts 8.
         ucb_weight: posterior deviations added to the mean.
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
             range.
         noise_variance: of a reward given its mean, in the same units.
+
+    Raises:
+        InvalidParameter: a number out of its range.
+    """
+
+    n_features: int | None = None
+    ucb_weight: float = UCB_WEIGHT
+    prior_variance: float = 1.0
+    noise_variance: float = REWARD_VARIANCE
+
+    def __post_init__(self) -> None:
+        _checks.number(self.ucb_weight, name="ucb_weight", exclusive=False)
+        if self.n_features is not None:
+            _checks.integer(self.n_features, name="n_features")
+        for name in ("prior_variance", "noise_variance"):
+            _checks.scale(getattr(self, name), name=name)
+
+
+class FeatureGPUCB(_Optimist):
+    """GP-UCB on a finite feature map: choose the row with the highest mean + ucb_weight * sd.
+
+    Args:
+        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
+        kernel: as in `GPBandit`, whose Mercer features it learns in.
+        features: another feature map, instead of `kernel`.
+        tuning: see `GPUCBTuning`.
         forget: half-life in rounds: what was learned counts for half as much so many rewards later.
         update_growth: with `batch_boundaries`, evaluations may ask about t * update_growth rounds at once
             after t rounds; 0 for one at a time. Asking in other batches is always allowed.
@@ -168,39 +198,40 @@ class FeatureGPUCB(_Optimist):
     kind = "baselines.FeatureGPUCB"
     features: Features
     _model: FeatureGP
-    config_omits = RoundPolicy.config_omits | {"kernel", "n_features"}  # the features say it
+    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **RoundPolicy.config_parsers,
+        "tuning": GPUCBTuning.from_config,
+    }
 
     def __init__(
         self,
         *,
         kernel: Kernel | None = None,
-        n_features: int | None = None,
         features: Features | None = None,
-        ucb_weight: float = UCB_WEIGHT,
-        prior_variance: float = 1.0,
-        noise_variance: float = REWARD_VARIANCE,
         forget: int | None = None,
         update_growth: float = 0.0,
+        tuning: GPUCBTuning | None = None,
         **shared: Unpack[Shared],
     ) -> None:
-        super().__init__(ucb_weight=ucb_weight, **shared)
+        self.tuning = tuning = tuned(tuning, GPUCBTuning)
+        super().__init__(ucb_weight=tuning.ucb_weight, **shared)
         self.features = features_for(
             self.domain,
             features,
             kernel=kernel,
-            n_features=n_features,
+            n_features=tuning.n_features,
             of_rows=N_FEATURES,
             per_arm=self.menu is not None,
         )
         self.update_growth = _checks.number(update_growth, name="update_growth", exclusive=False)
-        self.prior_variance, self.noise_variance = prior_variance, noise_variance
         self.forget = check_half_life(forget)
         self._seen: _Seen | None = None
-        self._weight_variance = _checks.scale(prior_variance, name="prior_variance") * self.features.scale**2
+        self._weight_variance = tuning.prior_variance * self.features.scale**2
         self._model = FeatureGP(
             self.features.n_features,
             prior_variance=self._weight_variance,
-            noise_variance=_checks.scale(noise_variance, name="noise_variance"),
+            noise_variance=tuning.noise_variance,
         )
 
     @property
@@ -311,7 +342,7 @@ class FeatureGPUCB(_Optimist):
             domain=self.domain,
             menu=self.menu,
             reward_range=self.reward_range,
-            reward_variance=self.noise_variance,
+            reward_variance=self.tuning.noise_variance,
         )
         self._add(rows, values)
 
@@ -329,8 +360,8 @@ class ExactGPUCB(_Optimist):
         kernel: covariance of the reward function, rewards scaled to width 1; over a box with lengthscales as
             shares of its ranges, and with `contexts` and `arms` over encoded contexts and separate for every
             arm, as in `GPBandit`.
-        domain, contexts, arms, reward_range, horizon, user_ids, clip, seed: see `Shared`.
-        ucb_weight: as in `FeatureGPUCB`.
+        domain, contexts, arms, reward_range, horizon, seed: see `Shared`.
+        ucb_weight: as in `GPUCBTuning`.
         noise_sd: of a reward given its mean, in widths of the reward range.
 
     Privacy: none.

@@ -39,7 +39,7 @@ class LocalCrowd(RoundPolicy):
 
     Args:
         spec: of arms that the server assigns, without classes of epsilon.
-        horizon, user_ids, clip, seed: as for every policy here; `seed` is also of the simulated devices.
+        horizon, seed: as for every policy here; `seed` is also of the simulated devices.
 
     Privacy: none here, as one process sees everything and its noise is simulated. `guarantee` says what
     every report would promise that a real device made, with status `simulated`.
@@ -67,8 +67,6 @@ class LocalCrowd(RoundPolicy):
         *,
         spec: Spec,
         horizon: int | None = None,
-        user_ids: bool = False,
-        clip: bool = False,
         seed: Seed = 0,
     ) -> None:
         self.spec = _checks.an(spec, Spec, name="spec", pass_="spec=Spec(contexts=..., arms=[...])")
@@ -80,8 +78,6 @@ class LocalCrowd(RoundPolicy):
                 arms=spec.arms,
                 reward_range=spec.reward_range,
                 horizon=horizon,
-                user_ids=user_ids,
-                clip=clip,
                 seed=seed,
             ),
             privacy=None,

@@ -25,7 +25,7 @@ from dpbandits.central.arguments import check_kinds
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines.crude import CrudePolicy
+from dpbandits.lab.baselines.crude import CrudePolicy, CrudeTuning
 from dpbandits.models.features import Features, in_fixed_shapes
 from dpbandits.models.features.base import FEATURES, checked_points
 from dpbandits.models.features.mercer import ArmFeatures
@@ -103,8 +103,8 @@ class PrivateRidge(CrudePolicy):
     Args:
         contexts, arms, domain, reward_range, horizon, privacy: as `central.GPBandit`.
         features: of norm at most one; default `QuadraticFeatures`, of contexts separate for every arm.
-        blocks: round indices at which to release; by default they double.
-        **options: `user_ids`, `clip`, `seed`, `noise`, `ledger`, `account`.
+        tuning: see `CrudeTuning`.
+        **options: `seed`, `noise`, `account`.
 
     Privacy: (epsilon, delta)-joint DP, replace one user's contribution; proof in the module.
     """
@@ -119,11 +119,11 @@ class PrivateRidge(CrudePolicy):
         horizon: int,
         privacy: JointDP,
         features: Features | None = None,
-        blocks: tuple[int, ...] | None = None,
         domain: domains.Domain | None = None,
         contexts: Any = None,
         arms: Any = None,
         reward_range: Any = (0.0, 1.0),
+        tuning: CrudeTuning | None = None,
         **options: Unpack[PolicyOptions],
     ) -> None:
         check_kinds(features=features, optional=("features",))
@@ -134,7 +134,7 @@ class PrivateRidge(CrudePolicy):
             reward_range=reward_range,
             horizon=horizon,
             privacy=privacy,
-            blocks=blocks,
+            tuning=tuning,
             **options,
         )
         if features is None and isinstance(self.domain, Product) and self.menu is not None:

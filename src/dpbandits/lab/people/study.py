@@ -18,7 +18,14 @@ from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter
-from dpbandits.lab.baselines import CellHistogram, ConstantArm, FeatureGPUCB, PrivateRidge, Uniform
+from dpbandits.lab.baselines import (
+    CellHistogram,
+    ConstantArm,
+    FeatureGPUCB,
+    GPUCBTuning,
+    PrivateRidge,
+    Uniform,
+)
 from dpbandits.lab.comparing.rivals import asked_by
 from dpbandits.lab.evaluation import Estimate, Repetitions, repeat, report_seeds
 from dpbandits.lab.evaluation.runner import in_processes
@@ -129,14 +136,17 @@ def private_policy(
         return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed)
     constants = PRIVATE_CONSTANTS if constants is None else constants
     return GPBandit(
-        features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
         reward_range=table.reward_range,
         horizon=table.horizon,
         privacy=privacy,
         noise=noise,
         seed=seed,
-        tuning=GPTuning(prior_variance=constants.prior_variance, thompson_scale=constants.thompson_scale),
+        tuning=GPTuning(
+            features=table_features(table.schema, table.n_arms, constants),
+            prior_variance=constants.prior_variance,
+            thompson_scale=constants.thompson_scale,
+        ),
     )
 
 
@@ -145,12 +155,10 @@ def non_private_policy(
 ) -> FeatureGPUCB:
     """A policy without privacy, on features."""
     return FeatureGPUCB(
-        features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
         reward_range=table.reward_range,
         horizon=table.horizon,
-        prior_variance=constants.prior_variance,
-        ucb_weight=constants.ucb_weight,
+        tuning=GPUCBTuning(prior_variance=constants.prior_variance, ucb_weight=constants.ucb_weight),
         update_growth=UPDATE_GROWTH,
         seed=seed,
     )

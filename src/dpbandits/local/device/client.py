@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn
 from dpbandits._calls import worded
 from dpbandits._checks import an
 from dpbandits._seen import no_such, said
-from dpbandits.budget import Cost, Ledger, MemoryLedger, Terms, Unit
+from dpbandits.budget import Account, Cost, MemoryLedger, Terms, Unit
 from dpbandits.budget.amounts import Amount, exact
 from dpbandits.errors import BudgetExceeded, IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.bins import PublishedArms
@@ -84,12 +84,12 @@ class Client(Held, Generic[PublishedT]):
             takes part in another.
         privacy: the user's own promise, of one of the spec's `epsilons`, chosen without looking at context
             or reward; None: the spec's.
-        ledger: the device's own ledger; by default one in memory.
-        outbox: where reports wait; by default in memory. A real device gives a `FileOutbox` and an
-            `SQLiteLedger`, so that neither is forgotten in a crash.
+        outbox: where reports wait; by default in memory. A real device gives a `FileOutbox` and the account
+            of an `SQLiteLedger`, so that neither is forgotten in a crash.
         budget: total epsilon the device will ever spend on this spec, delta in proportion; by default one
             report's.
-        account: name of the account in the ledger; each spec needs its own.
+        account: of the device's own ledger, such as `SQLiteLedger(path).account("reports")`, which is opened
+            here; each spec needs its own. By default one in memory.
 
     Privacy: every report keeps the promise. One choice, one charge, one report, whatever threads do: the
     budget is charged before the report is drawn, the report is stored before it is returned, and a retry
@@ -118,17 +118,16 @@ class Client(Held, Generic[PublishedT]):
         spec: Contract[PublishedT],
         *,
         privacy: "LocalDP | JointDP | None" = None,
-        ledger: Ledger | None = None,
         outbox: Outbox | None = None,
         budget: Amount | None = None,
-        account: str = "local-reports",
+        account: Account | None = None,
     ) -> None:
         self.spec = an(spec, Contract, name="spec", pass_=_SPEC)
         self.privacy = own = spec.protocol.own(privacy)
         self._outbox: Outbox = MemoryOutbox() if outbox is None else outbox
         an(self._outbox, Outbox, name="outbox", pass_="outbox=FileOutbox(folder)")
-        purse: Ledger = MemoryLedger() if ledger is None else ledger
-        an(purse, Ledger, name="ledger", pass_="ledger=SQLiteLedger(path)")
+        purse = MemoryLedger().account("local-reports") if account is None else account
+        an(purse, Account, name="account", pass_='account=SQLiteLedger(path).account("reports")')
         total = exact(own.epsilon if budget is None else budget, name="budget")
         delta = exact(own.delta, name="delta")
         if budget is not None and delta:
@@ -138,11 +137,12 @@ class Client(Held, Generic[PublishedT]):
             f"one user: everything the user's device reports under the spec {spec.fingerprint}",
             "any two sequences of inputs that the device could report on are neighbours",
         )
-        purse.open_account(account, privacy=Terms(epsilon=total, delta=delta, unit=unit))
-        self._ledger, self._account = purse, account
+        book: Any = purse.ledger
+        book.open_account(purse.name, privacy=Terms(epsilon=total, delta=delta, unit=unit))
+        self._ledger, self._account = purse.ledger, purse.name
         simulated = spec.protocol.status != "enforced"  # the account remembers noise that can be repeated
         self._cost = Cost(unit=unit, epsilon=own.epsilon, delta=own.delta, simulated=simulated)
-        self._holder = Holder(what="device", ledger=purse, account=account, nested=_NESTED)
+        self._holder = Holder(what="device", account=purse, nested=_NESTED)
         self._last: _Open | None = None
         self._paid: bytes | None = None
         self._remembered = False

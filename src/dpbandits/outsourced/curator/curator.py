@@ -38,7 +38,7 @@ from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits._seen import said
-from dpbandits.budget import Cost, cost_of
+from dpbandits.budget import Account, Cost, cost_of
 from dpbandits.errors import (
     AlreadyTold,
     CorruptState,
@@ -103,8 +103,8 @@ class Curator(Held):
         cap: evaluations at most, those that failed included; by default one for each row of the table.
         answers: noise on answers, or None: exact answers, which the guarantee does not cover.
         noise: `SecureNoise()`, or `SimulatedNoise(seed)` for studies.
-        secret: directory for the secret side, or a `SecretDirectory` with the ledger that watches over it,
-            the account that pays, and the key that seals it; None keeps everything in memory, for studies.
+        secret: directory for the secret side, or a `SecretDirectory` with the account that pays, whose
+            ledger watches over it, and the key that seals it; None keeps everything in memory, for studies.
         tuning: what is rarely needed: how rows are noised, and when an answer leaves.
 
     Raises:
@@ -203,7 +203,7 @@ class Curator(Held):
             "answer_after": answer_after,
             "noise": noise.to_config(),
             "cap": cap,
-            "account": None if secret is None else secret.account,
+            "account": None if secret is None or secret.account is None else secret.account.name,
             "witnessed": secret is not None and secret.ledger is not None,
             "users": user is not None,
         }
@@ -435,8 +435,8 @@ class Curator(Held):
         try:
             earlier = secret.load()
         except FileNotFoundError:
-            if secret.ledger is not None and secret.account is not None:
-                secret.ledger.after(secret.account, cost=self._cost())  # refused before anything is kept
+            if secret.ledger is not None and secret.account is not None:  # refused before anything is kept
+                secret.ledger.after(secret.account.name, cost=self._cost())
             salt = secrets.token_bytes(16)
             table = {"salt": salt.hex(), "digest": rows.digest(salt)}
             plan = self._public | {"releases": self._holder.log.to_json()}
@@ -455,7 +455,9 @@ class Curator(Held):
 
     def _take_up(self, saved: Saved) -> None:
         """Stand where the directory stands, and open for answers if there are rows."""
-        self._holder.take_up(saved, account=self._public["account"] if saved.ledger is not None else None)
+        name, ledger = self._public["account"], saved.ledger
+        paying = None if name is None or ledger is None else Account(ledger, name)
+        self._holder.take_up(saved, account=paying)
         self._table = saved.state.secret["table"]
         self._holder.log = ReleaseLog.from_json(saved.state.public["releases"])
         if saved.state.arrays:

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from dpbandits import _checks
-from dpbandits.budget import Ledger
-from dpbandits.errors import InvalidParameter, MissingState, ProtocolError
+from dpbandits.budget import Account, Ledger
+from dpbandits.errors import MissingState, ProtocolError
 from dpbandits.outsourced.publish import as_path
 from dpbandits.state import State, StateKey, StateStore
 from dpbandits.state.files import locked, open_to_write, refuse_if_others_write, refuse_without_locks
 from dpbandits.state.holder import Saved, saved_state
+from dpbandits.state.witness import witness_of
 
 __all__ = ["KIND", "VERSION", "SecretDirectory"]
 
@@ -39,32 +40,28 @@ class SecretDirectory:
 
     Args:
         path: the directory; made by a curator that begins there.
-        ledger: witness of the state and of the answers, and where `account` is; the directory then opens
-            with this ledger only.
-        account: pays for every release of these people; needs a ledger.
+        account: pays for every release of these people; its ledger witnesses state and answers, and the
+            directory then opens with this ledger only.
+        ledger: the witness alone, where nothing is paid, or where a release is opened that was paid for.
         key: seals the state; the log of answers, which the modeler has too, stays readable.
         resume: take up a finished release of the same table and parameters instead of refusing.
 
     Raises:
-        InvalidParameter: an account without a ledger, or an argument of another kind.
+        InvalidParameter: an argument of another kind, or the account of another ledger.
     """
 
     path: str | os.PathLike[str]
     _: KW_ONLY
     ledger: Ledger | None = field(default=None, repr=False)
-    account: str | None = None
+    account: Account | None = None
     key: StateKey | None = field(default=None, repr=False)
     resume: bool = False
 
     def __post_init__(self) -> None:
-        _checks.an(self.account, str, name="account", pass_="account='ward'", optional=True)
         _checks.an(self.key, StateKey, name="key", pass_="key=StateKey(...)", optional=True)
         _checks.an(self.resume, bool, name="resume", pass_="resume=True")
-        if not (self.ledger is None or callable(getattr(self.ledger, "advance", None))):
-            raise InvalidParameter(f"ledger is a {type(self.ledger).__name__}: pass SQLiteLedger(...)")
-        if self.account is not None and self.ledger is None:
-            raise InvalidParameter("account names an account in a ledger: pass the ledger too")
-        _checks.assign(self, path=as_path(self.path, name="the secret directory"))
+        witness = witness_of(self.account, self.ledger)
+        _checks.assign(self, path=as_path(self.path, name="the secret directory"), ledger=witness)
 
     @property
     def answers(self) -> Path:
