@@ -14,7 +14,7 @@ from dpbandits.models.measures import CellMeasure
 
 world, n = dpb.lab.worlds.DoseFinding(seed=7), 5_000
 policy = dpb.central.ExploreThenCommit(
-    kernel=dpb.kernels.SquaredExponential(lengthscale=(2.5, 35.0, 0.8)),  # dose, age, clearance
+    kernel=dpb.kernels.SquaredExponential(lengthscale=(0.25, 0.5, 0.53)),  # dose, age, clearance
     actions=CellMeasure.uniform(low=0, high=10, cells=40),
     contexts=dpb.central.ContextLaw(world.contexts),
     reward_range=(-1.0, 1.0),

@@ -97,7 +97,7 @@ class LoggedTrial:
         clusters: (n,) family or school, within or by which was assigned.
         context_cells: public cells of contexts; weights uniform, not the people's.
         reward_range: public bounds.
-        kernel: public choice of what rewards look like over (arm, context).
+        kernel: public choice of what rewards look like over (arm, context), in shares of their ranges.
     """
 
     name: str
@@ -181,7 +181,7 @@ def rand_hie(*, outcome: Literal["savings", "access"] = "savings") -> LoggedTria
         ),
         reward_range=(0.0, 1.0),
         kernel=Indicator(correlation=0.7, columns=(0,))
-        * SquaredExponential(lengthscale=(30.0, 25.0), columns=(1, 2)),
+        * SquaredExponential(lengthscale=(30.0 / 65.0, 25.0 / 60.0), columns=(1, 2)),
     )
 
 

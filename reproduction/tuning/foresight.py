@@ -3,9 +3,8 @@
 Two tables are printed, of tuning seeds 0 to 15.
 
 - `foresight`: the correlation that `central.foresight` expects, beside the share of the best decision's
-  advantage that the last quarter of a run keeps, and how many runs end below a random policy.
-  `TYPICAL_VARIANCE` is the value at which both agree best over a box of one or two columns, and
-  `NOTHING_TO_LEARN` the value below which at least a quarter of the runs end below random.
+  advantage that the last quarter of a run keeps, and how many runs end below a random policy. In the settings
+  whose correlation is below `NOTHING_TO_LEARN`, more than a quarter of the runs end below random.
 - `beyond`: by how much predictions leave the reward range, in widths and in their standard deviations, where
   candidates follow the expected law and where visitors bring contexts. `BEYOND` and `BEYOND_SDS` of
   `central.gp_bandit` lie between.

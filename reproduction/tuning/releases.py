@@ -316,7 +316,6 @@ ELSEWHERE = {
     ),
     "chosen on tuning seeds by another command, reproduction/tuning/foresight.py": (
         "central.foresight.NOTHING_TO_LEARN",
-        "central.foresight.TYPICAL_VARIANCE",
         "central.gp_bandit.BEYOND",
         "central.gp_bandit.BEYOND_SDS",
     ),
@@ -326,7 +325,8 @@ ELSEWHERE = {
         "central.feature_release.CERTAIN",
         "central.feature_release.FEW_TOLD",
         "central.foresight.FLAT",
-        "central.marginals.release.CERTAIN",
+        "central.gp_bandit.SMALL_KERNEL",
+        "central.marginals.release.ALARM",
         "central.marginals.release.FEW_READ",
     ),
     "held against tuning seeds by another command, reproduction/studies/less_work.py --group unresolved": (
@@ -335,6 +335,7 @@ ELSEWHERE = {
     "no trials are known of: what they stand for is written beside them": (
         "central.cells.ONE_PLACE",
         "central.cells.PLACE_DIGITS",
+        "central.foresight.TYPICAL_VARIANCE",
         "central.gp_bandit.UNKNOWN_HORIZON",
         "central.schedule.OPEN_ENDED_GROWTH",
         "central.regression.REWARD_VARIANCE",
@@ -355,6 +356,8 @@ ELSEWHERE = {
     ),
     "how fine something is computed, or how large it may be": (
         "central.beginning.POINTS",
+        "central.foresight.DRAWS",
+        "central.foresight.MOST_ARMS",
         "central.foresight.POINTS",
         "central.gp_bandit.PUBLIC_POINTS",
         "central.beginning.LEAST_SD",

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from dpbandits.audit.bounds import (
+    MOST_OUTPUTS,
     chosen_thresholds,
     clopper_pearson,
     event_bound,
@@ -171,6 +172,33 @@ def test_exact_laws_are_compared_exactly_and_rounded_down():
         law_bound(one, two[:2])
 
 
+def test_a_ratio_near_1_or_beyond_floats_is_rounded_down():
+    """log(1 + x) lies between x - x^2/2 and x, and log(10) between two fractions."""
+    rng = np.random.default_rng(0)
+    for gap in rng.integers(1, 1 << 24, 400).tolist():
+        low = int(rng.integers(1 << 50, 1 << 52))
+        x = Fraction(gap, low)
+        found = Fraction(law_bound([Fraction(low + gap, 1 << 60)], [Fraction(low, 1 << 60)]))
+        assert (x - x**2 / 2) * (1 - Fraction(1, 10**14)) < found < x
+    ten = Fraction("2.302585092994045684017991454684364207")
+    for power in (1, 400, 100_000):
+        found = Fraction(law_bound([Fraction(1)], [Fraction(1, 10**power)]))
+        assert power * ten * (1 - Fraction(1, 10**14)) < found < power * ten
+
+
+def test_bounds_keep_a_small_error_to_the_last_digits():
+    """No success among n: by definition, the upper bound is 1 - error^(1/n)."""
+    for error in (1e-3, 1e-12, 1e-30, 1e-200):
+        _, high = clopper_pearson(np.array([0]), 1000, error=error)
+        np.testing.assert_allclose(high, -math.expm1(math.log(error) / 1000), rtol=1e-10)
+    three = np.array([0.0, 1.0, 2.0])
+    error = 0.5 * (1.0 - (1.0 - 1e-13))
+    spread = math.sqrt(4.0 / stats.chi2.ppf(error, 4))
+    mean = 5e8 + stats.t.ppf(0.5 * error, 4) * math.sqrt(2.0 / 3.0)
+    found = mu_bound(three, three + 5e8, confidence=1.0 - 1e-13)
+    assert found == pytest.approx(mean / spread, rel=1e-9)
+
+
 def test_float_laws_are_granted_their_rounding():
     assert law_bound(np.array([0.5, 0.5]), np.array([0.5 * (1 + 1e-12), 0.5])) == 0.0
     assert law_bound(np.array([0.3]), np.array([0.1])) == pytest.approx(math.log(3), rel=1e-8)
@@ -187,5 +215,12 @@ def test_the_fewest_outputs_can_exceed_a_claim_and_one_fewer_cannot(epsilon, del
         return event_bound(np.zeros(n), np.ones(n), **counted)
 
     n = fewest_outputs(epsilon, delta, confidence=confidence)
+    assert n is not None
     assert best(n) > epsilon
     assert n == 1 or best(n - 1) <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 720.0, 1e6])
+def test_no_number_of_outputs_decides_a_claim_of_a_large_epsilon(epsilon):
+    assert fewest_outputs(25.0, 0.0, confidence=0.999) < MOST_OUTPUTS
+    assert fewest_outputs(epsilon, 1e-6, confidence=0.999) is None

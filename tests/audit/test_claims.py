@@ -12,6 +12,7 @@ import pytest
 from dpbandits.audit import AuditRow, ExactAudit, GaussianAudit, SampledAudit, Scoring
 from dpbandits.audit.claims import CERTAIN
 from dpbandits.audit.scores import fit_categories, fit_linear
+from dpbandits.lab.audit_report import undecided
 from dpbandits.privacy import SecureNoise
 from dpbandits.privacy.calibration import gaussian_sigma
 from dpbandits.privacy.samplers import lattice_laplace
@@ -58,6 +59,17 @@ def test_an_audit_of_too_few_samples_is_undecided():
         assert enough.verdict == "holds"
         assert enough.unexpected == known_broken
         assert AuditRow.from_json(few.to_json()) == few
+
+
+@pytest.mark.parametrize("known_broken", [False, True])
+@pytest.mark.parametrize("epsilon", [26.0, 50.0, 720.0])
+def test_a_claim_of_a_large_epsilon_is_undecided_at_any_number_of_samples(epsilon, known_broken):
+    scoring = Scoring(share=1e-6)
+    audit = laplace_audit(epsilon, 0.5, known_broken=known_broken, caught_from=CERTAIN, scoring=scoring)
+    assert audit.fewest_samples() is None
+    row = audit.run(samples=2000)
+    assert (row.verdict, row.fewest_samples) == ("undecided", None)
+    assert "no number" in undecided([replace(row, known_broken=False)])
 
 
 def test_a_false_claim_that_is_not_caught_is_undecided_where_nobody_knows_how_many_samples_it_takes():

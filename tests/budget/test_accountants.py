@@ -180,8 +180,22 @@ def test_a_pure_mechanism_is_gaussian_and_not_more_so(epsilon):
         assert PureDP(epsilon).delta_at(level) <= gaussian * (1 + 1e-9) + 1e-16
     smaller = 0.999 * mu
     assert 2 * ndtr(0.5 * smaller) - 1 < PureDP(epsilon).delta_at(0.0)
-    with pytest.raises(InvalidParameter):
-        gaussian_mu_of_pure(1e4)
+    assert gaussian_mu_of_pure(1e4) is None
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "enough"),
+    [("1e-390", "1e-6", False), ("1e-330", "0.5", False), ("1", "0.99999999999", True), ("1", "1", True)],
+)
+def test_accounts_at_the_ends_of_their_range_pay_or_refuse_in_words(epsilon, delta, enough):
+    promise = Terms(epsilon=Decimal(epsilon), delta=Decimal(delta), unit=Cost.of(TWO).unit)
+    for certificate in (ZeroConcentratedDP(1e-3), GaussianDP(1e-2)):
+        charge = cost_of(certificate, privacy=JointDP(1, 1e-6)).charged_to(promise, account="people")
+        if enough:
+            assert Balance(promise).charged(charge, account="people").accountant != "basic"
+        else:
+            with pytest.raises(BudgetExceeded):
+                Balance(promise).charged(charge, account="people")
 
 
 COSTS = st.one_of(

@@ -60,6 +60,19 @@ def test_what_each_certificate_costs():
     )
 
 
+@pytest.mark.parametrize("epsilon", [700.0, 745.0, 800.0, 1e5])
+def test_a_pure_certificate_of_any_epsilon_can_be_charged(epsilon):
+    """Above 700 no Gaussian mechanism is named that gives away as much: nothing is proven in mu."""
+    cost = cost_of(PureDP(epsilon), privacy=JointDP(epsilon))
+    assert (cost.epsilon, cost.delta) == (Decimal(epsilon), 0)
+    beside = cost_of(PureBeside(epsilon, GaussianDP(0.01)), privacy=JointDP(epsilon + 1.0, 1e-6))
+    assert (cost.mu is None) == (beside.mu is None) == (epsilon > 700.0)
+    ledger = MemoryLedger()
+    ledger.open_account("people", privacy=JointDP(2.0 * epsilon, 1e-6))
+    balance = ledger.charge("people", charge_id="one", cost=cost)
+    assert (balance.spent.epsilon, balance.accountant) == (Decimal(epsilon), "undecided")
+
+
 @given(st.floats(1e-9, 3), st.floats(1e-16, 1e-12))
 def test_costs_are_rounded_up_and_hardly(value, distance):
     exact = Fraction(value)

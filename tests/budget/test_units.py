@@ -224,9 +224,10 @@ def test_a_curators_release_is_charged_for_the_accounts_neighbours(account, apar
     ledger.open_account("ward", privacy=promise)
 
     def release():
+        secret = SecretDirectory(tmp_path / "s", account=ledger.account("ward"))
         Curator(
             table(), contexts=dpb.Schema(x=dpb.Range(0, 1)), privacy=RowDP(0.25, distance=1), objective="y",
-            secret=SecretDirectory(tmp_path / "s", account=ledger.account("ward")), answers=ANSWERS.get(apart),
+            answers=ANSWERS.get(apart), secret=secret,
         ).publish()  # fmt: skip
 
     expected = steps(protects, (1, 1, apart))

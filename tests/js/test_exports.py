@@ -174,6 +174,20 @@ def cells(table: dpb.Schema, rng: np.random.Generator) -> dpb.central.PublishedC
     )
 
 
+def test_arms_that_tie_within_rounding_are_the_first_everywhere() -> None:
+    table = dpb.Schema(share=dpb.Range(0, 1), region=dpb.Categories(["a", "b", "c"]))
+    untied = cells(table, np.random.default_rng(0))
+    mean = np.full((2, 15), 0.3) + np.array([[0.0], [1e-15]])
+    parts = {name: getattr(untied, name) for name in ("actions", "contexts", "sd", "guarantee", "menu")}
+    function = dpb.central.PublishedCells(mean=mean, **parts)
+    rows = [{"share": share, "region": "b"} for share in (0.05, 0.7)]
+    assert function.choose(rows).tolist() == [0, 0]
+    assert function.recommend_batch(rows) == ("mail", "mail")
+    assert function.recommend_batch(rows, available=[["call"], ["mail", "call"]]) == ("call", "mail")
+    policy = read(function.to_decisions())
+    assert [decide_by(policy, one) for one in rows] == ["mail", "mail"]
+
+
 def test_contexts_that_cannot_be_read_get_no_arm() -> None:
     text, _ = decided_locally()["bins"]
     policy = read(text)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import brentq
 
 from dpbandits.budget import MemoryLedger
 from dpbandits.domains import Box
@@ -387,6 +388,24 @@ def test_as_published():
         PublishedWeights(version=0, mean=np.zeros(2), factor=np.eye(2)).scores(
             np.zeros((1, 2)), thompson_scale=1.0, normals=None
         )
+
+
+def test_of_rows_whose_predictions_differ_by_rounding_the_first_is_recommended():
+    """Each place left of a hill's top has its like on the right, as closely as floats can say."""
+    hill = np.sign(FEATURES([[0.5]])[0, 0]) * np.eye(5)[0]  # the largest eigenfunction has one top
+    contract, weights = spec(), PublishedWeights(version=1, mean=hill, factor=np.eye(5))
+
+    def predicted(point):
+        return float(weights.predict(contract, [[point]])[0][0])
+
+    grid = np.linspace(0.0, 1.0, 1001)
+    top = grid[np.argmax(weights.predict(contract, grid[:, None])[0])]
+    assert 0.2 < top < 0.8
+    for left in np.linspace(top - 0.1, top - 0.02, 20):
+        right = brentq(lambda point, at=left: predicted(point) - predicted(at), top, top + 0.2)
+        pair = np.array(sorted((left, right), key=predicted))[:, None]
+        assert abs(np.diff([predicted(point) for point in pair[:, 0]])) < 1e-12
+        assert weights.recommend_batch(contract, pair) == (0,)
 
 
 def test_nothing_raw_is_shown():

@@ -1720,7 +1720,7 @@ MUTATIONS = (
         "answers beside a release cost a Gaussian account nothing",
         (
             "budget/costs.py",
-            "return root_up(sum_up(square_up(pure), square_up(beside[0]))), beside[1]",
+            "return root_up(sum_up(square_up(pure[0]), square_up(beside[0]))), beside[1]",
             "return beside",
         ),
         tests="tests/budget/test_costs.py::test_what_each_certificate_costs",

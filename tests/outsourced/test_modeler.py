@@ -345,6 +345,21 @@ def test_cells_finer_than_the_grid_keep_what_they_say(per_side):
     assert expected[0, 0] > expected[0, -1] + 0.2  # far cells differ: nothing was averaged away
 
 
+@pytest.mark.parametrize("kernel", [None, SquaredExponential(lengthscale=2.0)], ids=["fitted", "known"])
+def test_the_unit_of_the_answers_changes_no_choice(kernel):
+    """Powers of two scale floats exactly, so the rows are the same to the last bit."""
+    points = np.linspace(-9.0, 9.0, 61)
+    rows, values = PublishedRows.public(points[:, None], half_width=9.0), np.sin(points) + 0.2 * points
+    asked = []
+    for scale in (1.0, 2.0**-43, 2.0**30):
+        modeler = Modeler(rows, kernel=None if kernel is None else scale**2 * kernel, horizon=15)
+        for _ in range(15):
+            row = modeler.ask()
+            modeler.tell(row, scale * float(values[row]))
+        asked.append([row for row, _ in modeler.answered])
+    assert asked[0] == asked[1] == asked[2]
+
+
 def test_answers_of_any_size_are_modelled_or_refused():
     """1e99 is in the unit of somebody's answers; 1e101 would overflow inside, and is refused before."""
     curator, released, _ = release(n=200)

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from dpbandits.models.ties import TIE, first_best
 from dpbandits.policy import best_choice, best_row, uniform_choice
-from dpbandits.policy.choices import TIE
 
 pytestmark = pytest.mark.numerics
 
@@ -36,6 +36,23 @@ def test_a_tie_in_one_set_leaves_the_others_as_they_are():
     assert together.tolist() == [
         int(best_choice(scores[i : i + 1], coins[i : i + 1], None)[0]) for i in range(4)
     ]
+
+
+def test_a_score_that_is_no_number_never_chooses_what_is_not_available():
+    nan, scores = np.nan, np.array([[1.0, np.nan, 2.0], [1.0, np.nan, np.nan], [3.0, 1.0, np.nan]])
+    available = np.array([[False, True, True], [False, True, True], [False, True, False]])
+    for coin, expected in ((0.2, [2, 1, 1]), (0.8, [2, 2, 1])):
+        assert best_choice(scores, np.full(3, coin), available).tolist() == expected
+    assert best_choice(np.full((1, 3), nan), np.array([0.9]), available[:1]).tolist() == [2]
+
+
+def test_the_first_that_ties_is_taken_in_any_unit():
+    rng = np.random.default_rng(0)
+    for unit in (1.0, 2.0**-43, 2.0**40):
+        for top in (0.0, 0.3 * unit, -0.3 * unit):
+            rounded = top + unit * (1e-14 * rng.standard_normal((30, 3)) - [2.0 * TIE, 0.0, 0.0])
+            assert first_best(rounded, unit=unit).tolist() == [1] * 30
+            assert int(first_best(rounded[0], unit=unit)) == 1
 
 
 def test_one_row_is_chosen_as_by_best_choice_and_its_coin_is_drawn_for_a_tie_alone():

@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import betaincinv, chdtri, stdtrit
+from scipy.special import betainccinv, betaincinv, expit, gammaincinv, stdtrit
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.privacy.certificates import GaussianDP
 
 __all__ = [
+    "MOST_OUTPUTS",
     "chosen_thresholds",
     "clopper_pearson",
     "event_bound",
@@ -37,6 +38,12 @@ __all__ = [
 
 _CANDIDATES = 200
 """Quantiles among which a threshold is looked for."""
+
+MOST_OUTPUTS = 2**40
+"""Outputs of each world beyond which no number is said to decide a claim: nobody can draw them."""
+
+_ROUNDING = 2.0**-49
+"""Relative error, more than is made, of a logarithm of a fraction."""
 
 _FLOAT_LAWS = 1e-9
 """Relative error granted to laws computed in float64."""
@@ -66,7 +73,7 @@ def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[
     inner = np.clip(counts, 0.5, None)  # the inverse is undefined at 0; replaced below
     low = np.where(counts == 0, 0.0, betaincinv(inner, trials - inner + 1.0, error))
     inner = np.clip(counts, None, trials - 0.5)
-    high = np.where(counts == trials, 1.0, betaincinv(inner + 1.0, trials - inner, 1.0 - error))
+    high = np.where(counts == trials, 1.0, betainccinv(inner + 1.0, trials - inner, error))
     return low, high
 
 
@@ -134,12 +141,13 @@ def event_bound(
     return float(max(0.0, *likelier_above, *likelier_below))
 
 
-def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int:
+def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int | None:
     """Fewest outputs of each world at which counts of one threshold a side can exceed (epsilon, delta).
 
     The largest bound comes from an event that all n outputs of one world show and none of the other. With e a
     quarter of the error, its probabilities are at least e^(1/n) and at most 1 - e^(1/n). So the claim can be
-    exceeded from n > log(e)/log(r) on, with r = (exp(epsilon) + delta)/(1 + exp(epsilon)).
+    exceeded from n > log(e)/log(r) on, with r = (exp(epsilon) + delta)/(1 + exp(epsilon)). None above
+    `MOST_OUTPUTS`.
 
     Example:
         >>> fewest_outputs(1.0, 0.0, confidence=0.999)
@@ -147,8 +155,8 @@ def fewest_outputs(epsilon: float, delta: float, *, confidence: float) -> int:
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidParameter("expected a confidence in (0, 1)")
-    short = (1.0 - delta) / (1.0 + math.exp(epsilon))  # 1 - r
-    return math.floor(math.log(0.25 * (1.0 - confidence)) / math.log1p(-short)) + 1
+    needed, told = -math.log(0.25 * (1.0 - confidence)), -math.log1p((delta - 1.0) * float(expit(-epsilon)))
+    return None if told * MOST_OUTPUTS <= needed else math.floor(needed / told) + 1
 
 
 def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float:
@@ -170,7 +178,7 @@ def mu_bound(null: FloatArray, other: FloatArray, *, confidence: float) -> float
     error = 0.5 * (1.0 - confidence)
     # the sign of the difference is not known beforehand: two sides
     distance = abs(float(other.mean() - null.mean())) + float(stdtrit(freedom, 0.5 * error)) * spread
-    largest_sd = math.sqrt(squares / float(chdtri(freedom, 1.0 - error)))
+    largest_sd = math.sqrt(0.5 * squares / float(gammaincinv(0.5 * freedom, error)))
     return max(0.0, distance / largest_sd) if largest_sd > 0.0 else math.inf
 
 
@@ -199,8 +207,11 @@ def _log_ratio(high: Fraction | float, low: Fraction | float) -> float:
         return 0.0 if high == low else math.inf
     if isinstance(high, Fraction) and isinstance(low, Fraction):
         ratio = high / low
-        value = math.log(ratio.numerator / ratio.denominator)
-        for _ in range(4):  # the quotient and the logarithm are each rounded
-            value = math.nextafter(value, -math.inf)
-        return max(0.0, value)
+        above, below = ratio.numerator, ratio.denominator
+        if above < 2 * below:  # near 1, the rounding of the ratio itself would show
+            value = math.log1p((above - below) / below)
+        else:
+            shift = max(0, above.bit_length() - below.bit_length() - 1000)  # larger ratios are no floats
+            value = math.log(above / (below << shift)) + shift * math.log(2.0)
+        return max(0.0, math.nextafter(value * (1.0 - _ROUNDING), 0.0))
     return max(0.0, (math.log(high) - math.log(low)) * (1.0 - _FLOAT_LAWS) - _FLOAT_LAWS)

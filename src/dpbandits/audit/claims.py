@@ -73,7 +73,7 @@ class AuditRow:
         seconds: time it took.
         samples: outputs evaluated in both worlds together; 0 for exact ones.
         unconditional_bound: what the same outputs prove for any law, where `lower_bound` is conditional.
-        fewest_samples: see `Audit.fewest_samples`.
+        fewest_samples: see `Audit.fewest_samples`; None where it is not known, or no number decides.
     """
 
     name: str
@@ -152,21 +152,23 @@ class Audit(ABC):
     def _bound(self, samples: int, confidence: float) -> tuple[float, int, float | None]:
         """(lower bound, outputs evaluated, unconditional bound)."""
 
-    def _able(self, confidence: float) -> int:
-        """Fewest samples at which a bound above the claim is possible, whatever the law."""
+    def _able(self, confidence: float) -> int | None:
+        """Fewest samples at which a bound above the claim is possible, whatever the law; None: too many."""
         return 0
 
     def fewest_samples(self, confidence: float = CONFIDENCE) -> int | None:
         """Fewest samples at which a bound that is not above the claim says anything.
 
         Of an honest claim: those at which some law would exceed it. Of one that is known to be false: those
-        that catch it (`caught_from`), or None where that is not known at this confidence.
+        that catch it (`caught_from`), or None where that is not known at this confidence. None also where
+        no number decides, because the claim's epsilon is too large to be exceeded by counts.
         """
-        if not self.known_broken or self._certain:
-            return self._able(confidence)
+        able = self._able(confidence)
+        if not self.known_broken or self._certain or able is None:
+            return able
         if self.caught_from is None or (confidence > CONFIDENCE and self.caught_from != CERTAIN):
             return None
-        return max(self.caught_from, self._able(confidence))
+        return max(self.caught_from, able)
 
     def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
         """Attack, and say what was proved.
@@ -244,8 +246,10 @@ class SampledAudit(Audit):
     draw: Draw
     scoring: Scoring = Scoring()
 
-    def _able(self, confidence: float) -> int:
+    def _able(self, confidence: float) -> int | None:
         outputs = bounds.fewest_outputs(self.epsilon, self.delta, confidence=confidence)
+        if outputs is None or outputs > bounds.MOST_OUTPUTS * self.scoring.share:
+            return None  # larger numbers of samples would leave the integers that floats count
         samples = int(outputs / self.scoring.share)
         while int(samples * self.scoring.share) < outputs:
             samples += 1

@@ -96,7 +96,6 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, Protocol
 
 from dpbandits.budget.amounts import NOTHING, above, float_below, times
-from dpbandits.errors import InvalidParameter
 
 __all__ = ["ACCOUNTANTS", "Accountant", "Way", "accountant_for", "gaussian_mu_of_pure", "ways"]
 
@@ -136,6 +135,12 @@ _LARGEST_EPSILON = 50.0
 
 _SMALLEST_DELTA = 1e-15
 """Calibrations are exact down to here. Below, an account adds epsilons and deltas."""
+
+_LARGEST_PURE = 700.0
+"""Pure epsilon above which a charge has no mu: e^-epsilon is no normal float."""
+
+_LARGEST_DELTA = 1.0 - 2.0**-53
+"""Calibrations take a delta below 1."""
 
 _DOWN = Context(prec=17, rounding=ROUND_FLOOR)
 
@@ -195,7 +200,7 @@ def accountant_for(charge: Sums, epsilon: Decimal, delta: Decimal) -> Accountant
     Returns:
         The first that admits it; basic where none does.
     """
-    if epsilon and float(delta) * _OTHERS_SHARE >= _SMALLEST_DELTA:
+    if float_below(epsilon) > 0.0 and float(delta) * _OTHERS_SHARE >= _SMALLEST_DELTA:
         candidates: tuple[tuple[Accountant, Decimal], ...] = (("gaussian", charge.mu2), ("zcdp", charge.rho))
         for accountant, known in candidates:
             if known.is_finite() and next(ways(accountant, epsilon, delta)).admits(charge):
@@ -203,10 +208,11 @@ def accountant_for(charge: Sums, epsilon: Decimal, delta: Decimal) -> Accountant
     return "basic"
 
 
-def gaussian_mu_of_pure(epsilon: float) -> float:
+def gaussian_mu_of_pure(epsilon: float) -> float | None:
     """Smallest mu, rounded up, for which every epsilon-DP mechanism is mu-GDP; see the module.
 
     2 Phi^-1(e^epsilon/(1 + e^epsilon)) = 2 sqrt(2) erfinv(tanh(epsilon/2)), by the tail where that is near 1.
+    None above `_LARGEST_PURE`, where floats of that tail lose digits.
 
     Example:
         >>> round(gaussian_mu_of_pure(0.01), 6), round(gaussian_mu_of_pure(1.0), 4)
@@ -214,12 +220,12 @@ def gaussian_mu_of_pure(epsilon: float) -> float:
     """
     from scipy.special import erfcinv, erfinv, expit
 
+    if epsilon > _LARGEST_PURE:
+        return None
     if epsilon < 1.0:
         quantile = float(erfinv(math.tanh(0.5 * epsilon)))
     else:
         quantile = float(erfcinv(2.0 * float(expit(-epsilon))))
-    if not math.isfinite(quantile):
-        raise InvalidParameter(f"epsilon is {epsilon:g}: no Gaussian mechanism gives away so much")
     return 2.0 * math.sqrt(2.0) * quantile * (1.0 + _ACCURATE)
 
 
@@ -233,7 +239,7 @@ def _point(epsilon: Decimal, delta: Decimal) -> tuple[float, float]:
 def _rho(epsilon: float, delta: float) -> Decimal:
     from dpbandits.privacy.calibration import zcdp_rho
 
-    return _DOWN.create_decimal_from_float(zcdp_rho(epsilon, delta * _EDGE))
+    return _DOWN.create_decimal_from_float(zcdp_rho(epsilon, min(delta * _EDGE, _LARGEST_DELTA)))
 
 
 @lru_cache(maxsize=256)

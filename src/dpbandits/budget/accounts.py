@@ -368,7 +368,7 @@ def _difference(account: Unit, charge: Unit) -> str:
 
 
 def _mu_of_pure(epsilon: Decimal) -> Decimal | None:
-    try:
-        return above(gaussian_mu_of_pure(float_above(epsilon))) if epsilon else NOTHING
-    except InvalidParameter:  # so large that it is no Gaussian's
-        return None
+    if not epsilon:
+        return NOTHING
+    mu = gaussian_mu_of_pure(float_above(epsilon))
+    return None if mu is None else above(mu)

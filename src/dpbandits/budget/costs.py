@@ -248,16 +248,16 @@ def _near_gaussian(certificate: Certificate) -> tuple[Decimal, Decimal] | None:
     """(mu, distance), rounded up; None where the certificate is not near Gaussian DP."""
     match certificate:
         case PureDP(epsilon):
-            return above(gaussian_mu_of_pure(epsilon)), Decimal(0)
+            mu = gaussian_mu_of_pure(epsilon)
+            return None if mu is None else (above(mu), Decimal(0))
         case GaussianDP(mu):
             return above(mu), Decimal(0)
         case NearGaussianDP(mu, distance):
             return above(mu), above(distance)
         case PureBeside(epsilon, other):
-            beside = _near_gaussian(other)
-            if beside is None:
+            pure, beside = _near_gaussian(PureDP(epsilon)), _near_gaussian(other)
+            if pure is None or beside is None:
                 return None
-            pure = above(gaussian_mu_of_pure(epsilon))
-            return root_up(sum_up(square_up(pure), square_up(beside[0]))), beside[1]
+            return root_up(sum_up(square_up(pure[0]), square_up(beside[0]))), beside[1]
         case _:
             return None

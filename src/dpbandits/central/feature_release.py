@@ -222,6 +222,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
             self._setup.domain,
             rounds=self.blocks[-1],
             noise_sd=self.mechanism.vector_noise_sd * self._growth(len(self.blocks)),
+            gram_noise_sd=self.mechanism.gram_noise_sd * self._growth(len(self.blocks)),
             prior_variance=self.weight_variance,
             reward_variance=REWARD_VARIANCE,
         )

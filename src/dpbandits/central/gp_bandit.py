@@ -51,7 +51,7 @@ from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PolicyOptions, RoundPolicy
 from dpbandits.policy.beside import Beside
 from dpbandits.policy.deadlines import Deadlines
-from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
+from dpbandits.privacy.definitions import JointDP, counted, warn_if_delta_large
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.privacy.release_terms import Release
@@ -94,11 +94,20 @@ OUT_OF_RANGE = (
 )
 
 HARDLY_LEARNS = (
-    "{rounds} rounds with epsilon {epsilon:g}, delta {delta:g}, {columns} column(s){arms} and this kernel "
-    "are too few: what is learned will correlate by about {correlation:.2f} with a typical reward function "
-    "(below {least:g}), and decisions will keep about that share of a best decision's advantage. Take more "
-    "rounds, a larger epsilon, fewer arms, fewer columns or a longer lengthscale."
+    "Too little can be learned from {facts}. What is learned will correlate by about {correlation:.2f} with "
+    "a typical reward function, on average over runs (below {least:g}), and decisions will keep about that "
+    "share of a best decision's advantage. {advice}"
 )
+
+TAKE_MORE = "Take more rounds, a larger epsilon, fewer arms or fewer columns{or_kernel}."
+
+KERNEL_TOO_SMALL = (
+    "The kernel's variance is {variance:g}, so its features are small beside the noise. Pass a kernel of "
+    "variance 1, and GPTuning(prior_variance=...) for a narrower prior."
+)
+
+SMALL_KERNEL = 0.1
+"""Variance of a kernel below which the warning that hardly anything is learned names it as the cause."""
 
 HARDLY_VARIES = (
     "kernel: only {varies:.1%} of its variance lies in differences between points of the domain, so it "
@@ -313,28 +322,34 @@ class GPBandit(RoundPolicy):
         self._beginning: Beginning | None = None
         with one_thread():
             self._foresight = None if self.open_ended else self._kind.foresight()
-        self._warn_of_silent_failure(by_kernel=kernel is not None)
+        self._warn_of_silent_failure(kernel)
 
-    def _warn_of_silent_failure(self, *, by_kernel: bool) -> None:
+    def _warn_of_silent_failure(self, kernel: Kernel | None) -> None:
         """Warn where public arguments alone say that hardly anything will be learned."""
         found, privacy = self._foresight, self.privacy
-        if found is None:
+        if found is None or self.horizon is None:
             return
-        if by_kernel and self.menu is None and found.varies < FLAT:
+        if kernel is not None and self.menu is None and found.varies < FLAT:
             said = HARDLY_VARIES.format(varies=found.varies)
-            warnings.warn(said, NothingToLearn, stacklevel=caller_level())
-        if found.correlation < NOTHING_TO_LEARN:
-            arms = "" if self.arms is None else f", {len(self.arms)} arms"
+        elif found.correlation < NOTHING_TO_LEARN:
+            of_kernel = self.tuning.release != "marginals"
+            counts = [counted(self.horizon, "round")]
+            counts.append(counted(self.domain.dim - (self.menu is not None), "column"))
+            if self.arms is not None:
+                counts.append(counted(len(self.arms), "arm"))
+            advice = TAKE_MORE.format(or_kernel=", or a longer lengthscale" if of_kernel else "")
+            if kernel is not None and kernel.max_variance < SMALL_KERNEL:
+                advice = KERNEL_TOO_SMALL.format(variance=kernel.max_variance)
             said = HARDLY_LEARNS.format(
-                rounds=self.horizon,
-                epsilon=privacy.epsilon,
-                delta=privacy.delta,
-                columns=self.domain.dim if self.menu is None else self.domain.dim - 1,
-                arms=arms,
+                facts=f"{', '.join(counts)}, epsilon {privacy.epsilon:g} and delta {privacy.delta:g}"
+                + (" with this kernel" if of_kernel else ""),
                 correlation=found.correlation,
                 least=NOTHING_TO_LEARN,
+                advice=advice,
             )
-            warnings.warn(said, NothingToLearn, stacklevel=caller_level())
+        else:
+            return
+        warnings.warn(said, NothingToLearn, stacklevel=caller_level())
 
     # -- what is promised -----------------------------------------------------------------------
 
@@ -586,7 +601,7 @@ class GPBandit(RoundPolicy):
         | key | meaning |
         |---|---|
         | `release` | kind of release: "features", "cells" or "marginals" |
-        | `expected_correlation` | between what a run learns and a typical reward function; None: no horizon |
+        | `expected_correlation` | of what runs learn with a typical reward function, on average; or None |
         | `predictions` | lowest and highest prediction at public points of the domain |
         | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
         | `warnings` | list of sentences: problems found in the releases, and remedies |

@@ -354,8 +354,8 @@ class Kind(ABC, Generic[D, P]):
         return drawn
 
     @abstractmethod
-    def foresight(self) -> Foresight:
-        """What to expect of the run, by public numbers alone, where its horizon is known."""
+    def foresight(self) -> Foresight | None:
+        """What to expect of a run whose horizon is known, by public numbers alone; None: they do not say."""
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.models.noisy_regression import WeightPosterior
+from dpbandits.models.ties import first_best
 from dpbandits.privacy.guarantee import Assumption, Guarantee
 from dpbandits.state.files import found
 from dpbandits.state.npy import from_npy, to_npy
@@ -99,8 +100,19 @@ class PublishedFunction(Seen, ABC):
         offered = self.menu.all_offered(available, len(mean))
         if not offered.any(axis=1).all():
             raise InvalidData("available: expected a list of labels, at least one, for everybody")
-        best = np.argmax(np.where(offered, mean, -np.inf), axis=1)
-        return self._labels(np.where(np.isnan(mean[:, 0]), -1, best))
+        return self._labels(self.best_of(np.where(offered | np.isnan(mean), mean, -np.inf)))
+
+    def best_of(self, mean: FloatArray) -> IntArray:
+        """Index (n,) of the best of everybody's predicted means (n, A), -1 in a row of NaN.
+
+        The first is taken of those that tie (see `dpbandits.models.ties`).
+        """
+        return np.where(np.isnan(mean).any(axis=1), -1, first_best(mean, unit=self._unit))
+
+    @property
+    @abstractmethod
+    def _unit(self) -> float:
+        """Unit of rewards in which means are compared."""
 
     def _labels(self, codes: IntArray) -> tuple[Any, ...]:
         return tuple(None if code < 0 else self.arms[code] for code in codes.tolist())
@@ -241,7 +253,11 @@ class PublishedCells(PublishedFunction):
         # one context's actions lie together: predictions copy whole rows
         self._mean = np.ascontiguousarray(mean.T)
         self._sd = np.ascontiguousarray(sd.T)
-        self._best = np.argmax(self._mean, axis=1)
+        self._best = self.best_of(self._mean)
+
+    @property
+    def _unit(self) -> float:
+        return float(self._sd.max())  # the reward range is not kept here
 
     @property
     def mean(self) -> FloatArray:
@@ -300,7 +316,9 @@ class PublishedCells(PublishedFunction):
                 edges.append((0.5 * (axis.points[1:, 0] + axis.points[:-1, 0])).tolist())
             else:
                 raise InvalidParameter("to_decisions: cells that are no product of columns are not exported")
-        return self._decisions({"type": "cells", "edges": edges, "scores": self._mean.tolist()})
+        scores = self._mean.copy()  # other runtimes take the highest score, and know no ties within rounding
+        scores[np.arange(len(scores)), self._best] = scores.max(axis=1)
+        return self._decisions({"type": "cells", "edges": edges, "scores": scores.tolist()})
 
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""
@@ -424,6 +442,10 @@ class PublishedPosterior(PublishedFunction):
         """Mean and standard deviation (n,) at points (n, d) of the domain, contexts and arms encoded."""
         return self._moments(self.domain.validate(points, name="points"))
 
+    @property
+    def _unit(self) -> float:
+        return self.reward_range.width
+
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         mean, spread = self.posterior.predict_function(
             self.features, points, weight_variance=self.weight_variance
@@ -438,8 +460,7 @@ class PublishedPosterior(PublishedFunction):
 
     def choose(self, contexts: Any) -> IntArray:
         """Index (n,) of everybody's best arm, -1 if a context cannot be read; of points (n, d), (1,)."""
-        mean = np.atleast_2d(self.predict(contexts)[0])
-        return np.where(np.isnan(mean[:, 0]), -1, np.argmax(mean, axis=1))
+        return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
 
     def under(self, guarantee: Guarantee) -> Self:
         """The same function with another statement."""

@@ -158,6 +158,8 @@ def _print_screen(rows: "list[AuditRow]", page: Path | None) -> None:
         )
     out.print(f"[bold]{summary(rows)}[/]")
     if any(row.undecided for row in rows):
-        out.print(f"Undecided: {undecided(rows)}. Run them again with --samples of at least that number.")
+        again = " Run them again with --samples of at least that number."
+        decidable = any(row.undecided and row.fewest_samples is not None for row in rows)
+        out.print(f"Undecided: {undecided(rows)}.{again if decidable else ''}")
     if page is not None:
         out.print(f"Report: [bold]{page}[/] (audit.json beside it)", soft_wrap=True)

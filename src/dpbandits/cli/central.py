@@ -278,7 +278,7 @@ def predict(
     table = read_table_file(contexts, held.kinds, gaps=held.kinds, words=held.words)
     rows = [np.asarray(table[name]) for name in held.contexts]
     mean, sd = held.function.predict(held.context_rows(table, clip=clip))
-    best, shown = np.where(np.isnan(mean[:, 0]), -1, mean.argmax(axis=1)), held.action_names
+    best, shown = held.function.best_of(mean), held.action_names
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])

@@ -35,9 +35,11 @@ def undecided(rows: Sequence[AuditRow]) -> str:
     needed = (
         (
             row.name,
-            "not known at this epsilon and confidence"
-            if row.fewest_samples is None
-            else f"{row.fewest_samples:,}",
+            f"{row.fewest_samples:,}"
+            if row.fewest_samples is not None
+            else "not known at this epsilon and confidence"
+            if row.known_broken
+            else "no number of samples decides a claim of so large an epsilon",
         )
         for row in rows
         if row.undecided

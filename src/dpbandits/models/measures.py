@@ -52,6 +52,11 @@ class IntervalAxis(Valued):
         """(k, 1) middles of the cells."""
         return np.asarray(0.5 * (self.edges[:-1] + self.edges[1:]))[:, None]
 
+    @property
+    def widths(self) -> FloatArray:
+        """(1,) the distance from the first edge to the last."""
+        return np.asarray(self.edges[-1:] - self.edges[:1])
+
     def find(self, values: FloatArray) -> IntArray:
         """Cells (n,) of values (n, 1); -1 off the public range."""
         column = values[:, 0]
@@ -84,6 +89,12 @@ class FiniteAxis(Valued):
     def dim(self) -> int:
         """Columns of a point."""
         return int(self.points.shape[1])
+
+    @property
+    def widths(self) -> FloatArray:
+        """(d,) the distance from the lowest to the highest number of a column; 1 where there is one."""
+        spans = np.ptp(self.points, axis=0)
+        return np.asarray(np.where(spans > 0.0, spans, 1.0))
 
     def find(self, values: FloatArray) -> IntArray:
         """Cells (n,) of values (n, d); -1 where a value is none of the points."""
@@ -188,6 +199,11 @@ class CellMeasure(Valued):
     def dim(self) -> int:
         """Number of columns."""
         return sum(axis.dim for axis in self.axes)
+
+    @property
+    def widths(self) -> FloatArray:
+        """(d,) range of every column: the unit of a kernel's lengthscale."""
+        return np.concatenate([axis.widths for axis in self.axes])
 
     @property
     def points(self) -> FloatArray:

@@ -5,15 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
+from dpbandits.models.ties import TIE
 
-__all__ = ["TIE", "best_choice", "best_row", "uniform_choice"]
-
-TIE = 1e-12
-"""A score ties with the best if it is below it by at most this much, times the best if that is above 1.
-
-Scores are matrix products, in widths of the reward range. Each BLAS kernel adds in its own order, so scores
-that are equal in exact arithmetic differ by about 1e-15. A difference of 1e-12 in reward decides nothing.
-"""
+__all__ = ["best_choice", "best_row", "uniform_choice"]
 
 
 def uniform_choice(
@@ -52,13 +46,16 @@ def _tied(scores: FloatArray) -> BoolArray:
 
 
 def best_choice(scores: FloatArray, coins: FloatArray, available: BoolArray | None) -> IntArray:
-    """Row with the highest score (B, n) in each set; ties, see `TIE`, go by the public coins (B,)."""
+    """Row with the highest score (B, n) in each set; ties, see `TIE`, go by the public coins (B,).
+
+    Beside a mask, a score that is NaN counts as the lowest: what is not available is never chosen.
+    """
     if len(scores) == 1 and available is None:  # the common case, without arrays for one number
         index = _only_best(scores[0])
         if index is not None:
             return np.array([index])
     if available is not None:
-        scores = np.where(available, scores, -np.inf)
+        scores = np.where(available & ~np.isnan(scores), scores, -np.inf)
     best = _tied(scores)
     if available is not None:
         best &= available

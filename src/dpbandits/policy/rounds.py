@@ -25,6 +25,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.errors import IncompatibleState, InvalidData, InvalidParameter, MissingState, ProtocolError
 from dpbandits.models.features import Features
 from dpbandits.models.features.maximise import Maximiser
+from dpbandits.models.ties import first_best
 from dpbandits.policy.bookkeeping import NOBODY, RoundBook, RoundStatus
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.policy.deadlines import Deadlines, times_of
@@ -616,10 +617,10 @@ class RoundPolicy(KeptPolicy):
             return self._over_domain(None, 1)[0]
         mean, _ = self.predict(brought)
         if self.menu is None:
-            return int(np.argmax(mean))
+            return int(first_best(mean, unit=self.reward_range.width))
         if len(mean) != 1:
             raise InvalidData(f"recommend: {len(mean)} people, expected one: use publish().recommend_batch")
-        return self.menu.arms.labels[int(np.argmax(mean[0]))]
+        return self.menu.arms.labels[int(first_best(mean[0], unit=self.reward_range.width))]
 
     @in_turn
     def warm_start(

@@ -82,6 +82,21 @@ def test_nothing_is_spent_before_a_row_has_come():
     learner.publish()
 
 
+def test_a_lengthscale_is_a_share_of_each_range_of_the_cells():
+    """The same cells in wide units, actions in a list: the same features, and after saving them too."""
+    found = []
+    for low, width in ((0.0, 1.0), (-64.0, 256.0)):
+        usca = build(
+            actions=CellMeasure.finite(width * np.array([0.0, 0.5, 1.0])),
+            contexts=CellMeasure.uniform(low=low, high=low + width, cells=6),
+        )
+        again = ExploreThenCommit.from_config(usca.to_config())
+        assert again.features.to_config() == usca.features.to_config()
+        found.append(usca.features)
+    np.testing.assert_allclose(found[0].eigenvalues, found[1].eigenvalues, rtol=1e-6)
+    np.testing.assert_allclose(np.abs(found[0].psi), np.abs(found[1].psi), atol=1e-6)
+
+
 def test_answers_are_counted_and_refused_beyond_the_promise():
     ledger = MemoryLedger()
     ledger.open_account("survey", privacy=JointDP(3.0, 1e-6))

@@ -9,6 +9,7 @@ from scipy import stats
 
 import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from internals import marginals as inside
@@ -431,3 +432,21 @@ def test_releases_of_another_shape_are_refused(name):
     kind, arrays = inside.kind(chooser), inside.kept(chooser)
     with pytest.raises((CorruptState, InvalidParameter)):
         kind.taken_up(arrays | {name: arrays[name][:-1].astype(float)})
+
+
+def test_an_alarm_about_counts_is_as_rare_as_it_says():
+    """Against the exact tails of one and of two Laplace variables, and of a Gaussian one."""
+    failure = 1 / 30_000
+    for releases, tail in ((1, lambda x: 0.5 * np.exp(-x)), (2, lambda x: 0.25 * (2.0 + x) * np.exp(-x))):
+        noise = TableNoise.planned(dpb.JointDP(0.05), dpb.SimulatedNoise(0), tables=1, cells=4)
+        assert noise.laplace
+        found = noise.largest_error(np.array([3.0]), releases=releases, failure=failure) / (3.0 * noise.scale)
+        assert failure / 100 < tail(found) <= failure
+        far = np.array([3.0] * 4)  # as many terms as releases count, whichever of both they are
+        assert noise.largest_error(far, releases=1, failure=failure) == pytest.approx(
+            noise.largest_error(far[:2], releases=2, failure=failure)
+        )
+    noise = TableNoise.planned(dpb.JointDP(0.05, 1e-3), dpb.SimulatedNoise(0), tables=40, cells=4)
+    assert not noise.laplace
+    found = noise.largest_error(np.array([3.0, 4.0]), releases=4, failure=failure) / (10.0 * noise.sd)
+    assert 4.0 < found < 5.0

@@ -70,6 +70,16 @@ def build(**changes):
     return USCA(**placed(arguments | changes))
 
 
+def test_a_lengthscale_is_a_share_of_each_range_of_the_cells():
+    """Powers of two, so that points and lengthscales scale exactly."""
+    wide = {
+        "actions": CellMeasure.uniform(low=0, high=16, cells=8),
+        "contexts": CellMeasure.beta(2, 3, low=-64, high=192, cells=7),
+    }
+    usca, other = build(), build(**wide)
+    np.testing.assert_allclose(usca.sensitivity, other.sensitivity, rtol=1e-9)
+
+
 def test_no_single_row_moves_a_score_by_more_than_the_sensitivity():
     usca = build()
     influence = usca.estimator.covariance(CELLS.points, CELLS.points)

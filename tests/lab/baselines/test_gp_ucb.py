@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
-from dpbandits.lab.baselines import FeatureGPUCB, GPUCBTuning
+from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB, GPUCBTuning
 from dpbandits.models import gaussian_process
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.gaussian_process import FeatureGP
@@ -135,6 +135,17 @@ def test_arms_of_which_nothing_is_known_tie_and_go_by_the_coin(n_arms):
     assert not mean.any()
     np.testing.assert_allclose(sd, np.repeat(sd[:, :1], n_arms, axis=1), rtol=1e-13)
     assert {policy.ask(person).arm for person in brought} == set(arms)
+
+
+def test_candidates_that_tie_in_exact_arithmetic_are_recommended_by_their_place():
+    """Rewards are symmetric in both axes, and so is what is learned. Rounding differs at each corner."""
+    rng = np.random.default_rng(0)
+    signs = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    policy = ExactGPUCB(domain=SQUARE, kernel=KERNEL, reward_range=(0, 1), noise_sd=0.5, seed=0)
+    seen, sets = (0.5 + rng.uniform(0, 0.5, (n, 1, 2)) * signs for n in (15, 60))
+    decisions = policy.ask_batch(seen.reshape(-1, 1, 2))
+    policy.tell_batch(decisions.ids, np.repeat(rng.integers(0, 2, 15), 4).astype(float))
+    assert [policy.recommend(candidates) for candidates in sets] == [0] * 60
 
 
 def test_a_tell_that_is_interrupted_leaves_no_look_that_passes_for_fresh(monkeypatch):

@@ -43,7 +43,7 @@ def test_the_best_dose_depends_on_the_patient():
 def test_a_private_policy_beats_every_fixed_dose():
     world, rounds = DoseFinding(seed=2), 20_000
     usca = ExploreThenCommit(
-        kernel=SquaredExponential(lengthscale=(2.5, 35.0, 0.8)),
+        kernel=SquaredExponential(lengthscale=(0.25, 0.5, 0.53)),
         actions=world.actions,
         contexts=world.contexts,
         reward_range=world.reward_range,

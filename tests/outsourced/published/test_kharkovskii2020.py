@@ -132,6 +132,21 @@ def test_algorithm_2_finds_a_hill_and_never_asks_twice():
         )
 
 
+def test_the_unit_of_the_answers_changes_no_choice_of_algorithm_2():
+    rows = table(3, n=60)
+    value = -((rows - 5.0) ** 2).sum(axis=1) / 400
+    asked = []
+    for scale in (1.0, 2.0**-43):
+        kernel = scale**2 * SquaredExponential(lengthscale=8.0)
+        modeler = PublishedModeler(rows, kernel=kernel, noise_sd=scale * 0.01)
+        order = []
+        for _ in range(12):
+            order.append(modeler.ask())
+            modeler.tell(order[-1], scale * value[order[-1]])
+        asked.append(order)
+    assert asked[0] == asked[1]
+
+
 def test_algorithm_2_asks_for_no_row_twice_even_before_it_is_told():
     modeler = PublishedModeler(table(3, n=5), kernel=SquaredExponential(lengthscale=8.0), noise_sd=0.01)
     with pytest.raises(UnknownDecision):

@@ -163,7 +163,7 @@ class LoggedTable:
     Attributes:
         columns: which column was what.
         reward_range: public (low, high).
-        kernel: over (action, contexts), or (arm, contexts).
+        kernel: over (action, contexts), or (arm, contexts), in shares of their ranges.
         action_cells: public cells.
         arms: names of arms, or None where actions are numbers with a range.
         arms_were_read: whether the names come from the table and not from a public list.
@@ -412,7 +412,7 @@ class LoggedTable:
         return cls(
             columns=columns,
             reward_range=bounds[-1],
-            kernel=_kernel(bounds[:-1], ranges, arms=names is not None, lengthscale=lengthscale),
+            kernel=_kernel(len(ranges), arms=names is not None, lengthscale=lengthscale),
             range_cells=CellMeasure.product(
                 *(CellMeasure.uniform(low=low, high=high, cells=side) for low, high in ranges)
             ),
@@ -814,11 +814,9 @@ def _check_lengthscale(lengthscale: float) -> None:
         raise InvalidParameter("lengthscale: expected a share of each range, from 0.001 to 1000")
 
 
-def _kernel(bounds: Sequence[Bounds], ranges: Sequence[Bounds], *, arms: bool, lengthscale: float) -> Kernel:
+def _kernel(contexts: int, *, arms: bool, lengthscale: float) -> Kernel:
     _check_lengthscale(lengthscale)
-    scales = tuple(lengthscale * (high - low) for low, high in ranges)
-    if not arms:  # the action's range stands last, and its column first
-        low, high = bounds[-1]
-        return SquaredExponential(lengthscale=(lengthscale * (high - low), *scales))
-    own = SquaredExponential(lengthscale=scales, columns=tuple(range(1, len(scales) + 1)))
+    if not arms:
+        return SquaredExponential(lengthscale=lengthscale)
+    own = SquaredExponential(lengthscale=lengthscale, columns=tuple(range(1, contexts + 1)))
     return Indicator(correlation=ARM_CORRELATION, columns=(0,)) * own

@@ -168,9 +168,10 @@ class ExploreThenCommit(KeptPolicy):
             knowledge.
         arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
         actions: instead of arms, public actions and the law they are explored with.
-        kernel: over (action, context) columns, actions first; a public choice. Only people with contexts and
-            arms have a default: up to three columns, similar contexts have similar rewards, and arms share
-            little; from four on, main effects and interactions (`ExploreTuning.release`).
+        kernel: over (action, context) columns, actions first; a public choice. A lengthscale is a share of
+            the range of each column. Only people with contexts and arms have a default: up to three columns,
+            similar contexts have similar rewards, and arms share little; from four on, main effects and
+            interactions (`ExploreTuning.release`).
         reward_range: public (low, high).
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.
@@ -279,6 +280,8 @@ class ExploreThenCommit(KeptPolicy):
             _, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
             check_cells(cells, law.measure)
             self.kernel, self.actions, self.contexts = kernel, cells, law
+            if self.menu is None:  # encoded contexts have ranges of width 1, and codes
+                kernel = kernel.in_units_of(np.concatenate([cells.widths, law.measure.widths]))
             self.features = EigenFeatures(
                 kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
             )

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpbandits._typing import IntArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import MechanismRecord
@@ -87,6 +87,20 @@ class TableNoise:
             if sigma < sd:
                 return cls(**shared, laplace=False, scale=sigma, sd=sigma, counts=proven)
         return cls(**shared, scale=scale, sd=sd, counts=PureDP(loss))
+
+    def largest_error(self, weights: FloatArray, *, releases: int, failure: float) -> float:
+        """A bound that noise in a weighted sum (n,) of counts exceeds with probability `failure` at most.
+
+        Chernoff's bound, for the sum over releases. A term of weight w has log E exp(t w noise) of at most
+        -log(1 - (t w scale)^2) for discrete Laplace noise, as for a real one, and (t w sd)^2/2 for Gaussian
+        noise. With noise X, P(X > x) <= exp(-t x) E exp(t X), so every t gives a bound.
+        """
+        if not self.laplace:
+            return self.sd * float(np.sqrt(-2.0 * np.log(failure) * releases * (weights**2).sum()))
+        own = self.scale * weights
+        rates = np.linspace(0.02, 0.98, 49) / own.max()
+        logs = -releases * np.log1p(-((rates[:, None] * own) ** 2)).sum(axis=1)
+        return float(((logs - np.log(failure)) / rates).min())
 
     @property
     def count_sensitivities(self) -> tuple[float, float]:

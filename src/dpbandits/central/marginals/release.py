@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
-from dpbandits.central.foresight import Foresight, of_means
+from dpbandits.central.foresight import TYPICAL_VARIANCE, Foresight, expected_correlation
 from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, Setup
 from dpbandits.central.marginals.learning import (
     CENTRES,
@@ -61,7 +61,15 @@ from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.forgetting import kept_after
-from dpbandits.models.marginals import Design, EffectFeatures, Evidence, Law, best_design
+from dpbandits.models.marginals import (
+    COLUMN_VARIANCE,
+    Design,
+    EffectFeatures,
+    Evidence,
+    Law,
+    best_design,
+    columns_in_turn,
+)
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate
@@ -80,9 +88,9 @@ at most the second, and never more than the third."""
 GROWTH, LAST_SHARE = 1.4, 0.9
 """Of blocks; and no release after this share of the horizon."""
 
-CERTAIN, FEW_READ = 4.0, 0.9
-"""Diagnostics warn where the share of readable contexts is below the second number by so many standard
-deviations of the noise. Noise alone does that once in 30,000 runs."""
+ALARM, FEW_READ = 1.0 / 30_000.0, 0.9
+"""Diagnostics warn where the share of readable contexts is below the second number by more than noise alone
+explains: with at most the first probability noise is that far off."""
 
 FEW = (
     "The released counts tell of readable contexts in about {read:.0%} of the rounds. The rest is refused. "
@@ -208,6 +216,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _sum_sensitivity(self, groups: int, *, first: bool) -> int:
         return 2 * groups * self._largest(first=first) * self._setup.privacy.rounds_per_user
 
+    def _noise_variance(self, groups: int, *, first: bool) -> float:
+        """Variance of the noise in an entry, in squared widths of the reward range."""
+        scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.shares.sum_epsilon)
+        return 2.0 * scale**2
+
     def _planned_noise(self) -> TableNoise:
         law = self.law
         return TableNoise.planned(
@@ -246,15 +259,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / self._base.ratio**2
         first = posterior is None
 
-        def noise_variance(groups: int) -> float:
-            scale = self._sum_sensitivity(groups, first=first) / (UNITS * self.shares.sum_epsilon)
-            return 2.0 * scale**2
-
         tables = best_design(
             effects,
             variance=variances.mean(axis=0),
             people=people / self.arms,
-            noise_variance=noise_variance,
+            noise_variance=lambda groups: self._noise_variance(groups, first=first),
             reward_variance=VARIANCE if first else LATER_VARIANCE,
         )
         return Planned(tables, None if posterior is None else posterior.mean.reshape(shape))
@@ -409,15 +418,28 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """Public numbers of its noise."""
         return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.counted)}
 
-    def foresight(self) -> Foresight:
-        """What to expect of every arm's mean alone, told by one column in two bins."""
-        blocks = len(self.blocks)
-        scale = self._sum_sensitivity(1, first=False) / (UNITS * self.shares.sum_epsilon)
-        correlation = of_means(
-            self.blocks[-1] / self.arms,
-            noise_sd=2.0 * scale * blocks**0.5,  # two bins of variance 2 scale^2 in each block
-            prior_variance=self.prior_variance,
+    def foresight(self) -> Foresight | None:
+        """What to expect of main effects of all columns, which matter alike and differ from arm to arm.
+
+        Arms are taken to be asked for alike, and levels of arms and interactions to be none. None where no
+        column has two levels: then levels of arms are all there is.
+        """
+        squares, information = columns_in_turn(
+            self._base.effects,
+            variance=COLUMN_VARIANCE,
+            people=np.diff((0, *self.blocks)) / self.arms,
+            noise_variance=lambda groups: self._noise_variance(groups, first=False),
             reward_variance=VARIANCE,
+        )
+        if not len(squares):
+            return None
+        correlation = expected_correlation(
+            squares,
+            np.zeros_like(squares),
+            error=1.0 / np.maximum(information, 1e-100),
+            prior_variance=COLUMN_VARIANCE,
+            typical=TYPICAL_VARIANCE / float(squares.sum()),
+            arms=self.arms,
         )
         return Foresight(correlation, 1.0)
 
@@ -430,7 +452,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         people = np.add.reduceat(counts, np.cumsum(cells) - cells)  # each table counts all of them
         share = float((people / cells).sum() / (1.0 / cells).sum()) / rounds
         sd = self.shares.sd * float(count / (1.0 / cells).sum()) ** 0.5 / rounds
-        found = [FEW.format(read=max(0.0, share))] if share + CERTAIN * sd < FEW_READ else []
+        most = self.shares.largest_error(np.repeat(1.0 / cells, cells), releases=count, failure=ALARM)
+        most /= float((1.0 / cells).sum()) * rounds
+        found = [FEW.format(read=max(0.0, share))] if share + most < FEW_READ else []
         return Findings({"read_share": share, "read_share_sd": sd}, found)
 
     # -- state ----------------------------------------------------------------------------------

@@ -141,7 +141,8 @@ class USCA(Held):
     """Algorithm 1 on finite actions and a context generator, for comparison.
 
     Args:
-        kernel: over (action, context) columns, k(w, w) <= 1.
+        kernel: over (action, context) columns, k(w, w) <= 1. A lengthscale is a share of the range of each
+            column, as for `ExploreThenCommit`; the paper's ranges are [0, 1].
         actions: finite actions; played uniformly whatever their weights.
         contexts: cells and law that the context generator has.
         reward_range: public (low, high); rewards are centred, B is half the width. With `clip`, rewards
@@ -193,6 +194,7 @@ class USCA(Held):
         self.privacy = privacy
         self._noise = SecureNoise() if noise is None else noise
         self._measure = CellMeasure.product(self.actions, contexts)
+        kernel = kernel.in_units_of(self._measure.widths)
         features = EigenFeatures(kernel=kernel, measures=(self.actions, contexts))
         self.information_gain = features.information_gain(rounds, ridge)
         size = rounds * math.ceil(rounds / max(1.0, self.information_gain))

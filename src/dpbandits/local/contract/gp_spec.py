@@ -40,6 +40,7 @@ from dpbandits.local.contract.spec import check_constants
 from dpbandits.models import features as feature_models
 from dpbandits.models.features import Features
 from dpbandits.models.features.people import check_arms
+from dpbandits.models.ties import first_best
 from dpbandits.privacy import definitions
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.reports.clamp import Clamp, gaussian_clamp
@@ -452,5 +453,6 @@ class PublishedWeights(Published):
     @worded
     def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
         """See `Published.recommend_batch`: the highest mean of the rows (n, d)."""
-        best = np.atleast_2d(self.predict(spec, contexts)[0]).argmax(axis=1)
+        mean = np.atleast_2d(self.predict(spec, contexts)[0])
+        best = first_best(mean, unit=spec.reward_range.width)
         return tuple(best.tolist())

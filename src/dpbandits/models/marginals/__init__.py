@@ -3,20 +3,28 @@
 - `Effects`: main effects and interactions, the functions that are learned.
 - `EffectFeatures`: the same as a feature map of contexts.
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
+- `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
 - `Law`: people as noisy tables of counts describe them.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
-from dpbandits.models.marginals.designing import MOST_CELLS, best_design, left_variances, value_of
+from dpbandits.models.marginals.designing import (
+    MOST_CELLS,
+    best_design,
+    columns_in_turn,
+    left_variances,
+    value_of,
+)
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
 from dpbandits.models.marginals.law import Law, WeightedPeople
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
-from dpbandits.models.marginals.posterior import ArmWeights, Evidence, Relevance
+from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
 from dpbandits.models.marginals.tables import Design
 
 __all__ = [
+    "COLUMN_VARIANCE",
     "MOST_CELLS",
     "ArmWeights",
     "Design",
@@ -28,6 +36,7 @@ __all__ = [
     "Tables",
     "WeightedPeople",
     "best_design",
+    "columns_in_turn",
     "fitted_with_misfit",
     "left_variances",
     "value_of",

@@ -13,6 +13,7 @@ More groups mean more noise: everybody enters each of them.
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from dpbandits._typing import FloatArray
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.tables import Design, coarse
 
-__all__ = ["MOST_CELLS", "best_design", "left_variances", "value_of"]
+__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "left_variances", "value_of"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
@@ -126,6 +127,51 @@ def left_variances(
         effects, tuple(owner), tuple(bins), people, lambda _: noise_variance, reward_variance
     )
     return variance if known is None else np.asarray(variance / (1.0 + variance * known))
+
+
+def columns_in_turn(
+    effects: Effects,
+    *,
+    variance: float,
+    people: FloatArray,
+    noise_variance: Callable[[int], float],
+    reward_variance: float,
+) -> tuple[FloatArray, FloatArray]:
+    """What a run is expected to tell of main effects when all columns matter alike.
+
+    Groups of equally many columns are told, and in every block other columns. The number of groups, of
+    columns in each and of bins are those that explain most.
+
+    Args:
+        variance: of a weight before any release.
+        people: (blocks,) an arm's.
+        noise_variance, reward_variance: as `value_of` takes them.
+
+    Returns:
+        Mean squares (m,) of the components of all columns, and the information (m,) about their weights.
+    """
+    d, components = len(effects.sizes), [table.shape[1] for table in effects.tables]
+    squares = np.concatenate([(table**2).mean(axis=0) for table in effects.tables])
+    best = (-1.0, np.zeros_like(squares))
+    for bins in BIN_CHOICES[:3]:
+        own = [
+            bins if ordered else size for size, ordered in zip(effects.sizes, effects.ordered, strict=True)
+        ]
+        kept = [
+            _kept(effects.tables[j], bins) if effects.ordered[j] else np.ones(components[j]) for j in range(d)
+        ]
+        signal = people[:, None] * squares * np.concatenate(kept)
+        width = float(np.exp(np.log(own).mean()))
+        for size, count in product(range(1, d + 1), range(1, d + 1)):
+            cells = width**size
+            if cells > LARGEST_TABLE or count * cells > MOST_CELLS or size * (count - 1) >= d:
+                continue
+            noise = noise_variance(count) * cells / people[:, None] + reward_variance
+            told = min(1.0, size * count / d) * (signal / noise).sum(axis=0)
+            value = float((squares * variance**2 * told / (1.0 + variance * told)).sum())
+            if value > best[0]:
+                best = (value, told)
+    return squares, best[1]
 
 
 def _information(

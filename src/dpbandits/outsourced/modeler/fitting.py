@@ -69,7 +69,7 @@ def fit(
     mixture = law.difference_mixture()
     lengths = np.full(dim, PRIOR_LENGTHSCALE)
     columns = [np.array([j]) for j in range(dim)] if per_column and dim > 1 else [np.arange(dim)]
-    spread = max(float(answers.std()), 1e-12 * max(1.0, float(np.abs(answers).max())))
+    spread = max(float(answers.std()), 1e-12 * (float(np.abs(answers).max()) or 1.0))
     floor = (known_noise_sd / spread) ** 2
     best = (-math.inf, lengths, 0.0, 0.0, 0.0)
     tried: dict[tuple[float, ...], tuple[float, float, float, float]] = {}

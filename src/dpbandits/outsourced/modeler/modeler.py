@@ -19,7 +19,8 @@ tenth: there is little to be learned from one row, and the rows with the best me
 Everything here is computed from what was published and the answers: it is post-processing of the one and of
 the other, whatever the curator promised about them. Choices are a function of (rows, configuration, answers
 in order): whoever has these rebuilds them (`Modeler.replay`), bit for bit on one machine. Other linear
-algebra libraries may round differently, which can only matter where two rows nearly tie (see `choices.TIE`).
+algebra libraries may round differently, which can only matter where two rows nearly tie. Scores are compared
+in units of the prior standard deviation (see `ties.TIE`).
 
 `exploration` was tuned on the seeds below 1,000,000 of the synthetic study and frozen; how it falls, on the
 tuning tables and worlds of `reproduction/studies/outsourced_worlds.py` and these seeds.
@@ -41,6 +42,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import AlreadyTold, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models import kernels
 from dpbandits.models.kernels.base import Kernel
+from dpbandits.models.ties import first_best
 from dpbandits.outsourced.modeler import fitting
 from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior
 from dpbandits.outsourced.publish import PublishedRows
@@ -246,8 +248,8 @@ class Modeler(Seen, Configured):
         if self.published.answer_noise_sd > 0.0:
             self._refit()
         if self.published.answer_noise_sd > 0.0 and self._posterior is not None:
-            means = self._posterior.mean
-            return max(self._answers, key=lambda row: float(means[row]))
+            rows, posterior = list(self._answers), self._posterior
+            return rows[int(first_best(posterior.centred_mean[rows], unit=posterior.scale))]
         return max(self._answers, key=lambda row: self._sign * self._answers[row])
 
     def predict(self) -> tuple[FloatArray, FloatArray]:
@@ -366,7 +368,8 @@ class Modeler(Seen, Configured):
             score = posterior.signal_variance
             score *= self._weights(posterior, score)
             np.sqrt(score, out=score)
-            score += posterior.mean
+            score += posterior.centred_mean
+            score /= posterior.scale  # ties do not depend on the answers' unit
         score[self._taken] = -np.inf
         return best_row(
             score, lambda: self._coins.uniform("outsourced-tie", position, position + 1, 1).item()

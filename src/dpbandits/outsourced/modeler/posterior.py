@@ -94,6 +94,9 @@ class RowPosterior:
         kind: see the module; "auto" asks `choose_posterior`.
         capacity: answers to reserve memory for.
         weights: for `box`: what an earlier posterior of the same rows computed (`weights`).
+
+    Attributes:
+        scale: prior standard deviation of a row's value: the unit in which scores are compared.
     """
 
     def __init__(
@@ -131,6 +134,7 @@ class RowPosterior:
         self.kind: PosteriorKind = kind
         self.weights = weights
         self.prior_mean, self.noise_sd = mean, noise_sd
+        self.scale = math.sqrt(kernel.max_variance)
         self._process = PoolGP(kernel=row_kernel, pool=pool, noise_sd=noise_sd, capacity=capacity)
 
     def add(self, row: int, answer: float) -> None:
@@ -153,10 +157,15 @@ class RowPosterior:
     @property
     def mean(self) -> FloatArray:
         """(n,) posterior means of the rows' values."""
-        values = self._process.mean
+        values = self.centred_mean
         if self.prior_mean:
             values += self.prior_mean
         return values
+
+    @property
+    def centred_mean(self) -> FloatArray:
+        """(n,) posterior means of the rows' values, less the prior mean."""
+        return self._process.mean
 
     @property
     def variance(self) -> FloatArray:

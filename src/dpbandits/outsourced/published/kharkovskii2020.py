@@ -173,6 +173,7 @@ class PublishedModeler:
         self._process = PoolGP(kernel=kernel, pool=published, noise_sd=noise_sd, capacity=capacity)
         self._taken = np.zeros(len(published), dtype=np.bool_)
         self._by_variance = acquisition == "variance"
+        self._scale = math.sqrt(kernel.max_variance)
         self._failure, self._exploration_share = (
             failure,
             _checks.scale(exploration_share, name="exploration_share"),
@@ -196,7 +197,8 @@ class PublishedModeler:
             spread = variance if self._by_variance else np.sqrt(variance)
             bound = self._process.mean + math.sqrt(self._exploration_share * beta) * spread
             bound[self._taken] = -np.inf
-            row = best_row(bound, lambda: 0.0)  # the first of those that tie: on grids many do
+            # the first of those that tie, in units of the prior deviation: on grids many do
+            row = best_row(bound / self._scale, lambda: 0.0)
         self._taken[row] = True
         return row
 

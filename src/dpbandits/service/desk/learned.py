@@ -52,13 +52,13 @@ def learned(text: str) -> Learned:
     rng = np.random.default_rng(0)  # public, and the same at every release
     if function.menu is None:
         mean, sd = function.at_points(function.domain.sample(POINTS, rng))
-        best = int(np.argmax(mean))
+        best = int(function.best_of(mean[None])[0])
         return Learned(float(mean[best]), float(sd[best]), ())
     points, arms = function.menu.contexts.domain.sample(POINTS, rng), function.arms
     codes = np.tile(np.arange(len(arms), dtype=np.float64), POINTS)
     each = np.column_stack([np.repeat(points, len(arms), axis=0), codes])
     mean, sd = (np.reshape(one, (POINTS, len(arms))) for one in function.at_points(each))
-    best_arms = np.argmax(mean, axis=1)
+    best_arms = function.best_of(mean)
     share = np.bincount(best_arms, minlength=len(arms)) / POINTS
     rows = np.arange(POINTS)
     return Learned(
