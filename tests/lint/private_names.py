@@ -40,6 +40,7 @@ SHARED = frozenset(
         "_progress",
         "_reading",
         "_seen",
+        "_threads",
         "_typing",
         "_version",
     }
