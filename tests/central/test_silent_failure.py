@@ -452,3 +452,37 @@ def test_counts_that_diagnostics_tell_are_as_noisy_as_what_was_released():
         found = policy.diagnostics()
         shares.append((found["read_share"] - 1.0) / found["read_share_sd"])
     assert 0.4 < np.std(shares) < 2.0
+
+
+@pytest.mark.parametrize("lengthscale", [5.0, 20.0, (0.3, 5.0)])
+def test_a_kernel_that_is_flat_along_a_column_of_contexts_warns(lengthscale):
+    """In the column's own unit, years say, such a lengthscale kept .0 of the gain in silence."""
+    columns = {"age": dpb.Range(18, 90)} | (
+        {"visits": dpb.Range(0, 9)} if isinstance(lengthscale, tuple) else {}
+    )
+    arguments = {
+        "contexts": dpb.Schema(**columns), "arms": ["a", "b"], "reward_range": (0, 1), "horizon": 20_000,
+        "privacy": dpb.JointDP(epsilon=2, delta=1e-6),
+    }  # fmt: skip
+    with pytest.warns(NothingToLearn, match="along column"):
+        dpb.central.GPBandit(**arguments, kernel=dpb.kernels.SquaredExponential(lengthscale=lengthscale))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dpb.central.GPBandit(**arguments, kernel=dpb.kernels.SquaredExponential(lengthscale=0.3))
+
+
+def test_a_kernel_that_is_flat_along_a_column_of_a_box_warns():
+    with pytest.warns(NothingToLearn, match="along column 1 of 2"):
+        dpb.central.GPBandit(
+            domain=dpb.Box(low=[1, 0], high=[20, 5]), kernel=dpb.kernels.Matern(nu=2.5, lengthscale=(4, 1.2)),
+            reward_range=(0, 1), horizon=3000, privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        )  # fmt: skip
+
+
+def test_a_kernel_that_is_flat_over_cells_warns():
+    cells = CellMeasure.uniform(low=0, high=20, cells=6)
+    with pytest.warns(NothingToLearn, match="along column"):
+        dpb.central.ExploreThenCommit(
+            kernel=dpb.kernels.SquaredExponential(lengthscale=6), actions=cells, contexts=cells,
+            reward_range=(0, 1), horizon=5000, privacy=dpb.JointDP(epsilon=2, delta=1e-6),
+        )  # fmt: skip

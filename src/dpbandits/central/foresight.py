@@ -12,8 +12,18 @@ import numpy as np
 from dpbandits._typing import FloatArray
 from dpbandits.domains import Domain, Product
 from dpbandits.models.features import ArmFeatures, Features
+from dpbandits.models.kernels import Kernel
 
-__all__ = ["FLAT", "NOTHING_TO_LEARN", "TYPICAL_VARIANCE", "Foresight", "expected_correlation", "foresight"]
+__all__ = [
+    "FLAT",
+    "FLAT_POINTS",
+    "NOTHING_TO_LEARN",
+    "TYPICAL_VARIANCE",
+    "Foresight",
+    "expected_correlation",
+    "flat_column",
+    "foresight",
+]
 
 POINTS = 256
 """Public points of the domain over which the correlation is taken."""
@@ -32,6 +42,16 @@ ended worse than random, and 16% in those above (`reproduction/tuning/foresight.
 FLAT = 0.05
 """Share of the prior variance that lies in differences between points, below which a kernel is called flat:
 such as Matern(nu=2.5) with a lengthscale above 1.6 times the range of one column, or above 2.2 in two."""
+
+
+FLAT_POINTS = 64
+"""Public points along each column, at which a kernel is looked at."""
+
+FLAT_COLUMN = (
+    "kernel: along column {column} of {columns} only {share:.1%} of its variance lies in differences, so the "
+    "column hardly counts. A lengthscale is a share of the range of each column: pass 0.3, not 0.3 times the "
+    "range. Leave out a column that does not matter."
+)
 
 
 class Foresight(NamedTuple):
@@ -137,3 +157,24 @@ def expected_correlation(
     whole = covariance(function, function) + typical * unexplained
     spread = np.sqrt(np.maximum(whole * covariance(learned, learned), 0.0))
     return max(0.0, float((covariance(function, learned) / np.maximum(spread, 1e-300)).mean()))
+
+
+def flat_column(kernel: Kernel, points: FloatArray) -> str | None:
+    """A warning's words about the column along which a kernel is flat; None where there is none.
+
+    With the other columns held fixed, a share of `FLAT`/d of the variance has to lie in differences along
+    each of the d columns, as a sum of d kernels over one column each has about 1/d.
+
+    Args:
+        kernel: over the columns, in the unit of the points.
+        points: (n, d) public, spread over the domain.
+    """
+    columns = points.shape[1]
+    for column in range(columns):
+        line = np.tile(points[:1], (len(points), 1))
+        line[:, column] = points[:, column]
+        gram = kernel(line)
+        share = 1.0 - float(gram.mean() / max(np.diag(gram).mean(), np.finfo(np.float64).tiny))
+        if share < FLAT / columns:
+            return FLAT_COLUMN.format(column=column + 1, columns=columns, share=share)
+    return None

@@ -28,7 +28,7 @@ from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.cells import CellRelease
 from dpbandits.central.feature_release import FeatureRelease
-from dpbandits.central.foresight import FLAT, NOTHING_TO_LEARN
+from dpbandits.central.foresight import FLAT, FLAT_POINTS, NOTHING_TO_LEARN, flat_column
 from dpbandits.central.kinds import BlockRows, Kind, Past, Setup
 from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
@@ -327,10 +327,13 @@ class GPBandit(RoundPolicy):
     def _warn_of_silent_failure(self, kernel: Kernel | None) -> None:
         """Warn where public arguments alone say that hardly anything will be learned."""
         found, privacy = self._foresight, self.privacy
+        flat = None if kernel is None else self._flat_column(kernel)
         if found is None or self.horizon is None:
-            return
-        if kernel is not None and self.menu is None and found.varies < FLAT:
+            said = flat
+        elif kernel is not None and self.menu is None and found.varies < FLAT:
             said = HARDLY_VARIES.format(varies=found.varies)
+        elif flat is not None:
+            said = flat
         elif found.correlation < NOTHING_TO_LEARN:
             of_kernel = self.tuning.release != "marginals"
             counts = [counted(self.horizon, "round")]
@@ -348,8 +351,19 @@ class GPBandit(RoundPolicy):
                 advice=advice,
             )
         else:
-            return
-        warnings.warn(said, NothingToLearn, stacklevel=caller_level())
+            said = None
+        if said is not None:
+            warnings.warn(said, NothingToLearn, stacklevel=caller_level())
+
+    def _flat_column(self, kernel: Kernel) -> str | None:
+        """Words about a column along which the kernel is flat, of a box or of contexts."""
+        rng = np.random.default_rng(0)
+        if self.menu is not None and isinstance(self.domain, domains.Product):
+            contexts = domains.Product(*self.domain.parts[:-1])
+            return flat_column(kernel, contexts.sample(FLAT_POINTS, rng))
+        if isinstance(self.domain, domains.Box):  # the unit of a lengthscale is the range
+            return flat_column(kernel, rng.random((FLAT_POINTS, self.domain.dim)))
+        return None
 
     # -- what is promised -----------------------------------------------------------------------
 

@@ -25,12 +25,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
-from dpbandits._calls import worded
+from dpbandits._calls import caller_level, worded
 from dpbandits._config import Configured
 from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray
 from dpbandits.budget import Cost, cost_of, together
 from dpbandits.central.arguments import check_kinds, tuned
+from dpbandits.central.foresight import FLAT_POINTS, flat_column
 from dpbandits.central.logged.calibration import (
     ExpectedError,
     NothingToLearn,
@@ -281,6 +282,10 @@ class ExploreThenCommit(KeptPolicy):
             check_cells(cells, law.measure)
             self.kernel, self.actions, self.contexts = kernel, cells, law
             if self.menu is None:  # encoded contexts have ranges of width 1, and codes
+                columns = cells.dim + law.measure.dim
+                flat = flat_column(kernel, np.random.default_rng(0).random((FLAT_POINTS, columns)))
+                if flat is not None:
+                    warnings.warn(flat, NothingToLearn, stacklevel=caller_level())
                 kernel = kernel.in_units_of(np.concatenate([cells.widths, law.measure.widths]))
             self.features = EigenFeatures(
                 kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
