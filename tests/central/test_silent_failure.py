@@ -22,6 +22,7 @@ from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB
 from dpbandits.models.features import LittleVariance
 from dpbandits.models.features.people import box_kernel
 from dpbandits.models.kernels import Kernel
+from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.certificates import PureDP
 from tuning import placed
