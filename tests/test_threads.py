@@ -1,6 +1,8 @@
 """BLAS threads are off around work on small matrices, and as they were afterwards."""
 
-from threading import Thread
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -32,20 +34,45 @@ def test_the_limit_holds_inside_and_ends_with_it():
     assert threads() == before
 
 
-def test_threads_that_overlap_leave_what_was_there():
-    before = threads()
+OVERLAP = """
+from threading import Event, Thread
+import sys, numpy, scipy.linalg
+from threadpoolctl import ThreadpoolController
+from dpbandits._threads import one_thread
 
-    def work():
-        for _ in range(20):
-            with one_thread():
-                np.linalg.inv(np.eye(50))
+def threads():
+    return [one["num_threads"] for one in ThreadpoolController().info() if one["user_api"] == "blas"]
 
-    workers = [Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
+first_out = sys.argv[1] == "first out"
+inside, left, before = Event(), Event(), threads()
+
+def other():
+    with one_thread():
+        inside.set()
+        if first_out:
+            left.wait(20)
+
+worker = Thread(target=other)
+with one_thread():
+    worker.start()
+    inside.wait(20)
+    if not first_out:
         worker.join()
-    assert threads() == before
+    assert set(threads()) == {1}
+left.set()
+worker.join()
+assert threads() == before and set(before) == {2}, (before, threads())
+"""
+
+
+@pytest.mark.parametrize("order", ["first out", "last out"])
+def test_threads_that_overlap_leave_what_was_there(order):
+    """In a process of its own: what a test holds would keep other threads from setting anything."""
+    variables = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "MKL_NUM_THREADS": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", OVERLAP, order], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_release_is_made_by_one_thread(monkeypatch):

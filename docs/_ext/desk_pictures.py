@@ -85,11 +85,10 @@ def seed(url: str, token: str) -> None:
 def seed_devices(url: str, token: str) -> None:
     """A local policy, and devices of whom the old like calls, by their own clients."""
     import dpbandits as dpb
-    from dpbandits.service.surveys import packed_reports
 
     people = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"]))
     spec = dpb.local.Spec(contexts=people, arms=["mail", "call"], privacy=dpb.LocalDP(epsilon=2), seed=7)
-    body = {"name": "readers", "privacy": {"kind": "LocalDP", "epsilon": 4}, "currency": "bare"}
+    body = {"name": "readers", "privacy": {"kind": "LocalDP", "epsilon": 4}}
     post(f"{url}/v1/populations", token, body)
     post(
         f"{url}/v1/local",
@@ -105,7 +104,8 @@ def seed_devices(url: str, token: str) -> None:
                 {"age": 18 + 37 * number % 72, "region": REGIONS[number % 3]},
             )
             made.append(client.report(liked(person, client.choose(published, person))))
-        fetch(f"{url}/v1/local/tips/reports", token, packed_reports(made))
+        packed = b"".join(len(report).to_bytes(2, "little") + report for report in made)
+        fetch(f"{url}/v1/local/tips/reports", token, packed)
 
 
 def liked(person: dict, arm: str) -> float:

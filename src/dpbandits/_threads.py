@@ -3,14 +3,22 @@
 On two cores a release at 10 columns and 4 arms took 24 times as much CPU time with the default threads as
 with one, and a simulated crowd 11 times (`dpbandits local simulate --users 4000 --epsilon 4`): threads wait
 for each other longer than they compute.
+
+The number of BLAS threads belongs to the process. The first thread that enters sets it, and restores it when
+it leaves. A thread that enters meanwhile changes nothing, so what was there before always comes back.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
+from threading import Lock, Thread, current_thread
 
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["one_thread"]
+
+_LOCK = Lock()
+_owner: Thread | None = None
 
 
 @cache
@@ -20,10 +28,20 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()  # it looks for libraries once, which takes a millisecond
 
 
-def one_thread() -> AbstractContextManager[object]:
-    """Limit BLAS to one thread inside a `with` statement, and restore what was there before.
-
-    The limit is one of the process. Where two threads are inside at once, the first sets and restores it.
-    """
-    limit: AbstractContextManager[object] = _controller().limit(limits=1, user_api="blas")
-    return limit
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread inside a `with` statement, and restore what was there before."""
+    global _owner  # noqa: PLW0603 - the number of threads is one of the process
+    with _LOCK:
+        free = _owner is None or not _owner.is_alive()  # in a forked child the others are gone
+        if free:
+            _owner = current_thread()
+    if not free:
+        yield
+        return
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        with _LOCK:
+            _owner = None

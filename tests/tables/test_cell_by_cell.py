@@ -484,6 +484,22 @@ def test_a_decision_set_that_is_none_is_refused_alone(junk):
     np.testing.assert_array_equal(found.actions[[0, 2]], whole.actions[[0, 2]])
 
 
+def test_blank_cells_never_decide_whether_a_batch_takes_its_rounds():
+    for blank in ([[None], [None]], [["x"], [0.2]]):
+        policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+        assert policy.ask_batch([blank, "junk"], users=["a", "b"]).refused.tolist() == [True, True]
+    policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+    with pytest.raises(InvalidData, match="shape"):
+        policy.ask_batch([5, "junk"], users=["a", "b"])  # nobody brought a set: nothing is taken
+
+
+def test_marks_of_the_longest_set_mark_the_shorter_ones_too():
+    policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+    marks = np.array([[False, True, False], [False, True, True]])
+    found = policy.ask_batch([[[0.1], [0.2], [0.3]], [[0.4], [0.5]]], users=["a", "b"], available=marks)
+    assert found.actions.ravel().tolist() == [0.2, 0.5]
+
+
 def test_decision_sets_of_different_lengths_and_marks_that_are_none():
     policy = GPBandit(**BOX, noise=SimulatedNoise(3))
     sets = [[[0.1], [0.9]], [[0.2]], [[0.4], [0.5], [0.6]]]

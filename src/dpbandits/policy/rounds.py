@@ -58,6 +58,10 @@ _EXACT = 1 << 53
 """Integers up to here are floats."""
 
 
+MOST_OF_ONE = 1 << 14
+"""Rows of one decision set among sets of different lengths: the longest takes memory for all of them."""
+
+
 class RoundPolicy(KeptPolicy):
     """A policy that chooses among candidate rows, or among a few arms for people with contexts.
 
@@ -308,10 +312,12 @@ class RoundPolicy(KeptPolicy):
         Args:
             brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
                 the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
-                three axes, decision sets (B, n, d), or a list of sets of different lengths. Where there is a
-                domain, and nothing is brought, all of the `users` are offered the whole of it.
+                three axes, decision sets (B, n, d), or a list of sets of different lengths, up to 16,384
+                rows. Where there is a domain, and nothing is brought, all of the `users` are offered the
+                whole of it.
             users: B user ids; required unless the policy was built with JointDP(..., user_ids=False).
-            available: (B, n) True where an arm, or a row, may be chosen; or, of arms, B lists of labels.
+            available: (B, n) True where an arm, or a row, may be chosen, with n of the longest set; or a list
+                of B marks of one set; or, of arms, B lists of labels.
                 Default all.
             at: as in `ask`.
 
@@ -362,9 +368,11 @@ class RoundPolicy(KeptPolicy):
         try:
             sets: FloatArray | list[FloatArray] = self._rows_of(brought, ("B", "n"))
         except InvalidData:
-            sets = [self._set_of(one) for one in brought] if isinstance(brought, list | tuple) else []
-            if all(np.isnan(own).all() for own in sets):  # nobody brought a set
+            found = [self._set_of(one) for one in brought] if isinstance(brought, list | tuple) else []
+            if all(own is None for own in found):  # nobody brought a set
                 raise
+            none = np.full((1, self.public_point.size), np.nan)
+            sets = [none if own is None else own for own in found]
         if isinstance(sets, np.ndarray) and not isinstance(available, list | tuple):
             return sets, None if available is None else _checks.as_marks(
                 available, sets.shape[:2], name="available"
@@ -372,22 +380,24 @@ class RoundPolicy(KeptPolicy):
         if available is None:
             offered = [np.ones(len(own), dtype=np.bool_) for own in sets]
         elif isinstance(available, list | tuple | np.ndarray) and len(available) == len(sets):
-            offered = [_marks_or_none(one, len(own)) for one, own in zip(available, sets, strict=True)]
+            filled = isinstance(available, np.ndarray) and available.ndim == 2  # (B, n) for the longest set
+            theirs = [one[: len(own)] if filled else one for one, own in zip(available, sets, strict=True)]
+            offered = [_marks_or_none(one, len(own)) for one, own in zip(theirs, sets, strict=True)]
         else:
             raise InvalidData(f"available: expected marks for each of {len(sets)} decision sets")
-        most = max(map(len, sets))
-        rows = np.tile(self.public_point, (len(sets), most, 1))
+        rows = np.tile(self.public_point, (len(sets), max(map(len, sets)), 1))
         marks = np.zeros(rows.shape[:2], dtype=np.bool_)
-        for place, (own, theirs) in enumerate(zip(sets, offered, strict=True)):
-            rows[place, : len(own)], marks[place, : len(own)] = own, theirs
+        for place, (own, marked) in enumerate(zip(sets, offered, strict=True)):
+            rows[place, : len(own)], marks[place, : len(own)] = own, marked
         return rows, marks
 
-    def _set_of(self, brought: Any) -> FloatArray:
-        """A decision set (n, d) of several, one row of NaN for what is none."""
+    def _set_of(self, brought: Any) -> FloatArray | None:
+        """A decision set (n, d) of several, None for what is none, or for more rows than `MOST_OF_ONE`."""
         try:
-            return self._rows_of(brought, ("n",))
+            rows = self._rows_of(brought, ("n",))
         except InvalidData:
-            return np.full((1, self.public_point.size), np.nan)
+            return None
+        return rows if len(rows) <= MOST_OF_ONE else None
 
     @in_turn
     def _decide_one(

@@ -250,7 +250,7 @@ _PLACES = MEMBERS | {"body", "path", "query", "header"}
 
 def _named(place: tuple[Any, ...]) -> str:
     """Where something is, by the names of messages; what a caller named is a member, and no more."""
-    return ".".join(part if isinstance(part, str) and part in _PLACES else "member" for part in place)
+    return ".".join(part if part in _PLACES else "member" for part in place or ("member",))
 
 
 async def _of_http(request: Request, error: Exception) -> Response:

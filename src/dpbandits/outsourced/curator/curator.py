@@ -432,9 +432,10 @@ class Curator(Held):
 
     def _plan(self, secret: SecretDirectory, rows: TableRows) -> None:
         """An id, before anything is paid or drawn; an unfinished release is taken up again."""
-        try:
+        earlier: Saved | None = None
+        with suppress(FileNotFoundError):
             earlier = secret.load()
-        except FileNotFoundError:
+        if earlier is None:
             if secret.ledger is not None and secret.account is not None:  # refused before anything is kept
                 secret.ledger.after(secret.account.name, cost=self._cost())
             salt = secrets.token_bytes(16)
