@@ -2899,8 +2899,8 @@ MUTATIONS = (
         "a released centre far off the range makes one reward move without bound",
         (
             "central/marginals/release.py",
-            "return np.asarray(_rounded(np.clip(np.nan_to_num(means.max(axis=1)), *CENTRES)))",
-            "return np.asarray(_rounded(np.nan_to_num(means.max(axis=1))))",
+            "return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))",
+            "return np.asarray(_rounded(np.nan_to_num(best)))",
         ),
         tests="tests/central/marginals/test_marginals.py",
     ),
