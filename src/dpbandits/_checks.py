@@ -217,7 +217,9 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
     raw = _array_of(values, name=name)
     if raw.dtype.kind not in "iuf":
         raise InvalidData(f"{name} has dtype {type_name(raw.dtype)}, expected integers or floats")
-    return _as_floats(raw)
+    # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
+    with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
+        return np.asarray(raw, dtype=np.float64, order="C")
 
 
 def contents(values: ArrayLike, *, name: str, width: int | None = None) -> FloatArray:
@@ -363,12 +365,6 @@ def _array_of(values: ArrayLike, *, name: str) -> NDArray[np.generic]:
         return np.asarray(values)
     except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
         raise InvalidData(f"{name} ({type(values).__name__}) is ragged or not numeric") from None
-
-
-def _as_floats(raw: NDArray[np.generic]) -> FloatArray:
-    # Not np.ascontiguousarray: it would turn a scalar into shape (1,).
-    with np.errstate(over="ignore"):  # a long double may become infinite, which is refused later
-        return np.asarray(raw, dtype=np.float64, order="C")
 
 
 def require_finite(array: FloatArray, *, name: str) -> None:

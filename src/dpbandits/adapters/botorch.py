@@ -45,7 +45,12 @@ def noisy_input_model(
         MissingExtra: torch or botorch is not installed.
         InvalidParameter: another kernel, or no answers.
     """
-    torch, gpytorch, botorch_models = _libraries()
+    try:
+        torch, gpytorch, botorch_models = (
+            importlib.import_module(name) for name in ("torch", "gpytorch", "botorch.models")
+        )
+    except ImportError:
+        raise MissingExtra("BoTorch models need torch and botorch: pip install torch botorch") from None
     noise_sd = _checks.number(noise_sd, name="noise_sd")
     if not answered:
         raise InvalidParameter("the model needs at least one answer")
@@ -80,10 +85,3 @@ def noisy_input_model(
     )
     model.eval()
     return model, nugget
-
-
-def _libraries() -> list[Any]:
-    try:
-        return [importlib.import_module(name) for name in ("torch", "gpytorch", "botorch.models")]
-    except ImportError:
-        raise MissingExtra("BoTorch models need torch and botorch: pip install torch botorch") from None

@@ -253,7 +253,7 @@ def along_rounds(
     _checks.one_of(what, ("reward", "regret"), name="what")
     places = _named(worlds)
     figure, axes = new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places))
-    makers = _several(policies)
+    makers = _several(policies, "policies", '{"private": lambda world, seed: GPBandit(...)}')
     for ax, (title, make_world) in zip(axes, places.items(), strict=True):
         for (name, make), (colour, dash, _) in zip(makers.items(), cycle(LINES), strict=False):
             run = repeat(
@@ -344,11 +344,10 @@ def _curves(run: Repetitions, what: Measure) -> FloatArray:
     return regret
 
 
-def _several(policies: Mapping[str, Maker]) -> Mapping[str, Maker]:
-    instead = '{"private": lambda world, seed: GPBandit(...)}'
-    if not _checks.an(policies, dict, name="policies", pass_=instead):
-        raise InvalidParameter(f"policies is empty, expected at least one: pass {instead}")
-    return policies
+def _several(named: Mapping[str, Any], name: str, instead: str) -> Mapping[str, Any]:
+    if not _checks.an(named, dict, name=name, pass_=instead):
+        raise InvalidParameter(f"{name} is empty, expected at least one: pass {instead}")
+    return named
 
 
 def _named(worlds: Mapping[str, MakeWorld] | MakeWorld) -> Mapping[str, MakeWorld]:
@@ -356,9 +355,7 @@ def _named(worlds: Mapping[str, MakeWorld] | MakeWorld) -> Mapping[str, MakeWorl
     if callable(worlds):
         return {"": worlds}
     instead = "lambda seed: lab.worlds.load(name, seed=seed), or a dict of such functions"
-    if not _checks.an(worlds, dict, name="worlds", pass_=instead):
-        raise InvalidParameter(f"worlds is empty, expected at least one: pass {instead}")
-    return worlds
+    return _several(worlds, "worlds", instead)
 
 
 # -- what was released -----------------------------------------------------------------------------
@@ -472,18 +469,18 @@ def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
     if isinstance(column, Categories):
         return list(column.values)
     if isinstance(column, Range | tuple):
-        low, high = (column.low, column.high) if isinstance(column, Range) else column
-        return [float(place) for place in np.linspace(low, high, steps)]
+        return list(map(float, np.linspace(*_ends(column), steps)))
     raise InvalidParameter(f"along: {name!r} is {_checks.kind_of(column)}, expected a Range or Categories")
 
 
 def _middle(column: Any) -> Any:
     if isinstance(column, Categories):
         return column.values[0]
-    if isinstance(column, Range | tuple):
-        low, high = (column.low, column.high) if isinstance(column, Range) else column
-        return (low + high) / 2.0
-    return None
+    return sum(_ends(column)) / 2.0 if isinstance(column, Range | tuple) else None
+
+
+def _ends(column: Range | tuple[float, float]) -> tuple[float, float]:
+    return (column.low, column.high) if isinstance(column, Range) else column
 
 
 def _draw_lines(

@@ -8,7 +8,6 @@ from dpbandits.budget.amounts import exact
 from dpbandits.budget.units import unit_of
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.privacy.certificates import (
-    Certificate,
     GaussianDP,
     NearGaussianDP,
     PureBeside,
@@ -147,7 +146,8 @@ def rows_guarantee(
     certificate, epsilon = mechanism.certificate, definition.epsilon
     theorem = reason(_THEOREMS[mechanism.name], mechanism.certificate)
     if most > 1:
-        certificate = _of_rows(certificate, most, epsilon)
+        pure = isinstance(certificate, PureDP)
+        certificate = PureDP(epsilon) if pure else certificate.compose(*[certificate] * (most - 1))
         theorem += _ROWS_THEOREM.format(most=most)
     neighbours, unit = definition.neighbours, definition.unit
     sees = "the released positions (exact answers come on top, and this promise says nothing of them)"
@@ -296,13 +296,6 @@ def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
         "A row belongs to the person that its column names. A person whose relatives have rows with the "
         "same content loses as much again for each such row."
     )
-
-
-def _of_rows(certificate: Certificate, most: int, epsilon: float) -> Certificate:
-    """What is proved for a person's rows together, each of which has this certificate."""
-    if isinstance(certificate, PureDP):
-        return PureDP(epsilon)
-    return certificate.compose(*[certificate] * (most - 1))
 
 
 def _rows_note(most: int) -> list[str]:

@@ -191,7 +191,10 @@ class Guarantee(Seen):
 
     def explain(self) -> str:
         """The guarantee in prose: for whom, against whom, what, how, and on which assumptions."""
-        return _wrapped(self._prose())
+        return "\n".join(
+            textwrap.fill(line, _WIDTH, subsequent_indent="  " if line.startswith("- ") else "")
+            for line in self._prose().split("\n")
+        )
 
     def _prose(self) -> str:
         """The same, in lines of any length."""
@@ -204,7 +207,9 @@ class Guarantee(Seen):
         else:
             parts = [_HEADLINES[self.status]]
             parts += [f"The promise: {self.definition.title} at {self._numbers()}.", self._protected()]
-            parts += [self._observers(), self._meaning(), self._not_promised(), self._mechanisms()]
+            parts += [self._observers(), self._meaning()]
+            left_out = [f"- {text}" for text in self.definition.left_out]
+            parts += ["\n".join(["What is not promised:", *left_out]), self._mechanisms()]
             parts += [self._assumptions(), f"Why it holds: {self.theorem}", *self.notes]
         return "\n\n".join(part for part in parts if part)
 
@@ -241,9 +246,6 @@ class Guarantee(Seen):
             "possibilities which are equally likely beforehand, names the right one with probability at "
             f"most {percent:.1f}%, by whatever computation (blind guessing: 50%)."
         )
-
-    def _not_promised(self) -> str:
-        return "\n".join(["What is not promised:", *(f"- {text}" for text in self.definition.left_out)])
 
     def _mechanisms(self) -> str:
         if not self.mechanisms:
@@ -328,11 +330,3 @@ def _factor(epsilon: float) -> str:
 def _exact(value: float) -> str:
     """The shortest decimal that is this number."""
     return repr(value).removesuffix(".0")
-
-
-def _wrapped(text: str) -> str:
-    """Lines of at most `_WIDTH` characters; list items hang."""
-    return "\n".join(
-        textwrap.fill(line, _WIDTH, subsequent_indent="  " if line.startswith("- ") else "")
-        for line in text.split("\n")
-    )

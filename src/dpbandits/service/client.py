@@ -29,13 +29,13 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy", "RemoteServer"]
 
 _T = TypeVar("_T")
+_P = ParamSpec("_P")
 
 REPEATED = (408, 429, 502, 503, 504)
 """Statuses that ask for patience; of all others the answer is an answer."""
@@ -554,6 +555,19 @@ class _Held:
         self.connection.close()
 
 
+def _awaited(
+    call: Callable[Concatenate[RemotePolicy, _P], _T],
+) -> Callable[Concatenate["AsyncRemotePolicy", _P], Coroutine[Any, Any, _T]]:
+    """A method of `AsyncRemotePolicy` that runs this one of `RemotePolicy` in a thread."""
+
+    @wraps(call)
+    async def awaited(self: "AsyncRemotePolicy", *given: _P.args, **named: _P.kwargs) -> _T:
+        work = partial(call, self._policy, *given, **named)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    return awaited  # type: ignore[return-value]  # mypy takes what `wraps` returns for no method
+
+
 @worded
 class AsyncRemotePolicy(Seen):
     """`RemotePolicy` whose calls are awaited; each runs in a thread of its own pool.
@@ -574,56 +588,17 @@ class AsyncRemotePolicy(Seen):
     def __repr__(self) -> str:
         return f"Async{self._policy!r}"
 
-    async def ask(self, brought: Any = None, user: object | None = None, **more: Any) -> RemoteDecision:
-        """See `RemotePolicy.ask`."""
-        return await self._awaited(partial(self._policy.ask, brought, user, **more))
-
-    async def ask_batch(
-        self, brought: Sequence[Any], users: Sequence[object] | None = None, **more: Any
-    ) -> list[RemoteDecision | DPBanditsError]:
-        """See `RemotePolicy.ask_batch`."""
-        return await self._awaited(partial(self._policy.ask_batch, brought, users, **more))
-
-    async def tell_batch(
-        self, decision_ids: Sequence[str], rewards: Sequence[float]
-    ) -> list[Receipt | DPBanditsError]:
-        """See `RemotePolicy.tell_batch`."""
-        return await self._awaited(partial(self._policy.tell_batch, decision_ids, rewards))
-
-    async def status(self, decision_id: str) -> str:
-        """See `RemotePolicy.status`."""
-        return await self._awaited(partial(self._policy.status, decision_id))
-
-    async def releases(self) -> list[dict[str, Any]]:
-        """See `RemotePolicy.releases`."""
-        return await self._awaited(self._policy.releases)
-
-    async def tell(self, decision_id: str, reward: float | None) -> Receipt:
-        """See `RemotePolicy.tell`."""
-        return await self._awaited(partial(self._policy.tell, decision_id, reward))
-
-    async def abandon(self, decision_id: str) -> Receipt:
-        """See `RemotePolicy.abandon`."""
-        return await self._awaited(partial(self._policy.abandon, decision_id))
-
-    async def flush(self) -> dict[Receipt, int]:
-        """See `RemotePolicy.flush`."""
-        return await self._awaited(self._policy.flush)
-
-    async def activate(self, decision_id: str) -> None:
-        """See `RemotePolicy.activate`."""
-        await self._awaited(partial(self._policy.activate, decision_id))
-
-    async def publish(self) -> "PublishedFunction":
-        """See `RemotePolicy.publish`."""
-        return await self._awaited(self._policy.publish)
-
-    async def statement(self) -> str:
-        """See `RemotePolicy.statement`."""
-        return await self._awaited(self._policy.statement)
-
-    async def _awaited(self, call: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+    ask = _awaited(RemotePolicy.ask)
+    ask_batch = _awaited(RemotePolicy.ask_batch)
+    tell = _awaited(RemotePolicy.tell)
+    tell_batch = _awaited(RemotePolicy.tell_batch)
+    abandon = _awaited(RemotePolicy.abandon)
+    flush = _awaited(RemotePolicy.flush)
+    activate = _awaited(RemotePolicy.activate)
+    status = _awaited(RemotePolicy.status)
+    releases = _awaited(RemotePolicy.releases)
+    publish = _awaited(RemotePolicy.publish)
+    statement = _awaited(RemotePolicy.statement)
 
 
 @worded

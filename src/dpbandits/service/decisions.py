@@ -40,7 +40,7 @@ from dpbandits.errors import (
     InvalidData,
     StateError,
 )
-from dpbandits.policy.decision import Decision, Receipt
+from dpbandits.policy.decision import Receipt
 from dpbandits.service.engines import Engine, Engines, Kept
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import kept_policy
@@ -251,7 +251,11 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         if engine.life.records > before:  # it has its slot, as any other round, for whatever goes by slots
             ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
         return _without(kept, body, problem_of(error), "refused", ask=ask)
-    answer = _decided(decision, engine, shadow=shadow)
+    answer: dict[str, Any] = {"fallback": False, "propensity": None if shadow else decision.propensity}
+    if policy.menu is None:
+        answer |= {"index": decision.index, "action": decision.action.tolist()}
+    else:
+        answer["arm"] = decision.arm
     if shadow:
         answer["would_choose"] = policy.recommend(brought)
     return answer, decision.id, "deferred" if body.get("deferred") else "pending"
@@ -263,15 +267,6 @@ def _matrix(candidates: Any) -> Any:
         return np.array(candidates, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         return np.full((1, 1), np.nan)
-
-
-def _decided(decision: Decision, engine: Engine, *, shadow: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {"fallback": False, "propensity": None}
-    if decision.propensity is not None and not shadow:
-        answer["propensity"] = decision.propensity
-    if engine.policy.menu is None:
-        return answer | {"index": decision.index, "action": decision.action.tolist()}
-    return answer | {"arm": decision.arm}
 
 
 def _without(

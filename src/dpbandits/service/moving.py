@@ -193,18 +193,14 @@ def fill_database(
                 one.published,
             )
         for identity, text in reads.rows("SELECT id, spec FROM surveys"):
-            _local_into_database(writes, str(identity), Spec.from_json(text), folder)
+            spec, at = Spec.from_json(text), folder / "local" / str(identity)
+            if not at.exists():  # nobody has asked for it yet
+                SharedServer.begin(writes, str(identity), spec)
+                continue
+            with DurableServer.open(spec, at) as known:
+                SharedServer.take_over(writes, str(identity), spec, known.server)
         RowLedger(to).take_in(ledger.contents())
         to.go_on_numbering(writes)
-
-
-def _local_into_database(writes: Writes, identity: str, spec: Spec, folder: Path) -> None:
-    at = folder / "local" / identity
-    if not at.exists():  # nobody has asked for it yet
-        SharedServer.begin(writes, identity, spec)
-        return
-    with DurableServer.open(spec, at) as known:
-        SharedServer.take_over(writes, identity, spec, known.server)
 
 
 def retire_lineages(ledger: Ledger, lineages: list[str], move: str) -> None:

@@ -69,7 +69,6 @@ cells are missing says `dpbandits._cells.MISSING`. Columns that the file does no
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from os import PathLike
 from pathlib import Path
@@ -97,7 +96,6 @@ from dpbandits.tables.schema import Schema
 
 __all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
 
-_OUTCOMES = ("label", "rewards", "log")
 _PRIVACY = ("epsilon", "delta", "distance")
 
 
@@ -221,7 +219,7 @@ class DescribedTable:
                 "the file needs one of the sections [label], [rewards] and [log], not several"
             )
         schema = Schema(**columns_in(description))
-        outcome = _outcome(description)
+        outcome = next((read(description) for name, read in _OUTCOMES.items() if name in description), None)
         user, rows = _person(description)
         answers, ids = _answers(description)
         contexts, others = set(schema.names), () if outcome is None else outcome.columns
@@ -317,14 +315,6 @@ def one_right(codes: IntArray, n_arms: int) -> FloatArray:
 # -- what a file says of arms and rewards ----------------------------------------------------------------
 
 
-def _outcome(description: Mapping[str, Any]) -> ArmRewards | LoggedArm | None:
-    if "label" in description:
-        return _label(description)
-    if "rewards" in description:
-        return _rewards(description)
-    return _log(description) if "log" in description else None
-
-
 def _label(description: Mapping[str, Any]) -> ArmRewards:
     where = "[label]"
     label = value_in(description, "label", dict, "the file")
@@ -332,20 +322,35 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
     if ("cuts" in label) == ("categories" in label):
         raise InvalidParameter(f"{where} needs exactly one of cuts and categories")
     column, gaps = value_in(label, "column", str, where), "missing" in label
-    codes: Callable[[Any, bool], IntArray]
     kind: type = float
     known: frozenset[str] = frozenset()
     if "categories" in label:
         categories = Categories(value_in(label, "categories", list, where), missing=label.get("missing"))
-        codes, kind = partial(_codes_of_categories, categories, column), categories.kind
-        known = categories.words
+        kind, known = categories.kind, categories.words
         names = [str(value) for value in categories.values]
+
+        def codes(cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
+            strict = not lenient
+            return (
+                categories.encode(cells, name=column).astype(np.int64) if strict else categories.codes(cells)
+            )
+
     else:
         cuts = value_in(label, "cuts", list, where)
         if any(isinstance(cut, bool) or not isinstance(cut, int | float) for cut in cuts):
             raise InvalidParameter(f"{where}: cuts must be numbers")
         codes_from_cuts(np.empty(0), cuts, name=column)  # checks the cuts
-        codes = partial(_codes_of_numbers, cuts, column, number_in(label, "missing", where) if gaps else None)
+        missing = number_in(label, "missing", where) if gaps else None
+
+        def codes(cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
+            numbers = cells if missing is None else np.where(np.isnan(cells), missing, cells)
+            if not lenient:
+                return codes_from_cuts(numbers, cuts, name=column)
+            readable = np.isfinite(numbers)
+            return np.where(
+                readable, codes_from_cuts(np.where(readable, numbers, 0.0), cuts, name=column), -1
+            )
+
         between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
         names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]
     arms = _arms(label, where, default=names)
@@ -362,24 +367,6 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
         gaps=gaps,
         known=known,
     )
-
-
-def _codes_of_categories(categories: Categories, name: str, cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
-    return categories.codes(cells) if lenient else categories.encode(cells, name=name).astype(np.int64)
-
-
-def _codes_of_numbers(
-    cuts: Sequence[float],
-    name: str,
-    missing: float | None,
-    cells: Any,
-    lenient: bool,  # noqa: FBT001
-) -> IntArray:
-    numbers = cells if missing is None else np.where(np.isnan(cells), missing, cells)
-    if not lenient:
-        return codes_from_cuts(numbers, cuts, name=name)
-    readable = np.isfinite(numbers)
-    return np.where(readable, codes_from_cuts(np.where(readable, numbers, 0.0), cuts, name=name), -1)
 
 
 def _rewards(description: Mapping[str, Any]) -> ArmRewards:
@@ -428,6 +415,13 @@ def _log(description: Mapping[str, Any]) -> LoggedArm:
     if len(log.columns) != 2 + (log.propensity is not None):
         raise InvalidParameter(f"{where} names a column twice")
     return log
+
+
+_OUTCOMES: dict[str, Callable[[Mapping[str, Any]], ArmRewards | LoggedArm]] = {
+    "label": _label,
+    "rewards": _rewards,
+    "log": _log,
+}
 
 
 def _person(description: Mapping[str, Any]) -> tuple[str | None, int]:

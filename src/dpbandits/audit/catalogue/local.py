@@ -175,17 +175,28 @@ def _gp_reports(epsilon: float, seed: int) -> Draw:
     return lives(run)
 
 
-@_gaussian("local-gp-policy", sees="the weights that the server publishes after one report", share=0.05)
-def _gp_weights(epsilon: float, seed: int) -> Draw:
-    spec = _gp_spec(epsilon, seed)
+def _weights(name: str, sees: str, share: float, **made: Any) -> None:
+    @_gaussian(name, sees=f"the weights {sees}", share=share)
+    def published(epsilon: float, seed: int) -> Draw:
+        spec = _gp_spec(epsilon, seed, **made)
 
-    def run(world: int) -> FloatArray:
-        server, client = Server(spec), Client(spec)
-        client.choose(server.publish(), np.array([[1.0 - 2.0 * world]]))
-        server.absorb([client.report(1.0)])
-        return np.asarray(server.publish().mean)
+        def run(world: int) -> FloatArray:
+            server, client = Server(spec), Client(spec)
+            client.choose(server.publish(), np.array([[1.0 - 2.0 * world]]))
+            server.absorb([client.report(1.0)])
+            return np.asarray(server.publish().mean)
 
-    return lives(run)
+        return lives(run)
+
+
+_weights("local-gp-policy", "that the server publishes after one report", 0.05)
+_weights(
+    "local-dubey2021-policy",
+    "published after one report, Dubey2021's Algorithm 3",
+    0.03,
+    learner="dubey2021",
+    constants={"horizon": 1.0},
+)
 
 
 # -- learning from another crowd, and the servers as published -------------------------------------------
@@ -247,22 +258,5 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
         server.publish()
         server.absorb([_reported(spec, policy, world, 1.0), *forged])
         return np.asarray(server.publish().weights)
-
-    return lives(run)
-
-
-@_gaussian(
-    "local-dubey2021-policy",
-    sees="the weights published after one report, Dubey2021's Algorithm 3",
-    share=0.03,
-)
-def _dubey2021_weights(epsilon: float, seed: int) -> Draw:
-    spec = _gp_spec(epsilon, seed, learner="dubey2021", constants={"horizon": 1.0})
-
-    def run(world: int) -> FloatArray:
-        server, client = Server(spec), Client(spec)
-        client.choose(server.publish(), np.array([[1.0 - 2.0 * world]]))
-        server.absorb([client.report(1.0)])
-        return np.asarray(server.publish().mean)
 
     return lives(run)

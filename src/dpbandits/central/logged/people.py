@@ -86,7 +86,12 @@ def cells_of(
     menu = people_menu(contexts, arms=arms, actions=actions)
     if menu is not None:
         check_kinds(kernel=kernel, optional=("kernel",))
-        return menu, law_of(menu), measure_of(menu), kernel or _kernel_of(menu)
+        return (
+            menu,
+            law_of(menu),
+            measure_of(menu),
+            kernel or people_kernel(menu, correlation=ARM_CORRELATION),
+        )
     check_kinds(kernel=kernel, actions=actions)
     if kernel is None or actions is None:  # refused above; for type checkers
         raise InvalidParameter("kernel and actions are needed")
@@ -149,11 +154,6 @@ def _cells_of_column(column: Column, side: int) -> CellMeasure:
 def measure_of(menu: Menu) -> CellMeasure:
     """The arms' codes, explored equally often."""
     return CellMeasure.finite(np.arange(menu.n_arms, dtype=np.float64))
-
-
-def _kernel_of(menu: Menu) -> Kernel:
-    """Over (arm, context): similar contexts have similar rewards, and arms share little of what they pay."""
-    return people_kernel(menu, correlation=ARM_CORRELATION)
 
 
 def people_kernel(menu: Menu, *, correlation: float, lengthscale: float = LENGTHSCALE) -> Kernel:

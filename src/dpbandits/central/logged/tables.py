@@ -256,7 +256,11 @@ class TableRelease:
             people=people,
         )
         weights, misfit = fitted_with_misfit(effects, tables)
-        return _with_bias(weights, misfit)
+        # What effects leave out counts as an unknown constant of each arm, whose weight stands first.
+        covariance = WIDER**2 * weights.factor @ np.swapaxes(weights.factor, 1, 2)
+        covariance[:, 0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        return ArmWeights(weights.mean, factor, weights.relevance)
 
     def _rows_counted(self, counts: FloatArray) -> float:
         """About how many rows there were, by noisy counts (cells,): N unless these say otherwise.
@@ -278,14 +282,6 @@ def _law(menu: Menu) -> Law:
 
 def _base(menu: Menu) -> EffectFeatures:
     return EffectFeatures(domain=Product(*menu.domain.parts[:-1]))
-
-
-def _with_bias(weights: ArmWeights, misfit: float) -> ArmWeights:
-    """The same with wider deviations: what effects leave out counts as an unknown constant of each arm."""
-    covariance = WIDER**2 * weights.factor @ np.swapaxes(weights.factor, 1, 2)
-    covariance[:, 0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2  # the constant's weight stands first
-    factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-    return ArmWeights(weights.mean, factor, weights.relevance)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -31,7 +31,7 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._progress import watched
-from dpbandits._typing import FloatArray, Seed
+from dpbandits._typing import Seed
 from dpbandits._version import __version__
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter, MissingExtra
@@ -112,7 +112,8 @@ class Trial(Cell):
         """One run, summed up: see `Comparison.rows`; and mean rewards of parts of the run."""
         world = self.make_world(seed, self.people)
         result = run(self.make_policy(world, seed, self.promise), world)
-        means = world.mean_rewards(0, world.horizon) if _has_arms(world) else None
+        has_arms = isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
+        means = world.mean_rewards(0, world.horizon) if has_arms else None
         fixed = None if means is None else float(means.mean(axis=0).max())
         edges = _edges(result.n_rounds)
         return {
@@ -125,11 +126,6 @@ class Trial(Cell):
             "ends": edges[1:],
             "parts": _parts(result, edges),
         }
-
-
-def _has_arms(world: Any) -> bool:
-    """Whether the rows of every decision set are the same arms."""
-    return isinstance(world.domain, Product) and isinstance(world.domain.parts[-1], Arms)
 
 
 def _edges(rounds: int) -> list[int]:
@@ -213,6 +209,8 @@ class Comparison:
         Raises:
             InvalidParameter: no such policy.
         """
+        from scipy.stats import ttest_1samp
+
         if policy not in (names := {one.cell.policy for one in self.runs}):
             raise InvalidParameter(f"policy {policy!r}: expected one of {', '.join(sorted(names))}")
         found = []
@@ -222,8 +220,10 @@ class Comparison:
                 continue
             apart = one.values("reward") - base.values("reward")
             mean, error = mean_and_error(apart)
+            scattered = len(apart) > 1 and apart.std() > 0.0
+            p_value = float(ttest_1samp(apart, 0.0).pvalue) if scattered else math.nan
             label = {**one.cell.label, "against": policy}
-            found.append({**label, "difference": mean, "error": error, "p": _paired(apart)})
+            found.append({**label, "difference": mean, "error": error, "p": p_value})
         for row, p in zip(found, _holm([row["p"] for row in found]), strict=True):
             row["p"] = p
         return found
@@ -313,14 +313,6 @@ class Comparison:
                 written.append(folder / f"{question}.png")
                 written[-1].write_bytes(to_png(self.picture(question)))
         return [path for path in written if path.exists()]
-
-
-def _paired(apart: FloatArray) -> float:
-    from scipy.stats import ttest_1samp
-
-    if len(apart) < 2 or apart.std() == 0.0:  # nothing scatters
-        return math.nan
-    return float(ttest_1samp(apart, 0.0).pvalue)
 
 
 def _holm(values: Sequence[float]) -> list[float]:

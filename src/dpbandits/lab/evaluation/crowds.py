@@ -89,16 +89,6 @@ def people_of(table: TableBandit) -> PeopleWorld:
     return PeopleWorld(name=table.name, columns=columns, rewards=rewards, ordered=table.ordered)
 
 
-def _check_people(spec: Spec, world: TableBandit) -> None:
-    """Refuse a spec of other people, arms or rewards than a table's, with InvalidParameter."""
-    told = spec.contexts, spec.arms, spec.reward_range
-    if told != (world.schema, world.arms.labels, world.reward_range):
-        raise InvalidParameter(
-            "the spec is of other columns, arms or rewards than the table: build it with "
-            "contexts=table.schema, arms=table.arms.labels, reward_range=table.reward_range"
-        )
-
-
 def signs_by_cell(cells: IntArray, positive: BoolArray, n_cells: int) -> tuple[IntArray, IntArray]:
     """(n_cells,) people of each cell with a positive sign, and with a negative one."""
     yes, no = (np.bincount(cells[here], minlength=n_cells) for here in (positive, ~positive))
@@ -230,7 +220,12 @@ class Crowd:
         robust: Robust | None = None,
     ) -> None:
         if isinstance(world, TableBandit):
-            _check_people(spec, world)
+            told = spec.contexts, spec.arms, spec.reward_range
+            if told != (world.schema, world.arms.labels, world.reward_range):
+                raise InvalidParameter(
+                    "the spec is of other columns, arms or rewards than the table: build it with "
+                    "contexts=table.schema, arms=table.arms.labels, reward_range=table.reward_range"
+                )
             world = people_of(world)
         if (world.dim, world.n_arms) != (spec.dim, spec.n_arms) or n_users < 1:
             raise InvalidParameter("expected a world of the spec's dim and n_arms, and n_users >= 1")

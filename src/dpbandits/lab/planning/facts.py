@@ -192,11 +192,8 @@ class Facts:
         middle, fifth = bounds.middle, 0.2 * width
         rates = None if self.rates is None else _rates(self.rates, labels, bounds)
         room = _LEAST_ROOM_OF_AN_ARM * width
-        segments = (
-            ()
-            if self.segments is None
-            else Segments.all_in(self.segments, self.contexts, labels, bounds, room=room)
-        )
+        said_of = {} if self.segments is None else self.segments
+        segments = Segments.all_in(said_of, self.contexts, labels, bounds, room=room)
         rates = self._agreed(rates, segments, labels)
         room = (_LEAST_ROOM_OF_AN_ARM if rates else _LEAST_ROOM) * width
         whole: Any = (bounds.low + room, bounds.high - room), (0.0, 1.0)
@@ -220,15 +217,8 @@ class Facts:
         }
         if self.scatter is not None:
             _checks.number(self.scatter, name="scatter", exclusive=False)
-        made = {
-            "reward_range": bounds,
-            "arms": tuple(self.arms),
-            "beliefs": beliefs,
-            "believed_rates": rates,
-            "believed_segments": segments,
-        }
-        for name, value in made.items():
-            object.__setattr__(self, name, value)
+        _checks.assign(self, reward_range=bounds, arms=tuple(self.arms), beliefs=beliefs)
+        _checks.assign(self, believed_rates=rates, believed_segments=segments)
         if rates is not None:  # contradictions are told at once
             self._check_effect(bounds)
             _Sizes.anywhere(self, np.random.default_rng(0))
@@ -309,6 +299,7 @@ class Facts:
     def to_config(self) -> dict[str, Any]:
         """JSON-ready: everything that a world depends on beside its seed and size."""
         bounds = RewardRange.of(self.reward_range)
+        segments = [one.to_config() for one in self.believed_segments]
         return {
             "contexts": self.contexts.to_config(),
             "arms": [str(label) for label in self.arms],
@@ -317,11 +308,7 @@ class Facts:
             "drawn": _DRAWN,
             **{name: list(belief) for name, belief in self.beliefs.items()},
             **({} if self.believed_rates is None else {"rates": [list(one) for one in self.believed_rates]}),
-            **(
-                {"segments": [one.to_config() for one in self.believed_segments]}
-                if self.believed_segments
-                else {}
-            ),
+            **({"segments": segments} if segments else {}),
         }
 
     def world(self, seed: Seed, people: int, *, crowd: int = 0) -> TableBandit:

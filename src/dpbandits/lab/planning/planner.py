@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -269,36 +270,35 @@ def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
     )
 
 
+@dataclass(eq=False, kw_only=True)
 class _Planner:
     """One plan on its way: which places are simulated, and what came of them."""
 
-    def __init__(
-        self,
-        *,
-        users: int,
-        source: Facts | TableBandit,
-        target: float,
-        certainty: float,
-        epsilon: float,
-        promise: float,
-        delta: float,
-        trusts: tuple[str, ...],
-        jobs: int,
-        cache: Path | None,
-    ) -> None:
-        self.users, self.source, self.target, self.certainty = users, source, target, certainty
-        self.epsilon, self.promise, self.delta, self.trusts = epsilon, promise, delta, trusts
-        self.jobs, self._kept = jobs, KeptRecords(cache)
-        known = source.to_config() if isinstance(source, Facts) else source
-        self.make_world = _Worlds(source, address_of(known))
+    users: int
+    source: Facts | TableBandit
+    target: float
+    certainty: float
+    epsilon: float
+    promise: float
+    delta: float
+    trusts: tuple[str, ...]
+    jobs: int
+    cache: Path | None
+
+    def __post_init__(self) -> None:
+        users, source, ends = self.users, self.source, {self.epsilon, self.promise}
+        self._kept = KeptRecords(self.cache)
+        self.make_world = _Worlds(
+            source, address_of(source.to_config() if isinstance(source, Facts) else source)
+        )
         self.sizes = sorted({users // part for part in PARTS if users // part >= _LEAST_PEOPLE} | {users})
         self.grids = {
-            trust: sorted({one for one in EPSILONS[trust] if one < epsilon} | {epsilon, promise})
-            for trust in trusts
+            trust: sorted({one for one in EPSILONS[trust] if one < self.epsilon} | ends)
+            for trust in self.trusts
         }
         self.policies: dict[str, str] = {}
         self._records: dict[PlannedCell, dict[Seed, Record]] = {}
-        self._tried = dict.fromkeys(trusts, 0)
+        self._tried = dict.fromkeys(self.trusts, 0)
 
     # -- simulating -----------------------------------------------------------------------------------
 
@@ -343,18 +343,15 @@ class _Planner:
 
     def _places(self) -> list[PlannedCell]:
         """Everything that a picture shows."""
-        along = [
-            PlannedCell(self.policies[trust], one, self.users)
-            for trust in self.trusts
-            for one in self.grids[trust]
-        ]
-        sizes = [
-            PlannedCell(self.policies[trust], self.promise, size)
-            for trust in self.trusts
-            for size in self.sizes
-        ]
-        whole = [place for size in self.sizes for place in references(size)]
-        return list(dict.fromkeys([*whole, *along, *sizes]))
+        along, sizes = zip(*(self._places_of(trust) for trust in self.trusts), strict=True)
+        whole = (references(size) for size in self.sizes)
+        return list(dict.fromkeys(chain.from_iterable([*whole, *along, *sizes])))
+
+    def _places_of(self, trust: str) -> tuple[list[PlannedCell], list[PlannedCell]]:
+        """Along epsilon and along people, of a trust model's policy."""
+        policy = self.policies[trust]
+        along = [PlannedCell(policy, one, self.users) for one in self.grids[trust]]
+        return along, [PlannedCell(policy, self.promise, size) for size in self.sizes]
 
     def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
         """What is missing, world by world, so that each is drawn once."""
@@ -362,9 +359,8 @@ class _Planner:
         for seed in seeds:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
             cells = [self._trial(place) for place in missing]
-            for place, one in zip(
-                missing, run_cells(cells, seeds=[seed], path=self._kept, jobs=self.jobs), strict=True
-            ):
+            runs = run_cells(cells, seeds=[seed], path=self._kept, jobs=self.jobs)
+            for place, one in zip(missing, runs, strict=True):
                 self._records.setdefault(place, {})[seed] = one.records[0]
 
     def _trial(self, place: PlannedCell) -> Trial:
@@ -393,11 +389,9 @@ class _Planner:
         """Along epsilon and along people; None where even without privacy nothing is learned."""
         found = {}
         for trust in self.trusts:
-            policy, grid = self.policies[trust], self.grids[trust]
-            along = [PlannedCell(policy, one, self.users) for one in grid]
-            sizes = [PlannedCell(policy, self.promise, size) for size in self.sizes]
+            along, sizes = self._places_of(trust)
             found[trust] = (
-                self._curve("epsilon", grid, along, seeds, runs),
+                self._curve("epsilon", self.grids[trust], along, seeds, runs),
                 self._curve("people", self.sizes, sizes, seeds, runs),
             )
         return found
@@ -453,9 +447,8 @@ class _Planner:
         *,
         curves: Mapping[str, tuple[Curve | None, Curve | None]],
     ) -> PrivacyPlan:
-        answers = {
-            trust: self._answer(trust, seeds, *curves.get(trust, (None, None))) for trust in self.trusts
-        }
+        unknown = None, None
+        answers = {trust: self._answer(trust, seeds, *curves.get(trust, unknown)) for trust in self.trusts}
         return PrivacyPlan(
             source=self.source,
             users=self.users,
@@ -492,15 +485,11 @@ class _Planner:
     def _better_after(self, trust: str, epsilon: float, seeds: Sequence[Seed]) -> int | None:
         """People from whom on half of the runs decide better than the best fixed arm; or None."""
         held = self._records[PlannedCell(self.policies[trust], epsilon, self.users)]
-        firsts = [_first_above(held[seed]) for seed in seeds]
+        firsts = []
+        for record in (held[seed] for seed in seeds):
+            # of each run, after whom every part earns at least what that arm does; infinite if none
+            below = np.flatnonzero(np.array(record["parts"]) < record["fixed"])
+            ends = [0.0, *record["ends"][:-1], np.inf]
+            firsts.append(ends[int(below[-1]) + 1] if len(below) else 0.0)
         middle = float(np.median(firsts))
         return int(middle) if np.isfinite(middle) else None
-
-
-def _first_above(record: Record) -> float:
-    """People after whom every part of a run earns at least what the best fixed arm does; infinite if none."""
-    below = np.flatnonzero(np.array(record["parts"]) < record["fixed"])
-    if not len(below):
-        return 0.0
-    last = int(below[-1])
-    return float(record["ends"][last]) if last + 1 < len(record["ends"]) else np.inf

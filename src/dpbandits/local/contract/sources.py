@@ -114,7 +114,8 @@ class SourceSpec(Written):
         if "forget" in self.target.tuning.constants:
             raise InvalidParameter("target: one that forgets learns from no source: what it says has no age")
         name: object = self.name  # of any type, where the spec comes from a file
-        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not _is_unicode(name):
+        good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
+        if not good or any("\ud800" <= letter <= "\udfff" for letter in self.name):  # half of a character
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
         if not isinstance(self.looks, bool):
             raise InvalidParameter("looks: expected True or False")
@@ -210,8 +211,3 @@ def source_depth(source: SourceSpec) -> int:
             break
         depth += 1
     return depth
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether the text can be written; half a surrogate pair cannot."""
-    return all(not 0xD800 <= ord(letter) <= 0xDFFF for letter in text)

@@ -218,7 +218,9 @@ class Spec(Contract[PublishedArms]):
         an(self.tuning, SpecTuning, name="tuning", pass_="tuning=SpecTuning(reports_per_version=100)")
         if self.learner is None:
             few = self.chooser == "server" and self.n_arms <= MOST_ASKED
-            assign(self, learner="questions" if few and self._can_ask() else "smooth")
+            enough = (self.n_users or 0) >= people_for(self.dim, self.privacy.epsilon)
+            can = fits_a_grid(self.dim, self._codes) or (enough and asks_about(self.dim, self._codes))
+            assign(self, learner="questions" if few and can else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self._own_constants(), CONSTANTS[self.learner])
         if self.learner in PUBLISHED and self.n_users is None:
@@ -250,13 +252,6 @@ class Spec(Contract[PublishedArms]):
         if integer(given["forget"], name="constants: forget", minimum=least) > _LONGEST:
             raise InvalidParameter(f"constants: forget: expected an integer from {least} to {_LONGEST}")
         return {name: value for name, value in given.items() if name != "forget"}
-
-    def _can_ask(self) -> bool:
-        """Whether columns are few enough for questions, or enough users are expected."""
-        if fits_a_grid(self.dim, self._codes):
-            return True
-        enough = (self.n_users or 0) >= people_for(self.dim, self.privacy.epsilon)
-        return enough and asks_about(self.dim, self._codes)
 
     def _check_questions(self) -> None:
         if self.chooser != "server":
@@ -566,13 +561,10 @@ def _report(name: str, n_cells: int, epsilon: float) -> ReportMechanism:
 def check_constants(constants: object, known: frozenset[str], *, most: float = 1e6) -> None:
     """Refuse what are no positive numbers under these names: a spec may come from a file."""
     good = isinstance(constants, Mapping) and known.issuperset(constants)
-    if not good or not all(_is_number(value, most) for value in constants.values()):  # type: ignore[attr-defined]
+    values: list[Any] = list(constants.values()) if good else [None]  # type: ignore[attr-defined]
+    if not {int, float} >= {*map(type, values)} or not all(0.0 < value <= most for value in values):
         names = ", ".join(sorted(known)) or "none: this learner has no constants"
         raise InvalidParameter(f"constants: expected numbers above 0 and up to {most:g}, under {names}")
-
-
-def _is_number(value: object, most: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0.0 < value <= most
 
 
 def _mean_variance(report: ReportMechanism) -> float:

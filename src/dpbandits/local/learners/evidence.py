@@ -101,23 +101,20 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
         result.moment[leaves] = 0.5 * precision + weight * centred
         return result
 
-    pilot = _pilot(partition, evidence(np.zeros_like(share)))
-    return SourceEvidence(partition=partition, local=evidence(pilot))
+    # 2 f - 1 as the source itself would guess it, the tree smoothing over bins
+    local = evidence(np.zeros_like(share))
+    below = upward(partition, local, child_sd=_PILOT_CHILD_SD)
+    root, silent = prior_of(local, mean=_PILOT_MEAN, sd=_PILOT_SD), Gaussians.silent(local.precision.shape)
+    down = downward(partition, root=root, local=silent, below=below, child_sd=_PILOT_CHILD_SD)
+    whole = (down + below).at(leaves)
+    pilot = np.clip(2.0 * whole.moment / whole.precision - 1.0, -_PILOT_LIMIT, _PILOT_LIMIT)
+    return SourceEvidence(partition=partition, local=evidence(np.asarray(pilot)))
 
 
 def prior_of(local: Gaussians, *, mean: float, sd: float) -> Gaussians:
     """(K,) what is believed at the root of the tree that the evidence (n_nodes, K) is on."""
     precision = np.full(local.precision.shape[1], sd**-2)
     return Gaussians(precision, precision * mean)
-
-
-def _pilot(partition: DyadicPartition, local: Gaussians) -> FloatArray:
-    """2 f - 1 as the source itself would guess it, the tree smoothing over bins."""
-    below = upward(partition, local, child_sd=_PILOT_CHILD_SD)
-    root, silent = prior_of(local, mean=_PILOT_MEAN, sd=_PILOT_SD), Gaussians.silent(local.precision.shape)
-    down = downward(partition, root=root, local=silent, below=below, child_sd=_PILOT_CHILD_SD)
-    whole = (down + below).at(partition.leaves)
-    return np.asarray(np.clip(2.0 * whole.moment / whole.precision - 1.0, -_PILOT_LIMIT, _PILOT_LIMIT))
 
 
 def _shares(sums: SourceSums, propensities: FloatArray | None) -> tuple[FloatArray, FloatArray]:

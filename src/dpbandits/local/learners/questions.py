@@ -64,7 +64,6 @@ from dpbandits.models.grid_density import GridDensity
 from dpbandits.models.trees.messages import Gaussians
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.policy.coins import PublicCoins
-from dpbandits.privacy.reports import Moments
 
 __all__ = ["QuestionConstants", "QuestionLearner"]
 
@@ -316,8 +315,11 @@ class QuestionLearner:
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
-        signed, count, n, moments = grouped_estimate(counted)
-        signed_law, count_law = _by_membership(moments)
+        signed, count, n, m = grouped_estimate(counted)
+        # (2,) variances a report of a part's signed sum and of its count: for its people, and for others.
+        # Who is in the part varies too, by share (1 - share) <= share.
+        signed_law = np.array([m.signed_own, m.signed_other])
+        count_law = np.array([m.count_own + 1.0, m.count_other])
         self.reports += n
         self._model.fade(float(kept_after(n, self._half_life)))
         if self.n_parts > 1:
@@ -633,10 +635,3 @@ class _Source:
         evidence = SourceEvidence(partition=partition, local=local)
         name = arrays[f"{prefix}.name"].tobytes().decode()
         return name, cls(evidence, *arrays[f"{prefix}.doubts"].tolist())
-
-
-def _by_membership(moments: Moments) -> tuple[FloatArray, FloatArray]:
-    """(2,) and (2,) variances a report of a part's signed sum and of its count: for its people, others."""
-    m = moments
-    # Who is in the part varies too, by share (1 - share) <= share.
-    return np.array([m.signed_own, m.signed_other]), np.array([m.count_own + 1.0, m.count_other])

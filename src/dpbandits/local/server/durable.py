@@ -461,7 +461,11 @@ class DurableServer(Held, Generic[PublishedT]):
 
     def _absorbed(self, content: bytes) -> None:
         """Reports that counted; the journal has vouched for the content."""
-        records = _unpacked_records(content)
+        (count,) = struct.unpack_from("<I", content)
+        records, start = [], 4 + 8 * count
+        for n, length in struct.iter_unpack("<2I", content[4:start]):
+            records.append(np.frombuffer(content, np.uint8, n * length, start).reshape(n, length))
+            start += n * length
         if self._server.absorb_again(records).accepted != sum(map(len, records)):
             raise CorruptState("the server's log holds reports that do not count")
 
@@ -562,16 +566,6 @@ def _packed_records(records: list[Records]) -> bytes:
     shapes = [size for one in records for size in one.shape]
     head = struct.pack(f"<{1 + len(shapes)}I", len(records), *shapes)
     return head + b"".join(one.tobytes() for one in records)
-
-
-def _unpacked_records(content: bytes) -> list[Records]:
-    (count,) = struct.unpack_from("<I", content)
-    shapes = struct.iter_unpack("<2I", content[4 : 4 + 8 * count])
-    found, start = [], 4 + 8 * count
-    for n, length in shapes:
-        found.append(np.frombuffer(content, np.uint8, n * length, start).reshape(n, length))
-        start += n * length
-    return found
 
 
 def _packed(
