@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits._lazy import needing
+from dpbandits.errors import InvalidParameter
 
 __all__ = ["connected"]
 
@@ -29,10 +30,8 @@ def connected(address: str) -> Iterator[Any]:
         InvalidParameter: no address, or no scheduler answers there.
         MissingExtra: the extra `cluster` is not installed.
     """
-    try:
+    with needing("a cluster needs the extra `cluster`: pip install 'dpbandits[cluster]'"):
         from distributed import Client, LocalCluster
-    except ImportError as error:
-        raise MissingExtra("a cluster needs the extra `cluster`: pip install 'dpbandits[cluster]'") from error
     told: object = address
     here = re.fullmatch(r"local:([1-9]\d{0,2})", address) if isinstance(told, str) else None
     if here is not None:

@@ -6,12 +6,23 @@ and from `.pyc` files alone.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 
-__all__ = ["lazy", "names_of"]
+from dpbandits.errors import MissingExtra
+
+__all__ = ["lazy", "names_of", "needing"]
+
+
+@contextmanager
+def needing(what: str) -> Iterator[None]:
+    """MissingExtra, saying `what` to install, where an import inside finds nothing."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(what) from error
 
 
 def lazy(

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits import _checks
+from dpbandits._lazy import needing
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.domains.arms import Label
-from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables import Categories, Range, Schema
 from dpbandits.tables.menu import Menu
 
@@ -58,10 +59,8 @@ class GymWorld:
         seed: Seed = 0,
         arms: Sequence[Label] | None = None,
     ) -> None:
-        try:
+        with needing(_EXTRA):
             from gymnasium import spaces
-        except ImportError:
-            raise MissingExtra(_EXTRA) from None
         seen, done = env.observation_space, env.action_space
         if not isinstance(done, spaces.Discrete):
             raise InvalidParameter("env: expected actions of a Discrete space, one an arm")

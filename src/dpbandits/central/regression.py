@@ -84,12 +84,13 @@ def posterior_from_releases(
         among = resolved(largest, rounds=float(block_sizes.sum()))
         if not len(among):
             return WeightPosterior.prior(prior_variance, supports)
-    own_supports = _restricted(supports, among)
+    # the ranges of what is left of each support, one after another; without those of which nothing is
+    ends = [0, *np.searchsorted(among, [high for _, high in supports]).tolist()]
     common: dict[str, Any] = {
         "vector_noise_sd": release.vector_noise_sd,
         "prior_variance": prior_variance,
         "reward_variance": REWARD_VARIANCE,
-        "supports": own_supports,
+        "supports": tuple((low, high) for low, high in pairwise(ends) if low < high),
     }
     if mechanism.vector_only:
         found = posterior_from_block_statistics(
@@ -141,12 +142,6 @@ def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
 def _part(matrices: FloatArray, among: IntArray) -> FloatArray:
     """(..., a, a) of (..., m, m); itself where nothing is left out."""
     return matrices if len(among) == matrices.shape[-1] else matrices[..., among[:, None], among]
-
-
-def _restricted(supports: Supports, among: IntArray) -> Supports:
-    """The ranges of what is left of each support, one after another; without those of which nothing is."""
-    ends = [0, *np.searchsorted(among, [high for _, high in supports]).tolist()]
-    return tuple((low, high) for low, high in pairwise(ends) if low < high)
 
 
 def likely_spread(deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray) -> float:

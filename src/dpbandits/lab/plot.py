@@ -24,11 +24,11 @@ from numpy.typing import ArrayLike
 
 from dpbandits import _checks
 from dpbandits._calls import worded
-from dpbandits._lazy import names_of
+from dpbandits._lazy import names_of, needing
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.budget import Ledger
 from dpbandits.domains import Box, Domain
-from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, repeat
 from dpbandits.lab.evaluation.summary import mean_and_error
 from dpbandits.policy import Policy
@@ -103,11 +103,9 @@ def new_figure(
     Raises:
         MissingExtra: matplotlib is not installed.
     """
-    try:
+    with needing("plots need matplotlib: pip install 'dpbandits[report]'"):
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
-    except ImportError as error:
-        raise MissingExtra("plots need matplotlib: pip install 'dpbandits[report]'") from error
     with mpl.rc_context(_STYLE):
         figure = _picture()(figsize=(width, height))
         FigureCanvasAgg(figure)

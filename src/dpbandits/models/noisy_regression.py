@@ -228,17 +228,23 @@ def posterior_from_block_statistics(
             not positive definite, or only one of `prior_grams` and `prior_gram_sd`.
     """
     grams, vectors = _as_statistics(grams, vectors)
-    _check_scales(gram_noise_sd, vector_noise_sd, prior_variance, reward_variance)
+    _checks.number(gram_noise_sd, name="gram_noise_sd", exclusive=False)
+    _checks.number(vector_noise_sd, name="vector_noise_sd", exclusive=False)
+    _checks.number(prior_variance, name="prior_variance")
+    _checks.number(reward_variance, name="reward_variance")
     covariance = _as_covariance(noise_covariance, len(grams))
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
     if kept is not None:
-        shares = _as_shares(kept, len(grams))
+        shares = np.asarray(kept, dtype=np.float64)
+        if shares.shape != (len(grams),) or not ((shares > 0.0) & (shares <= 1.0)).all():
+            raise InvalidParameter(f"kept: expected {len(grams)} shares in (0, 1]")
         grams, vectors = shares[:, None, None] * grams, shares[:, None] * vectors
         between = np.sqrt(shares[:, None] * shares)
         covariance, uncertainty = between * covariance, between * uncertainty
 
     def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-        between = vector_noise_sd**2 * covariance + _spill(high - low) * uncertainty
+        spill = 0.5 * (1.0 + 1.0 / (high - low))  # how much of a Gram's noise reaches entries of the vector
+        between = vector_noise_sd**2 * covariance + spill * uncertainty
         information, pull = _block_information(
             grams[:, low:high, low:high], vectors[:, low:high], between, reward_variance
         )
@@ -284,7 +290,11 @@ def _block_information(
     eigenvalue of I + rho^2 B is one, however singular the G_k are, and rounding errors stay relative to
     sum G_k / rho^2, however small or large the noise.
     """
-    roots, owner = _stacked_roots(grams)
+    # columns (m, R) of all F_k, whose G_k are clipped to their positive parts, and their k (R,)
+    values, vectors_of = np.linalg.eigh(grams)
+    smallest = np.finfo(np.float64).eps * grams.shape[1] * max(0.0, float(values.max(initial=0.0)))
+    owner, position = np.nonzero(values > smallest)
+    roots = (vectors_of[owner, :, position] * np.sqrt(values[owner, position])[:, None]).T
     total = roots @ roots.T
     if not between.any():
         # The limit of no noise: the part of each u_k inside the range of G_k counts, with weight 1 / rho^2.
@@ -312,19 +322,6 @@ def _inverse(matrix: FloatArray) -> FloatArray:
     """Of a positive definite matrix (k, k)."""
     half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
     return np.asarray(half.T @ half)
-
-
-def _stacked_roots(grams: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Columns (m, R) of all F_k with F_k F_k^T = G_k clipped to its positive part, and their k (R,)."""
-    values, vectors = np.linalg.eigh(grams)
-    smallest = np.finfo(np.float64).eps * grams.shape[1] * max(0.0, float(values.max(initial=0.0)))
-    block, position = np.nonzero(values > smallest)
-    return (vectors[block, :, position] * np.sqrt(values[block, position])[:, None]).T, block
-
-
-def _spill(dim: int) -> float:
-    """(1 + 1/m) / 2: how much of a Gram matrix's noise variance reaches each entry of the vector."""
-    return 0.5 * (1.0 + 1.0 / dim)
 
 
 def _per_support(
@@ -365,13 +362,6 @@ def _check_symmetric(matrices: FloatArray, name: str) -> None:
         raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")
 
 
-def _as_shares(kept: FloatArray, n_blocks: int) -> FloatArray:
-    shares = np.asarray(kept, dtype=np.float64)
-    if shares.shape != (n_blocks,) or not ((shares > 0.0) & (shares <= 1.0)).all():
-        raise InvalidParameter(f"kept: expected {n_blocks} shares in (0, 1]")
-    return shares
-
-
 def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
     matrix = np.asarray(covariance, dtype=np.float64)
     if matrix.shape != (n_blocks, n_blocks):
@@ -382,15 +372,3 @@ def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
     except np.linalg.LinAlgError:
         raise InvalidParameter("noise_covariance is not positive definite") from None
     return matrix
-
-
-def _check_scales(
-    gram_sd: float,
-    vector_sd: float,
-    prior_variance: float,
-    reward_variance: float,
-) -> None:
-    _checks.number(gram_sd, name="gram_noise_sd", exclusive=False)
-    _checks.number(vector_sd, name="vector_noise_sd", exclusive=False)
-    _checks.number(prior_variance, name="prior_variance")
-    _checks.number(reward_variance, name="reward_variance")

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpbandits import _checks
+from dpbandits._lazy import needing
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import FloatArray
@@ -31,7 +32,6 @@ from dpbandits.errors import (
     CorruptState,
     IncompatibleState,
     InvalidParameter,
-    MissingExtra,
     ProtocolError,
     UnknownDecision,
 )
@@ -342,9 +342,7 @@ def _from_parquet(data: bytes) -> FloatArray:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
+    with needing("Parquet files need pyarrow: pip install 'dpbandits[report]'"):
         import pyarrow as pa
         import pyarrow.parquet as parquet
-    except ImportError:
-        raise MissingExtra("Parquet files need pyarrow: pip install 'dpbandits[report]'") from None
     return pa, parquet

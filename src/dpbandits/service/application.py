@@ -25,7 +25,7 @@ from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
-from dpbandits.service.documented import Documented, responses
+from dpbandits.service.documented import Documented, Routes
 from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Needs, Reader, Rewarder
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.gate import Application, Gate, log, written_json
@@ -294,15 +294,9 @@ async def _each(
 
 
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
-    tag: list[Any] = ["populations"]
+    of_tokens, route = Routes(app, "tokens", "/v1/tokens"), Routes(app, "populations", "/v1/populations")
 
-    @app.post(
-        "/v1/tokens",
-        status_code=201,
-        tags=["tokens"],
-        summary="Make a token",
-        responses=responses(_TOKEN, status=201),
-    )
+    @of_tokens("POST ", "Make a token", _TOKEN, status=201)
     async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
         identity, text = await wrap_future(
@@ -319,13 +313,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         )
         return {"id": identity, "token": text, "scopes": message.scopes}
 
-    @app.delete(
-        "/v1/tokens/{identity}",
-        status_code=204,
-        tags=["tokens"],
-        summary="Withdraw a token",
-        responses=responses(None, "not-found", status=204),
-    )
+    @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
     async def withdraw_token(
         identity: Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])],
         token: Admin,
@@ -337,13 +325,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         await wrap_future(service.write(withdrawing))
         return Response(status_code=204)
 
-    @app.post(
-        "/v1/populations",
-        status_code=201,
-        tags=tag,
-        summary="Open a population",
-        responses=responses(_POPULATION, status=201),
-    )
+    @route("POST ", "Open a population", _POPULATION, status=201)
     async def open_one(message: PopulationRequest, token: Admin) -> dict[str, Any]:
         """An account for people who are protected together; the same request again changes nothing."""
         privacy = _given(message.privacy)
@@ -360,24 +342,14 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         return await wrap_future(service.write(opening))
 
-    @app.get(
-        "/v1/populations",
-        tags=tag,
-        summary="All populations, with what is spent and left",
-        responses=responses({"populations": [_POPULATION]}),
-    )
+    @route("GET ", "All populations, with what is spent and left", {"populations": [_POPULATION]})
     def populations(token: Reader) -> dict[str, Any]:
         names = service.read(population_names)
         return {
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @app.get(
-        "/v1/populations/{name}",
-        tags=tag,
-        summary="What a population has spent and has left",
-        responses=responses(_POPULATION, "not-found"),
-    )
+    @route("GET /{name}", "What a population has spent and has left", _POPULATION, "not-found")
     def population(
         name: Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])], token: Reader
     ) -> dict[str, Any]:
@@ -387,51 +359,39 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
 
 def _routes_of_policies(app: FastAPI, service: Service) -> None:
-    tag: list[Any] = ["policies"]
+    route = Routes(app, "policies", "/v1/policies")
 
-    @app.post(
-        "/v1/policies:preview",
-        tags=tag,
-        summary="What a policy would promise and cost",
-        responses=responses(_PREVIEW, "not-found"),
-    )
+    @route("POST :preview", "What a policy would promise and cost", _PREVIEW, "not-found")
     def preview(message: PolicyRequest, token: Admin) -> dict[str, Any]:
         """Nothing is kept, charged or drawn."""
         return policies.preview(service.ledger, _asked(message))
 
-    @app.post(
-        "/v1/policies",
-        status_code=201,
-        tags=tag,
-        summary="Begin a policy",
-        responses=responses(_POLICY, "not-found", "conflict", "budget-exceeded", status=201),
-    )
+    @route("POST ", "Begin a policy", _POLICY, "not-found", "conflict", "budget-exceeded", status=201)
     async def begin(message: PolicyRequest, token: Admin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
         kept = await asyncio.to_thread(service.begin_policy, _asked(message))
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
-    @app.get("/v1/policies", tags=tag, summary="All policies", responses=responses({"policies": [_POLICY]}))
+    @route("GET ", "All policies", {"policies": [_POLICY]})
     def every(token: Reader) -> dict[str, Any]:
         return {"policies": service.read(policies.all_described)}
 
-    @app.get(
-        "/v1/policies/{policy}", tags=tag, summary="One policy", responses=responses(_POLICY, "not-found")
-    )
+    @route("GET /{policy}", "One policy", _POLICY, "not-found")
     def one(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
             response.headers["ETag"] = kept.etag
             return policies.described(reads, kept)
 
-    @app.patch(
-        "/v1/policies/{policy}",
-        tags=tag,
-        summary="Change how a policy is used",
-        responses=responses(
-            _POLICY | {"status": "paused"}, "not-found", "conflict", "changed-meanwhile", "needs-if-match"
-        ),
+    @route(
+        "PATCH /{policy}",
+        "Change how a policy is used",
+        _POLICY | {"status": "paused"},
+        "not-found",
+        "conflict",
+        "changed-meanwhile",
+        "needs-if-match",
     )
     async def change(
         policy: PolicyName,
@@ -452,13 +412,13 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
-    @app.get(
-        "/v1/policies/{policy}/policy",
-        tags=tag,
-        summary="The published function: decides for anyone, anywhere",
-        responses=responses(
-            _FUNCTION, "not-found", "conflict", s304="It is the version that If-None-Match names"
-        ),
+    @route(
+        "GET /{policy}/policy",
+        "The published function: decides for anyone, anywhere",
+        _FUNCTION,
+        "not-found",
+        "conflict",
+        s304="It is the version that If-None-Match names",
     )
     def published(
         policy: PolicyName, token: Reader, if_none_match: Annotated[str | None, Header()] = None
@@ -469,24 +429,14 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers={"ETag": etag})
         return Response(text, media_type="application/json", headers={"ETag": etag})
 
-    @app.get(
-        "/v1/policies/{policy}/guarantee",
-        tags=tag,
-        summary="What is promised, to be signed",
-        responses=responses(_GUARANTEE, "not-found", "conflict"),
-    )
+    @route("GET /{policy}/guarantee", "What is promised, to be signed", _GUARANTEE, "not-found", "conflict")
     def guarantee(policy: PolicyName, token: Reader) -> Response:
         """`statement` is prose, `guarantee` the same as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
-    @app.get(
-        "/v1/policies/{policy}/releases",
-        tags=tag,
-        summary="What was released, and when",
-        responses=responses(_RELEASES, "not-found"),
-    )
+    @route("GET /{policy}/releases", "What was released, and when", _RELEASES, "not-found")
     def releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -511,24 +461,14 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
 
 
 def _routes_of_decisions(app: FastAPI, service: Service) -> None:
-    tag: list[Any] = ["decisions"]
+    route = Routes(app, "decisions", "/v1/policies/{policy}")
 
-    @app.post(
-        "/v1/policies/{policy}/decisions",
-        tags=tag,
-        summary="Decide for one person",
-        responses=responses(_DECISION, *_REFUSED_DECISION),
-    )
+    @route("POST /decisions", "Decide for one person", _DECISION, *_REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
         return Json(await wrap_future(service.decide(policy, token.id, _given(message))))
 
-    @app.post(
-        "/v1/policies/{policy}/decisions:batch",
-        tags=tag,
-        summary="Decide for several people",
-        responses=responses({"results": [{"decision": _DECISION}]}),
-    )
+    @route("POST /decisions:batch", "Decide for several people", {"results": [{"decision": _DECISION}]})
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
         """Each is answered or refused by itself."""
         return await _each(
@@ -537,22 +477,18 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda answer: {"decision": answer},
         )
 
-    @app.get(
-        "/v1/policies/{policy}/decisions/{decision:word}",
-        tags=tag,
-        summary="What became of a decision",
-        responses=responses({"status": "pending"}, "not-found"),
-    )
+    @route("GET /decisions/{decision:word}", "What became of a decision", {"status": "pending"}, "not-found")
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = decisions.decision_status(reads, service.keys, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @app.put(
-        "/v1/policies/{policy}/decisions/{decision:word}/reward",
-        tags=tag,
-        summary="Tell a reward",
-        responses=responses({"outcome": "counted"}, "not-found", "conflict"),
+    @route(
+        "PUT /decisions/{decision:word}/reward",
+        "Tell a reward",
+        {"outcome": "counted"},
+        "not-found",
+        "conflict",
     )
     async def reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
@@ -560,12 +496,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
         return Json({"outcome": await wrap_future(service.reward(policy, decision, float(message.reward)))})
 
-    @app.post(
-        "/v1/policies/{policy}/rewards:batch",
-        tags=tag,
-        summary="Tell several rewards",
-        responses=responses({"results": [{"outcome": "counted"}]}),
-    )
+    @route("POST /rewards:batch", "Tell several rewards", {"results": [{"outcome": "counted"}]})
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
         return await _each(
             message.rewards,
@@ -573,37 +504,38 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda outcome: {"outcome": outcome},
         )
 
-    @app.post(
-        "/v1/policies/{policy}/decisions/{decision:word}:activate",
-        tags=tag,
-        summary="A deferred decision was shown",
-        responses=responses({"status": "pending"}, "not-found"),
+    @route(
+        "POST /decisions/{decision:word}:activate",
+        "A deferred decision was shown",
+        {"status": "pending"},
+        "not-found",
     )
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await wrap_future(service.activate(policy, decision))}
 
-    @app.post(
-        "/v1/policies/{policy}/decisions/{decision:word}:abandon",
-        tags=tag,
-        summary="A decision was not used",
-        responses=responses({"status": "abandoned"}, "not-found", "conflict"),
+    @route(
+        "POST /decisions/{decision:word}:abandon",
+        "A decision was not used",
+        {"status": "abandoned"},
+        "not-found",
+        "conflict",
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await wrap_future(service.abandon(policy, decision))}
 
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:
-    tag: list[Any] = ["local"]
+    route = Routes(app, "local", "/v1/local")
     intake = Intake(service.surveys.absorb_each)
 
-    @app.post(
-        "/v1/local",
-        status_code=201,
-        tags=tag,
-        summary="Begin a local policy",
-        responses=responses(
-            {"name": "tips", "population": "people"}, "not-found", "conflict", "budget-exceeded", status=201
-        ),
+    @route(
+        "POST ",
+        "Begin a local policy",
+        {"name": "tips", "population": "people"},
+        "not-found",
+        "conflict",
+        "budget-exceeded",
+        status=201,
     )
     async def begin(message: SurveyRequest, token: Admin) -> dict[str, Any]:
         """Its population is charged once, for one report of one person."""
@@ -613,11 +545,12 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         )
         return {"name": message.name, "population": message.population}
 
-    @app.get(
-        "/v1/local/{survey}/policy",
-        tags=tag,
-        summary="What devices decide by: public",
-        responses=responses(_LOCAL, "not-found", s304="It is the version that If-None-Match names"),
+    @route(
+        "GET /{survey}/policy",
+        "What devices decide by: public",
+        _LOCAL,
+        "not-found",
+        s304="It is the version that If-None-Match names",
     )
     def policy(
         survey: SurveyName, token: Device, if_none_match: Annotated[str | None, Header()] = None
@@ -629,20 +562,22 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers={"ETag": etag})
         return Response(text, media_type="application/json", headers={"ETag": etag})
 
-    @app.post(
-        "/v1/local/{survey}/reports",
-        tags=tag,
-        summary="Send reports",
-        responses=responses({"accepted": 2, "not_counted": 0}, "not-found"),
-        openapi_extra={
-            "requestBody": {
-                "required": True,
-                "content": {
-                    "application/octet-stream": {
-                        "schema": {"type": "string", "format": "binary"},
-                        "example": "\u0003\u0000abc",
-                    }
-                },
+    @route(
+        "POST /{survey}/reports",
+        "Send reports",
+        {"accepted": 2, "not_counted": 0},
+        "not-found",
+        options={
+            "openapi_extra": {
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/octet-stream": {
+                            "schema": {"type": "string", "format": "binary"},
+                            "example": "\x03\x00abc",
+                        }
+                    },
+                }
             }
         },
     )
@@ -653,25 +588,20 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
 
 
 def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:
-    tag: list[Any] = ["operators"]
+    route = Routes(app, "operators", "")
 
-    @app.get(
-        "/metrics",
-        tags=tag,
-        summary="Traffic, releases and budgets, for Prometheus",
-        response_class=PlainTextResponse,
-        responses=responses('dpbandits_releases{policy="offers"} 3.0\n', media="text/plain"),
+    @route(
+        "GET /metrics",
+        "Traffic, releases and budgets, for Prometheus",
+        'dpbandits_releases{policy="offers"} 3.0\n',
+        media="text/plain",
+        options={"response_class": PlainTextResponse},
     )
     def measured(token: Reader) -> Response:
         """From an allow-list: nothing by arm, by reward or by status."""
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
-    @app.get(
-        "/v1/events",
-        tags=tag,
-        summary="What an operator should know, the latest first",
-        responses=responses({"events": [_EVENT]}),
-    )
+    @route("GET /v1/events", "What an operator should know, the latest first", {"events": [_EVENT]})
     def events(token: Admin) -> dict[str, Any]:
         rows = service.read(
             lambda reads: reads.rows(
@@ -681,12 +611,13 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         names = ("number", "at", "what", "subject", "told")
         return {"events": [dict(zip(names, row, strict=True)) for row in rows]}
 
-    @app.get(
-        "/v1/policies/{policy}/raw",
-        tags=tag,
-        summary="Raw decisions and rewards: not a private release",
-        responses=responses(f'{{"warning": "{WARNING}"}}\n', "not-found", media="application/x-ndjson"),
-        response_class=Lines,
+    @route(
+        "GET /v1/policies/{policy}/raw",
+        "Raw decisions and rewards: not a private release",
+        f'{{"warning": "{WARNING}"}}\n',
+        "not-found",
+        media="application/x-ndjson",
+        options={"response_class": Lines},
     )
     def raw(policy: PolicyName, token: Admin) -> Response:
         """Lines of JSON, the first of which says what they are."""
@@ -698,12 +629,7 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
 
         return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
 
-    @app.get(
-        "/v1/health",
-        tags=tag,
-        summary="Whether it answers",
-        responses=responses({"status": "up"}, needs_token=False),
-    )
+    @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
     def health() -> dict[str, Any]:
         """Needs no token, and says nothing else."""
         return {"status": "up"}

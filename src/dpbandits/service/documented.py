@@ -1,12 +1,16 @@
 """What the OpenAPI document says of answers: an example of each, and every status that a route may give."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 
 from dpbandits.service.problems import PROBLEM_TYPES, Problem
 
-__all__ = ["Documented", "responses"]
+__all__ = ["Documented", "Routes"]
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
 
 _READ_WHOLE = ("malformed", "slow", "too-large")
 """What may come of any request, before it is looked at."""
@@ -39,36 +43,58 @@ class Documented(FastAPI):
         return found
 
 
-def responses(
-    example: Any,
-    *problems: str,
-    status: int = 200,
-    media: str = "application/json",
-    needs_token: bool = True,
-    **others: str,
-) -> dict[int | str, dict[str, Any]]:
-    """What a route answers, for its `responses`.
+class Routes:
+    """Adds routes of one tag to an application, with everything that each may answer.
 
     Args:
-        example: of its answer; None where that has no body.
-        problems: slugs of what else may come of it, beside what may come of any request.
-        status: of its answer.
-        media: of its answer.
-        needs_token: whether it does.
-        others: further statuses, as `s304`, and what they say.
+        app: the application.
+        tag: of all routes.
+        under: where their paths begin.
     """
-    said: dict[str, Any] = {"description": "Done"}
-    if example is not None:
-        said["content"] = {media: {"example": example}}
-    found: dict[int | str, dict[str, Any]] = {status: said}
-    found |= {int(name[1:]): {"description": text} for name, text in others.items()}
-    slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
-    for code in sorted({PROBLEM_TYPES[slug][0] for slug in slugs}):
-        ours = [slug for slug in slugs if PROBLEM_TYPES[slug][0] == code]
-        shown = {slug: {"value": Problem(slug).to_json()} for slug in ours}
-        content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": shown}
-        found[code] = {
-            "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[slug][1] for slug in ours)),
-            "content": {"application/problem+json": content},
-        }
-    return found
+
+    def __init__(self, app: FastAPI, tag: str, under: str) -> None:
+        self._app, self._tag, self._under = app, tag, under
+
+    def __call__(
+        self,
+        place: str,
+        summary: str,
+        example: Any,
+        *problems: str,
+        status: int = 200,
+        media: str = "application/json",
+        needs_token: bool = True,
+        options: Mapping[str, Any] | None = None,
+        **others: str,
+    ) -> Callable[[_Call], _Call]:
+        """Decorates what answers at a path.
+
+        Args:
+            place: method and path, as "GET /{exchange}".
+            summary: of the route.
+            example: of its answer; None where that has no body.
+            problems: slugs of what else may come of it, beside what may come of any request.
+            status: of its answer.
+            media: of its answer.
+            needs_token: whether it does.
+            options: further ones of the framework's `api_route`.
+            others: further statuses, as `s304`, and what they say.
+        """
+        said: dict[str, Any] = {"description": "Done"}
+        if example is not None:
+            said["content"] = {media: {"example": example}}
+        found: dict[int | str, dict[str, Any]] = {status: said}
+        found |= {int(name[1:]): {"description": text} for name, text in others.items()}
+        slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
+        for code in sorted({PROBLEM_TYPES[slug][0] for slug in slugs}):
+            ours = [slug for slug in slugs if PROBLEM_TYPES[slug][0] == code]
+            shown = {slug: {"value": Problem(slug).to_json()} for slug in ours}
+            content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": shown}
+            found[code] = {
+                "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[slug][1] for slug in ours)),
+                "content": {"application/problem+json": content},
+            }
+        method, _, path = place.partition(" ")
+        documented: dict[str, Any] = {"summary": summary, "responses": found, "tags": [self._tag]}
+        add = partial(self._app.api_route, self._under + path, methods=[method], status_code=status)
+        return add(**documented, **(options or {}))

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI, Path, Response
 
 from dpbandits.service import exchanges
 from dpbandits.service.core import Service
-from dpbandits.service.documented import responses
+from dpbandits.service.documented import Routes
 from dpbandits.service.door import Admin, Curator, Modeler, Needs, Reader
 from dpbandits.service.messages import (
     IN_PATH,
@@ -78,30 +78,21 @@ _QUESTIONS = {
 
 def add_exchanges(app: FastAPI, service: Service) -> None:
     """The routes."""
-    tag: list[Any] = ["outsourced"]
+    route = Routes(app, "outsourced", "/v1/outsourced")
 
-    @app.post(
-        "/v1/outsourced:preview",
-        tags=tag,
-        summary="What an exchange would cost",
-        responses=responses(_PREVIEW, "not-found"),
-    )
+    @route("POST :preview", "What an exchange would cost", _PREVIEW, "not-found")
     def preview(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
         """Nothing is kept or charged."""
         return exchanges.preview_exchange(service.ledger, _asked(message))
 
-    @app.post(
-        "/v1/outsourced",
-        status_code=201,
-        tags=tag,
-        summary="Begin an exchange",
-        responses=responses(
-            _EXCHANGE | {"status": "awaited", "rows": None, "release": None, "statement": None},
-            "not-found",
-            "conflict",
-            "budget-exceeded",
-            status=201,
-        ),
+    @route(
+        "POST ",
+        "Begin an exchange",
+        _EXCHANGE | {"status": "awaited", "rows": None, "release": None, "statement": None},
+        "not-found",
+        "conflict",
+        "budget-exceeded",
+        status=201,
     )
     async def begin(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
@@ -112,43 +103,28 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
             )
         )
 
-    @app.get(
-        "/v1/outsourced",
-        tags=tag,
-        summary="All exchanges",
-        responses=responses({"exchanges": [_EXCHANGE]}),
-    )
+    @route("GET ", "All exchanges", {"exchanges": [_EXCHANGE]})
     def every(token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             names = exchanges.exchange_names(reads)
             return {"exchanges": [exchanges.described_exchange(reads, name) for name in names]}
 
-    @app.get(
-        "/v1/outsourced/{exchange}",
-        tags=tag,
-        summary="One exchange, and the statement of its release",
-        responses=responses(_EXCHANGE, "not-found"),
-    )
+    @route("GET /{exchange}", "One exchange, and the statement of its release", _EXCHANGE, "not-found")
     def one(exchange: _Name, token: _Anybody) -> dict[str, Any]:
         return service.read(partial(exchanges.described_exchange, name=exchange))
 
-    @app.delete(
-        "/v1/outsourced/{exchange}",
-        status_code=204,
-        tags=tag,
-        summary="Erase an exchange's release and answers",
-        responses=responses(None, "not-found", status=204),
-    )
+    @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, "not-found", status=204)
     async def end(exchange: _Name, token: Admin) -> Response:
         """For good; what was paid stays paid, and whoever has fetched it has it."""
         await wrap_future(service.write(partial(exchanges.end_exchange, name=exchange)))
         return Response(status_code=204)
 
-    @app.put(
-        "/v1/outsourced/{exchange}/release",
-        tags=tag,
-        summary="Upload the curator's release, or say where it lies",
-        responses=responses(_EXCHANGE, "not-found", "conflict"),
+    @route(
+        "PUT /{exchange}/release",
+        "Upload the curator's release, or say where it lies",
+        _EXCHANGE,
+        "not-found",
+        "conflict",
     )
     async def upload(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
         """Refused where it promises anything else than was paid for; the same again changes nothing."""
@@ -157,41 +133,35 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
         return await wrap_future(service.write(lambda writes: exchanges.upload(writes, exchange, new)))
 
-    @app.get(
-        "/v1/outsourced/{exchange}/release",
-        tags=tag,
-        summary="The release",
-        responses=responses(_RELEASE, "not-found", "conflict"),
-    )
+    @route("GET /{exchange}/release", "The release", _RELEASE, "not-found", "conflict")
     def release(exchange: _Name, token: _Party) -> dict[str, Any]:
         """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
         return service.read(partial(exchanges.fetched, name=exchange))
 
-    @app.post(
-        "/v1/outsourced/{exchange}/questions",
-        tags=tag,
-        summary="Ask for rows",
-        responses=responses(_QUESTIONS, "not-found", "conflict", "no-rounds-left"),
+    @route(
+        "POST /{exchange}/questions", "Ask for rows", _QUESTIONS, "not-found", "conflict", "no-rounds-left"
     )
     async def ask(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
         """All of them or none; a row that was asked for before is the same question, with its answer."""
         return await wrap_future(service.write(lambda writes: exchanges.ask(writes, exchange, message.rows)))
 
-    @app.get(
-        "/v1/outsourced/{exchange}/questions",
-        tags=tag,
-        summary="What was asked, in that order, and answered",
-        responses=responses(_QUESTIONS, "not-found", "conflict"),
+    @route(
+        "GET /{exchange}/questions",
+        "What was asked, in that order, and answered",
+        _QUESTIONS,
+        "not-found",
+        "conflict",
     )
     def asked(exchange: _Name, token: Modeler) -> dict[str, Any]:
         """A modeler that starts again takes up its work from this."""
         return service.read(partial(exchanges.questions, name=exchange))
 
-    @app.post(
-        "/v1/outsourced/{exchange}/work",
-        tags=tag,
-        summary="Rows for one of the curator's workers to answer",
-        responses=responses({"rows": [2, 0]}, "not-found", "conflict"),
+    @route(
+        "POST /{exchange}/work",
+        "Rows for one of the curator's workers to answer",
+        {"rows": [2, 0]},
+        "not-found",
+        "conflict",
     )
     async def work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
         """A worker that comes back gets its own open rows first, then those that no worker has."""
@@ -200,11 +170,13 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
             service.write(lambda writes: exchanges.open_work(writes, service.keys, exchange, **given))
         )
 
-    @app.put(
-        "/v1/outsourced/{exchange}/questions/{row}/answer",
-        tags=tag,
-        summary="Answer a row",
-        responses=responses({"row": 2, "status": "answered"}, "not-found", "conflict", "erased"),
+    @route(
+        "PUT /{exchange}/questions/{row}/answer",
+        "Answer a row",
+        {"row": 2, "status": "answered"},
+        "not-found",
+        "conflict",
+        "erased",
     )
     async def tell(exchange: _Name, row: _Row, message: AnswerRequest, token: Curator) -> dict[str, Any]:
         """Once; the same answer again changes nothing."""

@@ -26,11 +26,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
+from dpbandits._lazy import needing
 from dpbandits.errors import (
     CorruptState,
     InvalidData,
     InvalidParameter,
-    MissingExtra,
     ProtocolError,
     StateError,
 )
@@ -46,12 +46,10 @@ from dpbandits.service.store import (
     Writes,
 )
 
-try:
+with needing("PostgreSQL needs its extra: pip install 'dpbandits[service,postgres]'"):
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
     from psycopg_pool import ConnectionPool, PoolTimeout
-except ImportError:
-    raise MissingExtra("PostgreSQL needs its extra: pip install 'dpbandits[service,postgres]'") from None
 
 __all__ = ["PostgresStore"]
 

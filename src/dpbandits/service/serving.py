@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits._lazy import needing
+from dpbandits.errors import InvalidParameter
 from dpbandits.service.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,10 +52,8 @@ def serve_folder(
         InvalidParameter: the address cannot be had, or the file does not fit.
         StateError: another process uses the folder, or the database cannot be used.
     """
-    try:
+    with needing("the service needs its extra: pip install 'dpbandits[service]'"):
         import uvicorn  # noqa: F401 - before anything is said
-    except ImportError:
-        raise MissingExtra("the service needs its extra: pip install 'dpbandits[service]'") from None
     from dpbandits.service.core import Service
 
     settings = Settings.from_toml(config)

@@ -16,7 +16,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NoReturn
 
-from dpbandits.errors import CorruptState, InvalidParameter, MissingExtra, ProtocolError
+from dpbandits._lazy import needing
+from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.state.files import open_to_read, write_durably
 
 __all__ = ["StateKey"]
@@ -48,12 +49,8 @@ class StateKey:
     def __init__(self, key: bytes) -> None:
         if type(key) is not bytes or len(key) != KEY_BYTES:
             raise InvalidParameter(f"a state key is {KEY_BYTES} random bytes: StateKey.generate() draws one")
-        try:
+        with needing("sealed states need the package cryptography: pip install 'dpbandits[encryption]'"):
             from cryptography.hazmat.primitives.ciphers.aead import AESSIV
-        except ImportError:
-            raise MissingExtra(
-                "sealed states need the package cryptography: pip install 'dpbandits[encryption]'"
-            ) from None
         self._cipher = AESSIV(key)
 
     @staticmethod

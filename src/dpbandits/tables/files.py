@@ -24,8 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpbandits._cells import LONGEST_WORD, MISSING, UNREADABLE, as_objects, cell_value, is_missing, numbers_of
+from dpbandits._lazy import needing
 from dpbandits._typing import FloatArray
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.coded import Coded
 from dpbandits.tables.columns import missing_values
 from dpbandits.tables.messages import unfolded
@@ -478,11 +479,9 @@ def _split(
 
 
 def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
-    try:
+    with needing("Parquet tables need pyarrow: pip install 'dpbandits[report]'"):
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise MissingExtra("Parquet tables need pyarrow: pip install 'dpbandits[report]'") from error
     names, size = [column.name for column in columns], 0
     try:
         with ParquetFile(path) as file:
@@ -503,11 +502,9 @@ def _read_parquet(path: Path, columns: Sequence[_Column]) -> None:
 
 
 def _read_arrow(path: Path, columns: Sequence[_Column]) -> None:
-    try:
+    with needing("Arrow tables need pyarrow: pip install 'dpbandits[report]'"):
         import pyarrow as pa
         from pyarrow.ipc import MessageReader, open_stream
-    except ImportError as error:
-        raise MissingExtra("Arrow tables need pyarrow: pip install 'dpbandits[report]'") from error
     try:
         with pa.memory_map(str(path)) as data:
             begins = len(_ARROW) if data.read(len(_ARROW)) == _ARROW else 0  # else a stream of messages alone

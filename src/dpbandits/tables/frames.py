@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpbandits._cells import array_of, as_objects
 from dpbandits._checks import kind_of
-from dpbandits.errors import InvalidData, MissingExtra
+from dpbandits._lazy import needing
+from dpbandits.errors import InvalidData
 from dpbandits.tables.coded import Coded
 
 __all__ = ["Table", "read_table"]
@@ -60,12 +61,10 @@ def _read_frame(frame: object) -> Table:
         raise InvalidData(
             f"a schema cannot read a {kind.__name__}: pass a data frame or a mapping of sequences"
         )
-    try:
+    with needing(
+        "data frames need narwhals: pip install 'dpbandits[report]', or pass a mapping of sequences"
+    ):
         import narwhals.stable.v2 as nw
-    except ImportError:
-        raise MissingExtra(
-            "data frames need narwhals: pip install 'dpbandits[report]', or pass a mapping of sequences"
-        ) from None
     try:
         eager = nw.from_native(cast(Any, frame), eager_only=True)
         names = eager.columns

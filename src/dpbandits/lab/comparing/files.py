@@ -42,8 +42,9 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._lazy import needing
 from dpbandits._typing import Seed
-from dpbandits.errors import InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidParameter
 from dpbandits.lab import worlds
 from dpbandits.lab.comparing.rivals import RIVALS
 from dpbandits.lab.planning.facts import Facts
@@ -114,7 +115,7 @@ def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
     if kind == "hard":
         if said not in worlds.HARD:
             raise InvalidParameter(f"{where}: expected one of {', '.join(worlds.HARD)}")
-        return partial(_hard, said)
+        return partial(_named, worlds.hard, said)
     if kind == "facts":
         return partial(_planned, Facts.from_toml(folder / said)[0])
     if kind == "gymnasium":
@@ -122,11 +123,7 @@ def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
     if said.endswith(".toml"):
         path = folder / said
         return partial(_described, path, DescribedTable.from_toml(path).path)
-    return partial(_loaded, said)
-
-
-def _hard(name: str, seed: Seed, people: int | None) -> Any:
-    return worlds.hard(name, seed=seed, horizon=people)
+    return partial(_named, worlds.load, said)
 
 
 def _planned(facts: Facts, seed: Seed, people: int | None) -> Any:
@@ -137,8 +134,8 @@ def _planned(facts: Facts, seed: Seed, people: int | None) -> Any:
     return facts.world(seed, people)
 
 
-def _loaded(name: str, seed: Seed, people: int | None) -> Any:
-    return worlds.load(name, seed=seed, horizon=people)
+def _named(load: Callable[..., Any], name: str, seed: Seed, people: int | None) -> Any:
+    return load(name, seed=seed, horizon=people)
 
 
 def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | None) -> Any:
@@ -173,10 +170,8 @@ class _Gymnasium:
     high: float
 
     def __call__(self, seed: Seed, people: int | None) -> Any:
-        try:
+        with needing("gymnasium worlds need it: pip install gymnasium"):
             import gymnasium
-        except ImportError as error:
-            raise MissingExtra("gymnasium worlds need it: pip install gymnasium") from error
         from dpbandits.adapters.gymnasium import GymWorld
 
         if people is None:

@@ -13,11 +13,12 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._dask import connected
+from dpbandits._lazy import needing
 from dpbandits._progress import watched
 from dpbandits._seen import Seen
 from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
+from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.worlds.protocol import Environment
 from dpbandits.policy import Policy
@@ -280,10 +281,8 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
         raise InvalidParameter("jobs is 0, expected a number of processes, or -1 for all cores")
     if jobs == 1 or not calls:
         return (call() for call in calls)
-    try:
+    with needing("jobs other than 1 need joblib: pip install 'dpbandits[report]'"):
         from joblib import Parallel, delayed
-    except ImportError as error:
-        raise MissingExtra("jobs other than 1 need joblib: pip install 'dpbandits[report]'") from error
     order = "generator" if ordered else "generator_unordered"
     found: Iterator[Any] = Parallel(jobs, return_as=order, batch_size=1)(delayed(call)() for call in calls)
     return found
@@ -303,10 +302,8 @@ def on_cluster(address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    try:
+    with needing("a cluster needs joblib: pip install 'dpbandits[cluster,report]'"):
         from joblib import parallel_config
-    except ImportError as error:
-        raise MissingExtra("a cluster needs joblib: pip install 'dpbandits[cluster,report]'") from error
     with connected(address), parallel_config("dask"):
         yield
 

@@ -12,8 +12,9 @@ from functools import partial
 
 import numpy as np
 
+from dpbandits._lazy import needing
 from dpbandits._typing import FloatArray, IntArray, Seed
-from dpbandits.errors import InvalidData, MissingExtra
+from dpbandits.errors import InvalidData
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["supervised_ceiling"]
@@ -52,12 +53,8 @@ def supervised_ceiling(
         MissingExtra: scikit-learn is not installed.
         InvalidData: fewer people than folds.
     """
-    try:
+    with needing("supervised_ceiling needs scikit-learn: pip install 'dpbandits[report]'"):
         import sklearn.ensemble  # noqa: F401  (before the table is looked at)
-    except ImportError as error:
-        raise MissingExtra(
-            "supervised_ceiling needs scikit-learn: pip install 'dpbandits[report]'"
-        ) from error
     persons, owner = np.unique(people, return_inverse=True)
     if len(persons) < FOLDS:
         raise InvalidData(f"supervised_ceiling needs at least {FOLDS} people, there are {len(persons)}")

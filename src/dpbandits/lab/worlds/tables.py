@@ -123,9 +123,7 @@ class TableBandit:
         order = np.arange(len(contexts)) if self.ordered else np.argsort(keys, kind="stable")
         if self.persons is not None:
             order = order[_rank_within(np.asarray(self.persons)[order]) < self.rounds_per_user]
-        order = order[: self.horizon]
-        for name, array in {"contexts": contexts, "reward_table": rewards, "_order": order}.items():
-            object.__setattr__(self, name, array)
+        _checks.assign(self, contexts=contexts, reward_table=rewards, _order=order[: self.horizon])
 
     @classmethod
     def from_labels(
@@ -341,11 +339,7 @@ def table_of(
     """The table that a TOML file describes, as a bandit; for arguments and errors see `table_from_toml`."""
     outcome = described.outcome
     if not isinstance(outcome, ArmRewards):
-        log = (
-            ", which a [log] does not say: `dpbandits central learn` takes that"
-            if outcome is not None
-            else ""
-        )
+        log = "" if outcome is None else ", which a [log] does not say: `dpbandits central learn` takes that"
         raise InvalidParameter(
             f"the file needs one of the sections [label] and [rewards]: what every arm would have paid{log}"
         )

@@ -14,7 +14,7 @@ Privacy: post-processing of reports, each private under its own class's epsilon.
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -196,18 +196,19 @@ def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) ->
     ]
     signed, count = sum(weighted)
     squares = [weight**2 * n / total for weight, n in zip(weights.tolist(), numbers, strict=True)]
-
-    def mixed(name: str) -> float:
-        return float(np.dot(squares, [float(getattr(one.moments, name)) for one, _, _ in parts]))
-
-    # Who falls into a cell varies by share (1 - share) a report, times the mean squared weight.
-    moments = Moments(
-        signed_own=mixed("signed_own"),
-        signed_other=mixed("signed_other"),
-        count_own=mixed("count_own") + sum(squares) - 1.0,
-        count_other=mixed("count_other"),
-    )
+    moments = _mixed([one.moments for one, _, _ in parts], squares, sum(squares))
     return signed, count, total, moments
+
+
+def _mixed(moments: Sequence[Moments], weights: Sequence[float], squared: float) -> Moments:
+    """Weighted sums of moments, where a report's weight squared is `squared` on average.
+
+    Who falls into a cell varies by share (1 - share) a report, times that.
+    """
+    names = [one.name for one in fields(Moments)]
+    mixed = {name: float(np.dot(weights, [getattr(one, name) for one in moments])) for name in names}
+    mixed["count_own"] += squared - 1.0
+    return Moments(**mixed)
 
 
 # -- what forged reports can do ----------------------------------------------------------------------
@@ -233,17 +234,7 @@ def grouped_estimate(counted: Counted) -> Estimates:
     means = [np.stack([signed, count]) / n for signed, count, n, _ in found]
     signed, count = total * np.median(means, axis=0)
     cost = _MEDIAN_COST[len(counted) // 2]
-
-    def mean(name: str) -> float:
-        return float(np.dot(reports, [getattr(moments, name) for *_, moments in found])) / total
-
-    # Who falls into a cell varies too, by share (1 - share) a report.
-    moments = Moments(
-        signed_own=cost * mean("signed_own"),
-        signed_other=cost * mean("signed_other"),
-        count_own=cost * mean("count_own") + cost - 1.0,
-        count_other=cost * mean("count_other"),
-    )
+    moments = _mixed([moments for *_, moments in found], (cost * reports / total).tolist(), cost)
     return signed, count, total, moments
 
 
