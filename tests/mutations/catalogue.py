@@ -3453,8 +3453,8 @@ MUTATIONS = (
         "what one visitor brings decides whether others are answered",
         (
             "policy/rounds.py",
-            "            if all(np.isnan(own).all() for own in sets):  # nobody brought a set\n",
-            "            if any(np.isnan(own).all() for own in sets):\n",
+            "            if all(own is None for own in found):  # nobody brought a set\n",
+            "            if any(own is None for own in found):\n",
         ),
         tests="tests/tables/test_cell_by_cell.py::test_a_decision_set_that_is_none_is_refused_alone",
     ),
