@@ -549,8 +549,8 @@ MUTATIONS = (
         "what one person's context says decides whether the others are answered",
         (
             "tables/menu.py",
-            "            points = self.contexts.points(table, ignore_extra=True)\n",
-            "            points = self.contexts.encode(table, ignore_extra=True)\n",
+            "points = _untold(self.contexts.points, table)",
+            "points = _untold(self.contexts.encode, table)",
         ),
         tests="tests/contracts/test_contexts_and_arms.py",
     ),

@@ -102,7 +102,19 @@ class PolicySampler:
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
         """Decide."""
         with self._lock:
-            return self._suggest((study.study_name, trial.number), param_name, param_distribution)
+            key = study.study_name, trial.number
+            menu, labels = self.policy.menu, list(getattr(param_distribution, "choices", ()))
+            if menu is None:
+                return self._coordinate(key, param_name)
+            if not labels or any(menu.arms.code(label) < 0 for label in labels):
+                raise InvalidParameter(
+                    f"{param_name}: expected a categorical parameter whose choices are arms"
+                )
+            context, user = self._met(key, param_name)
+            available = None if len(labels) == menu.n_arms else labels
+            decision = self.policy.ask(context, user=user, available=available)
+            self._open[key] = decision.id
+            return decision.arm
 
     def before_trial(self, study: Any, trial: Any) -> None:
         """Refuse a study of several objectives, or of the other direction."""
@@ -117,18 +129,6 @@ class PolicySampler:
 
     def reseed_rng(self) -> None:
         """Nothing to do: public coins are keyed by their round."""
-
-    def _suggest(self, key: _Key, name: str, distribution: Any) -> Any:
-        menu, labels = self.policy.menu, list(getattr(distribution, "choices", ()))
-        if menu is None:
-            return self._coordinate(key, name)
-        if not labels or any(menu.arms.code(label) < 0 for label in labels):
-            raise InvalidParameter(f"{name}: expected a categorical parameter whose choices are arms")
-        context, user = self._met(key, name)
-        available = None if len(labels) == menu.n_arms else labels
-        decision = self.policy.ask(context, user=user, available=available)
-        self._open[key] = decision.id
-        return decision.arm
 
     def _met(self, key: _Key, name: str) -> tuple[Any, object]:
         if key not in self._people:

@@ -282,7 +282,7 @@ def predict(
     writer = csv.writer(sys.stdout, lineterminator="\n")
     extra = [f"{part}:{name}" for name in shown for part in ("mean", "sd")] if every else []
     writer.writerow([*held.contexts, "action", "mean", "sd", *extra])
-    names = np.array([*map(_as_csv, shown), ""], dtype=np.object_)  # the last one of rows that cannot be read
+    names = _as_csv(np.array([*shown, ""], dtype=np.object_))  # the last one of rows that cannot be read
     shapes = "".join("%g," if kind is float else "%s," for kind in held.kinds.values())
     line = f"{shapes}%s{',%.6g' * (2 + len(extra))}\n"
     for start in range(0, len(mean), _LINES):
@@ -292,23 +292,22 @@ def predict(
         numbers = [mean[at][places], sd[at][places]]
         if every:
             numbers += [part for pair in zip(mean[at].T, sd[at].T, strict=True) for part in pair]
-        cells = [own[at] if own.dtype.kind == "f" else _cells_as_csv(own[at]) for own in rows]
+        cells = [own[at] if own.dtype.kind == "f" else _as_csv(own[at]) for own in rows]
         columns = [*cells, names[chosen], *numbers]
         written = chain.from_iterable(zip(*(column.tolist() for column in columns), strict=True))
         sys.stdout.write(line * len(chosen) % tuple(written))
 
 
-def _cells_as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
+def _as_csv(cells: "NDArray[Any]") -> "NDArray[Any]":
+    """Cells as CSV has them."""
     import numpy as np
 
-    return np.array(["" if cell is None else _as_csv(str(cell)) for cell in cells.tolist()], dtype=np.object_)
-
-
-def _as_csv(text: str) -> str:
-    """A cell as CSV has it."""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="").writerow([text, ""])
-    return written.getvalue()[:-1]
+    found = []
+    for cell in cells.tolist():
+        written = io.StringIO()
+        csv.writer(written, lineterminator="").writerow(["" if cell is None else str(cell), ""])
+        found.append(written.getvalue()[:-1])
+    return np.array(found, dtype=np.object_)
 
 
 @app.command()

@@ -205,7 +205,10 @@ def rows_guarantee(
             _distance_note(mechanism, mechanism.definition),
             *_rows_note(most),
             _answers_note(answers, mechanism, evaluated=evaluated),
-            _attacker_note(mechanism),
+            "What an attacker may still learn: how many rows there are; the shape of the whole cloud of "
+            "rows, since noise averages out over many; for each row, a position with an error of about "
+            f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with "
+            "knowledge about the person, which released row is likely that person's.",
             _units_note(mechanism, scaling, definition.distance),
             *_delta_note(definition, rows),
         ),
@@ -412,15 +415,6 @@ def _delta_note(definition: RowDP, rows: int) -> list[str]:
         "publishes one row as it is would satisfy such a promise. This one adds its noise to every row, but "
         "the promise by itself says little: choose a delta well below one over the number of rows."
     ]
-
-
-def _attacker_note(mechanism: RowMechanism) -> str:
-    return (
-        "What an attacker may still learn: how many rows there are; the shape of the whole cloud of rows, "
-        f"since noise averages out over many; for each row, a position with an error of about "
-        f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with knowledge "
-        "about the person, which released row is likely that person's."
-    )
 
 
 def _units_note(mechanism: RowMechanism, scaling: PublicScaling, distance: float) -> str:

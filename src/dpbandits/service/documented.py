@@ -1,7 +1,6 @@
 """What the OpenAPI document says of answers: an example of each, and every status that a route may give."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 from fastapi import FastAPI
@@ -95,6 +94,10 @@ class Routes:
                 "content": {"application/problem+json": content},
             }
         method, _, path = place.partition(" ")
-        documented: dict[str, Any] = {"summary": summary, "responses": found, "tags": [self._tag]}
-        add = partial(self._app.api_route, self._under + path, methods=[method], status_code=status)
-        return add(**documented, **(options or {}))
+        told: dict[str, Any] = {
+            "methods": [method],
+            "summary": summary,
+            "responses": found,
+            **(options or {}),
+        }
+        return self._app.api_route(self._under + path, status_code=status, tags=[self._tag], **told)

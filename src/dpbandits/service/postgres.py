@@ -242,12 +242,10 @@ class _Statement(NamedTuple):
 def _refuse_unfit(arguments: "tuple[object, ...]") -> None:
     """InvalidData for text that PostgreSQL cannot hold, before it is sent with what others have done."""
     for value in arguments:
-        if isinstance(value, str) and ("\0" in value or (not value.isascii() and _is_torn(value))):
+        text = value if isinstance(value, str) else ""
+        torn = not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+        if torn or "\0" in text:
             raise InvalidData("text: expected no zero byte and no half of a character")
-
-
-def _is_torn(text: str) -> bool:
-    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _in_words(error: "psycopg.Error", *, committing: bool) -> StateError:

@@ -103,23 +103,19 @@ def encode(state: State, key: StateKey | None = None, texts: Texts | None = None
         InvalidParameter: `public` or `secret` is not JSON.
     """
     texts = Texts() if texts is None else texts
-    plain, digest = _encode(state, texts)
-    if key is None:
-        return plain, digest
-    public = _public(state)
-    body = key.seal(plain, public=_text(public, texts))
-    sealed = {"cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
-    return _framed(SEALED_VERSION, public | sealed, [body], texts)
-
-
-def _encode(state: State, texts: Texts) -> tuple[bytes, str]:
     payloads = {name: to_npy(state.arrays[name]) for name in sorted(state.arrays)}
     arrays = [
         {"name": name, "bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
         for name, payload in payloads.items()
     ]
     header = _public(state) | {"secret": dict(state.secret), "arrays": arrays}
-    return _framed(FORMAT_VERSION, header, payloads.values(), texts)
+    plain, digest = _framed(FORMAT_VERSION, header, payloads.values(), texts)
+    if key is None:
+        return plain, digest
+    public = _public(state)
+    body = key.seal(plain, public=_text(public, texts))
+    sealed = {"cipher": CIPHER, "bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return _framed(SEALED_VERSION, public | sealed, [body], texts)
 
 
 def _public(state: State) -> dict[str, Any]:

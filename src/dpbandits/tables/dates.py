@@ -227,18 +227,11 @@ def _days_since(moments: TimeArray, start: TimeArray) -> FloatArray:
     return np.asarray((moments - start) / _DAY, dtype=np.float64)
 
 
-def _of_day(moments: TimeArray) -> FloatArray:
-    return 24.0 * _days_since(moments, moments.astype("datetime64[D]"))
+_MONDAY = np.datetime64("1970-01-05", "us")
 
-
-def _of_week(moments: TimeArray) -> FloatArray:
-    monday = np.datetime64("1970-01-05", "us")
-    return np.mod(_days_since(moments, np.broadcast_to(monday, moments.shape)), 7.0)
-
-
-def _of_year(moments: TimeArray) -> FloatArray:
-    return _days_since(moments, moments.astype("datetime64[Y]"))
-
-
-_PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {"day": _of_day, "week": _of_week, "year": _of_year}
+_PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
+    "day": lambda moments: 24.0 * _days_since(moments, moments.astype("datetime64[D]")),
+    "week": lambda moments: np.mod(_days_since(moments, np.broadcast_to(_MONDAY, moments.shape)), 7.0),
+    "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
+}
 """Where in a named cycle a time lies, in the cycle's unit."""

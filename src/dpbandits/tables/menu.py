@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from dpbandits.tables.columns import Categories, Range
 from dpbandits.tables.schema import Schema
 
 __all__ = ["Menu", "listed_arms"]
+
+_T = TypeVar("_T")
 
 
 def listed_arms(arms: Any) -> Arms:
@@ -132,12 +134,7 @@ class Menu:
         table, count = self._columns(contexts)
         if count == 0:
             raise InvalidData("contexts: expected at least one person")
-        try:
-            points = self.contexts.points(table, ignore_extra=True)
-        except (InvalidData, MissingExtra):
-            raise
-        except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
-            raise InvalidData("contexts cannot be read") from None
+        points = _untold(self.contexts.points, table)
         points[~np.isfinite(points).all(axis=1)] = (
             np.nan
         )  # also where a caller wrote into the table meanwhile
@@ -163,12 +160,7 @@ class Menu:
             InvalidData: the first column that cannot be read, by name, and never a value.
         """
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
-        try:
-            return self.contexts.encode(table, ignore_extra=True)
-        except (InvalidData, MissingExtra):
-            raise
-        except Exception:  # noqa: BLE001 - as in `points`
-            raise InvalidData("contexts cannot be read") from None
+        return _untold(self.contexts.encode, table)
 
     def check(self, contexts: object) -> TableCheck:
         """What would become of these people's cells, or one person's, as `Schema.check` counts them.
@@ -176,13 +168,8 @@ class Menu:
         Raises:
             InvalidData: how it was sent, as for `points`.
         """
-        try:
-            table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
-            return self.contexts.check(table, ignore_extra=True)
-        except (InvalidData, MissingExtra):
-            raise
-        except Exception:  # noqa: BLE001 - as in `points`
-            raise InvalidData("contexts cannot be read") from None
+        table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
+        return _untold(self.contexts.check, table)
 
     def refuse(self, context: object, available: object) -> None:
         """Say why one person's context, or what is `available` to them, cannot be answered.
@@ -324,6 +311,16 @@ class Menu:
 
     def __repr__(self) -> str:
         return f"Menu(contexts={self.contexts!r}, arms={self.arms!r})"
+
+
+def _untold(read: Callable[..., _T], table: Any) -> _T:
+    """What a method of the schema makes of a table, without what a caller's object says where it fails."""
+    try:
+        return read(table, ignore_extra=True)
+    except (InvalidData, MissingExtra):
+        raise
+    except Exception:  # noqa: BLE001 - what a caller's object raises may tell of what it holds
+        raise InvalidData("contexts cannot be read") from None
 
 
 class _Slow(Exception):

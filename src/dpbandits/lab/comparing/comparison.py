@@ -393,10 +393,8 @@ def trials(
     people: Sequence[int | None],
 ) -> list[Trial]:
     """The cells of a comparison; see `compare`."""
-    if (
-        not _checks.an(worlds, dict, name="worlds", pass_='{"mine": lambda seed, people: ...}')
-        or not policies
-    ):
+    places = _checks.an(worlds, dict, name="worlds", pass_='{"mine": lambda seed, people: ...}')
+    if not places or not policies:
         raise InvalidParameter("worlds, policies: expected at least one of each")
     rivals = {name: _rival(name, made) for name, made in _by_name(policies).items()}
     sizes = [None if size is None else _checks.integer(size, name="people") for size in people]
@@ -414,7 +412,7 @@ def trials(
             make_policy=rival.make,
             promise=promise,
         )
-        for world, make_world in worlds.items()
+        for world, make_world in places.items()
         for size in sizes
         for name, rival in rivals.items()
         for promise in _promises(rival, promises)

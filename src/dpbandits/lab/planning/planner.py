@@ -9,7 +9,7 @@ that were tried, one between them is tried next.
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -256,18 +256,10 @@ def _resampled(table: TableBandit, seed: Seed, people: int) -> TableBandit:
     """People of a table: each once where there are enough, else drawn again."""
     rng, n = np.random.default_rng([seed, 0]), len(table.contexts)
     rows = rng.permutation(n)[:people] if people <= n else rng.integers(n, size=people)
-    return TableBandit(
-        name=table.name,
-        schema=table.schema,
-        contexts=table.contexts[rows],
-        arms=table.arms,
-        reward_table=table.reward_table[rows],
-        expected=None if table.expected is None else table.expected[rows],
-        reward_range=table.reward_range,
-        seed=seed,
-        horizon=people,
-        ordered=True,
-    )
+    expected = None if table.expected is None else table.expected[rows]
+    drawn: dict[str, Any] = {"contexts": table.contexts[rows], "reward_table": table.reward_table[rows]}
+    drawn |= {"expected": expected, "persons": None, "rounds_per_user": 1, "ordered": True}
+    return replace(table, **drawn, seed=seed, horizon=people)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -18,24 +18,9 @@ constant, so the ratio of the laws of all that it has seen multiplies by at most
 loses at most epsilon, *whatever is asked*. Whoever sees which arm a device takes learns a(g) besides, as
 from any public policy.
 
-**The JSON of a version** (`PublishedQuestions.to_json`), one object:
-
-| name | what |
-|---|---|
-| `kind` | `PublishedQuestions` |
-| `spec` | digest of the spec, 8 hexadecimal digits |
-| `version` | from 0 |
-| `about` | `reward`, or `place` |
-| `bits` | [A, B], how many bits hold an arm and a part |
-| `size` | G, cells of the grid |
-| `columns` | the columns that the grid is over, numbers from 0, ascending; only where these are not all |
-| `table` | base64, of ceil(G (A + B + 1)/8) bytes |
-
-The bytes of `table` are G numbers of A + B + 1 bits each, one after another, least significant bit first,
-in bytes that fill up from their least significant bit; bits after the last number are 0. A number is
-2 a + [phi < 0] + 2^(A + 1) c. A server writes the fewest bits A and B that hold the table's largest arm and
-part. The cell of a context x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the
-last column running fastest; m is `Grid.sizes`.
+`docs/byte-formats.md` describes the JSON of a version (`PublishedQuestions.to_json`). The cell of a context
+x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
+is `Grid.sizes`.
 
 **Many columns.** Where no grid has room for all columns of a spec, every version is over some of them, which
 it names: a range then has 8 cells in every version, and a category one a value. A device takes the cell of

@@ -1,13 +1,7 @@
 """The bytes of a report, what it answers, and what a contract says to devices and servers alike.
 
-| bytes | what |
-|---|---|
-| 1 | format: 0xD1 for bins, 0xD2 for Gaussian processes |
-| 4 | digest of the spec |
-| 4 | version of what was published and is answered, little-endian |
-| 8 | nonce from the operating system |
-| 1 | class of epsilon, only where the spec lets users choose one |
-| rest | the payload, of a length that the version fixes |
+A report is a header (format, digest of the spec, version that is answered, nonce, and a class of epsilon
+where the spec has several) and a payload, of a length that the version fixes: see `docs/byte-formats.md`.
 
 Nothing else leaves a device. The nonce is drawn independently of the user's data and says nothing
 about it; it lets the server drop repeated sendings.

@@ -55,7 +55,7 @@ from dpbandits.errors import (
 )
 from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.keys import ReportKey
-from dpbandits.local.contract.reports import Contract, PublishedT, Records
+from dpbandits.local.contract.reports import Contract, PublishedT
 from dpbandits.local.contract.sources import SourceSpec
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.evidence import SourceEvidence, SourceSums
@@ -238,7 +238,11 @@ class DurableServer(Held, Generic[PublishedT]):
             self._changes = self._server.changes
         else:
             with self._behind_its_log():
-                self._logged(lambda: self._journal.append(_ABSORB, _packed_records(sifted.records)))
+                # reports as they came, one array a length
+                shapes = [size for one in sifted.records for size in one.shape]
+                head = struct.pack(f"<{1 + len(shapes)}I", len(sifted.records), *shapes)
+                content = head + b"".join(one.tobytes() for one in sifted.records)
+                self._logged(lambda: self._journal.append(_ABSORB, content))
                 self._server.count(sifted)
             self._keep()
         ends = np.cumsum([len(batch) for batch in batches])[:-1]
@@ -559,13 +563,6 @@ def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[Publi
     _, arrays = _unpacked(_COUNTS, content)
     named = {name.replace(".", "/"): array for name, array in arrays.items()}
     return ReportCounts.from_arrays(server.spec, server.open_versions, named, robust=server.robust)
-
-
-def _packed_records(records: list[Records]) -> bytes:
-    """Reports as they came, one array a length."""
-    shapes = [size for one in records for size in one.shape]
-    head = struct.pack(f"<{1 + len(shapes)}I", len(records), *shapes)
-    return head + b"".join(one.tobytes() for one in records)
 
 
 def _packed(

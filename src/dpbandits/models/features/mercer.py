@@ -281,10 +281,7 @@ class MercerFeatures(SectionFeatures):
     In many dimensions few features are nowhere near that long but close to the landmarks, and noise that is
     calibrated to length one drowns them. Features are therefore divided by `scale`, the 99% quantile of
     their norm under the domain's public law (in sixteenths; 1 where it is above 7/8), and longer ones are
-    cut to length one, here and again where they are encoded. A bound of the norm over the domain would need
-    no cutting, but save nothing: near a landmark features are almost as long as the kernel lets them, 0.85 to
-    1 in boxes of up to 20 columns, where the quantile falls below 0.7
-    (`reproduction/studies/feature_norms.py`).
+    cut to length one, here and again where they are encoded (`reproduction/studies/feature_norms.py`).
 
     Landmarks are the points of a `Finite` domain (a random subset where there are more than
     `n_landmarks`), a randomly shifted low-discrepancy sequence on boxes, arms and their products, and

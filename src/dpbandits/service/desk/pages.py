@@ -343,32 +343,20 @@ class _Desk:
             )
         )
         charges = [
-            (identity, population, name, "central", status, made_at, json.loads(asked)["privacy"])
+            (identity, (population, name, "central", status, made_at), json.loads(asked)["privacy"])
             for identity, name, population, status, made_at, asked in rows
         ]
         for identity, name, population, spec, made_at in self._service.read(_local):
             promised = local.Spec.from_json(spec).statement()
             privacy = {"epsilon": promised.epsilon, "delta": promised.delta or None}
-            charges.append((f"local:{identity}", population, name, "local", "active", made_at, privacy))
+            charges.append((f"local:{identity}", (population, name, "local", "active", made_at), privacy))
         found = []
-        for identity, population, name, room, status, made_at, privacy in charges:
-            charge = self._service.ledger.charged(population, identity)
+        for identity, told, privacy in charges:
+            charge = self._service.ledger.charged(told[0], identity)
             if charge is not None:
-                found.append(
-                    Charged(
-                        population=population,
-                        policy=name,
-                        room=room,
-                        status=status,
-                        made_at=made_at,
-                        promise=_promise(privacy),
-                        sums={
-                            name: str(amount) if amount.is_finite() and amount else ""
-                            for name, amount in zip(SUM_NAMES.values(), charge.amounts, strict=True)
-                        },
-                        simulated=charge.simulated,
-                    )
-                )
+                amounts = zip(SUM_NAMES.values(), charge.amounts, strict=True)
+                sums = {name: str(one) if one.is_finite() and one else "" for name, one in amounts}
+                found.append(Charged(*told, _promise(privacy), sums, charge.simulated))
         return sorted(found, key=lambda row: (row.made_at, row.policy))
 
 
