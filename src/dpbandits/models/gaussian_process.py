@@ -6,8 +6,7 @@
 | `PoolGP` | members of one fixed pool of n points | n t, predictions included |
 | `FeatureGP` | points through m features | m^2, however large t is |
 
-All three have prior mean zero and independent Gaussian noise of known size. They see what they are
-given: on raw data they are the non-private baselines, on released data a modeler's posterior.
+All three have prior mean zero and independent Gaussian noise of known size.
 
 Stability over long runs. `ExactGP` and `PoolGP` only ever append rows to a Cholesky factor, so nothing
 accumulates beyond the rounding of one factorisation; a pivot that rounding pushes below the noise

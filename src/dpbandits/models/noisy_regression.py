@@ -11,13 +11,6 @@ q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ wit
 
     (s_u^2 + (1 + 1/m) q / 2) I + rho^2 G^.
 
-| name here | symbol in PRIVACY notes | meaning |
-|---|---|---|
-| `gram_noise_sd`, `vector_noise_sd` | s sigma_A, s sigma_u | noise of the released pair |
-| `noise_covariance` | N = (R^T R)^-1 | covariance between blocks, in units of one release |
-| `prior_grams`, `prior_gram_sd` | M_k, c n_k | public guess of each block's Gram, and its trust |
-| `prior_variance`, `reward_variance` | p, rho^2 | of a weight; of a reward given its mean (at most 1/4) |
-
 `posterior_from_block_statistics` regresses on one noisy pair a block: Gram matrices are shrunk to a public
 prior, and the blocks are fitted by generalised least squares.
 
@@ -232,7 +225,14 @@ def posterior_from_block_statistics(
     _checks.number(vector_noise_sd, name="vector_noise_sd", exclusive=False)
     _checks.number(prior_variance, name="prior_variance")
     _checks.number(reward_variance, name="reward_variance")
-    covariance = _as_covariance(noise_covariance, len(grams))
+    covariance, n_blocks = np.asarray(noise_covariance, dtype=np.float64), len(grams)
+    if covariance.shape != (n_blocks, n_blocks):
+        raise InvalidData(f"noise_covariance has shape {covariance.shape}: expected ({n_blocks}, {n_blocks})")
+    _check_symmetric(covariance, "noise covariances")
+    try:
+        np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise InvalidParameter("noise_covariance is not positive definite") from None
     grams, uncertainty = _shrink(grams, gram_noise_sd**2 * covariance, prior_grams, prior_gram_sd)
     if kept is not None:
         shares = np.asarray(kept, dtype=np.float64)
@@ -360,15 +360,3 @@ def _check_symmetric(matrices: FloatArray, name: str) -> None:
     asymmetry = max(float(np.abs(matrix - matrix.T).max()) for matrix in stack)
     if asymmetry > SYMMETRY_TOLERANCE * max(matrices.max(), -matrices.min()):
         raise InvalidData(f"{name} are not symmetric: pass (A + A^T) / 2 if only rounding is to blame")
-
-
-def _as_covariance(covariance: FloatArray, n_blocks: int) -> FloatArray:
-    matrix = np.asarray(covariance, dtype=np.float64)
-    if matrix.shape != (n_blocks, n_blocks):
-        raise InvalidData(f"noise_covariance has shape {matrix.shape}: expected ({n_blocks}, {n_blocks})")
-    _check_symmetric(matrix, "noise covariances")
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        raise InvalidParameter("noise_covariance is not positive definite") from None
-    return matrix

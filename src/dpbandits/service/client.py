@@ -1,9 +1,7 @@
 """`RemotePolicy`: a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
 `RemoteServer` is a local one, for people's own devices.
 
-It needs nothing but what `pip install dpbandits` brings, and imports no server. HTTP is the standard
-library's: a decision is one short request, so the calls of `AsyncRemotePolicy` run in threads, and no second
-client is written.
+HTTP is the standard library's, and the calls of `AsyncRemotePolicy` run in threads.
 
 *Retries.* Every ask has an id, the caller's or a random one, and is repeated with it: whichever attempt
 arrived first took the one round, and all get its answer. An attempt is repeated where no answer came, where

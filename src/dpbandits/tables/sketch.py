@@ -180,10 +180,6 @@ def _declared(cells: Sequence[object]) -> Column | str:
     values = sorted(named.values())
     if len(values) > FEW:
         return f"text of {len(values)} different values in the sample"
-    return _texts(values, gaps=gaps)
-
-
-def _texts(values: list[str], *, gaps: bool) -> Column:
     if not gaps:
         return Categories(values)
     return Categories([*values, *([] if UNKNOWN in values else [UNKNOWN])], missing=UNKNOWN)

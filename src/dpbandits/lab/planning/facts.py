@@ -39,10 +39,8 @@ what else a description of a table says may stand there too and is left alone: n
     people = [0.5, 0.3, 0.2]
 
 A number stands for a tenth more or less, two numbers for all between, the middle more likely than the ends;
-of `personal` all are alike.
-`smoothness` is a length as a share of
-a column's range, or one of the words smooth, medium and rough; in half of the worlds it is a share of the
-people instead, which is shorter where most of them crowd at one end.
+of `personal` all are alike. `smoothness` is a length as a share of a column's range, or one of the words
+smooth, medium and rough; in half of the worlds it is a share of the people instead.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -321,13 +319,13 @@ class Facts:
         law, drawn = np.random.default_rng([seed, 0]), np.random.default_rng([seed, 1, crowd])
         bounds = RewardRange.of(self.reward_range)
         crowd_law = _Crowd.drawn(self.contexts, law, self.believed_segments)
-        seen = crowd_law.ranks if _of_four(seed, _BY_RANK) else np.asarray
+        seen = crowd_law.ranks if seed % 4 in _BY_RANK else np.asarray
         pilot = crowd_law.people(_PILOT, law)
         sizes = _Sizes.drawn(self, seed, law)
         part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
         def attempt(number: int) -> Any:
-            shape = _Shape.drawn(self, law, additive=_of_four(seed, _ADDITIVE))
+            shape = _Shape.drawn(self, law, additive=seed % 4 in _ADDITIVE)
             # others where no functions can have the first ones
             others = number >= _TRIES or (self.rated and number > 0)
             return shape.fitted(pilot, seen, self, _Sizes.anywhere(self, law) if others else sizes)
@@ -344,7 +342,10 @@ class Facts:
         if self.scatter is None and (bounds.low, bounds.high) == (0.0, 1.0):
             paid = (drawn.random((people, 1)) < means).astype(np.float64)
         elif self.scatter is None:
-            paid = _amounts(means, part_of_scatter, drawn)
+            # amounts in [0, 1] that scatter by such a part of the most that they can
+            count = 1.0 / part_of_scatter**2 - 1.0
+            inside = np.clip(means, 1e-9, 1.0 - 1e-9)
+            paid = drawn.beta(inside * count + 1e-9, (1.0 - inside) * count + 1e-9)
         else:
             luck = drawn.standard_normal((people, 1))
             paid = np.clip(means + self.scatter / bounds.width * luck, 0.0, 1.0)
@@ -359,13 +360,6 @@ class Facts:
             seed=seed,
             horizon=people,
         )
-
-
-def _amounts(means: FloatArray, part: float, rng: np.random.Generator) -> FloatArray:
-    """Rewards in [0, 1] of these means (n, K) that scatter by such a part of the most that they can."""
-    count = 1.0 / part**2 - 1.0
-    inside = np.clip(means, 1e-9, 1.0 - 1e-9)
-    return np.asarray(rng.beta(inside * count + 1e-9, (1.0 - inside) * count + 1e-9))
 
 
 @dataclass(frozen=True)
@@ -474,10 +468,6 @@ _ADDITIVE, _BY_RANK = frozenset({0, 1}), frozenset({0, 3})
 of ranks among people instead of places in the range: two each, in all four ways."""
 
 
-def _of_four(seed: Seed, chosen: frozenset[int]) -> bool:
-    return seed % 4 in chosen
-
-
 def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
     """What is believed of every arm's mean reward, in the order of arms."""
     room = _LEAST_ROOM_OF_AN_ARM * bounds.width
@@ -489,11 +479,7 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """What is drawn between believed bounds.
-
-    On the tuning worlds of `reproduction/tuning/plan_tuning` base rate and effect lay about the middle of
-    what their makers believed, and the personal part anywhere, most often near an end.
-    """
+    """What is drawn between believed bounds."""
 
     base_rate: float
     effect: float
@@ -534,14 +520,10 @@ class _Sizes(NamedTuple):
             rates = tuple(one.at(at) for one, at in zip(believed, rng.random(len(believed)), strict=True))
             base = float(np.mean(rates))
             personal = 1.0 - (max(rates) - base) / effect
-            found = {"base_rate": base, "personal": personal}
-            if all(
-                beliefs[name].low - _ROUNDING <= value <= beliefs[name].high + _ROUNDING
-                for name, value in found.items()
-            ):
-                return cls(
-                    base, effect, personal, rates, tuple(_means(one, rates, rng) for one in facts.rated)
-                )
+            found = ((beliefs["base_rate"], base), (beliefs["personal"], personal))
+            if all(one.low - _ROUNDING <= value <= one.high + _ROUNDING for one, value in found):
+                means = tuple(_means(one, rates, rng) for one in facts.rated)
+                return cls(base, effect, personal, rates, means)
         raise InvalidParameter(
             "rates: next to none within them agree with base rate, effect and personal part as said: the "
             "best single arm pays at most the effect more than the mean of all arms; leave out what you know "
@@ -551,11 +533,8 @@ class _Sizes(NamedTuple):
     @classmethod
     def _at(cls, facts: Facts, base_rate: float, effect: float, personal: float) -> Self:
         beliefs = facts.beliefs
-        return cls(
-            base_rate=beliefs["base_rate"].at(base_rate),
-            effect=beliefs["effect"].at(effect),
-            personal=beliefs["personal"].at(personal, evenly=True),
-        )
+        base, size = beliefs["base_rate"].at(base_rate), beliefs["effect"].at(effect)
+        return cls(base, size, beliefs["personal"].at(personal, evenly=True))
 
 
 def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator) -> FloatArray:

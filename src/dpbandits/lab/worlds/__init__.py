@@ -3,22 +3,9 @@
 An `Environment` gives each round's decision set, the reward of a chosen candidate and, for regret,
 the expected rewards of all. Everything about round t is a function of (seed, t) alone.
 
-Tables, one row a person, classes or columns as arms:
-
-- `load("cps-income", seed=...)`, `load("synthetic-income", seed=...)`; `available()` lists the names.
-- `TableBandit.from_labels(frame, schema=, labels=, arms=, seed=)`, `TableBandit.from_rewards(...)`.
-- `table_from_toml(path, seed=)`: a table of one's own, described in a small file (`tables`).
-- `from_log(frame, ...)`: a randomised log, each person's other arms paid as a like person's was.
-- `hard(name, seed=)`: worlds that are hard on private policies (`HARD`).
-
-Known functions, new candidates every round:
-
-- `camelback(seed=)`: a test function.
-- `FunctionBandit`: any function with any law of candidates.
-
-Public cells of actions and contexts, for `central.ExploreThenCommit`:
-
-- `DoseFinding(seed=)`: a made-up clinic.
+Tables have one row a person, and classes or columns as arms: `load` (`available` lists the names),
+`TableBandit`, `table_from_toml`, `from_log` and `hard`. `camelback` and `FunctionBandit` are known functions,
+with new candidates every round. `DoseFinding` has public cells, for `central.ExploreThenCommit`.
 
 >>> world = camelback(seed=7, horizon=100)
 >>> world.decision_sets(0, 10).shape
