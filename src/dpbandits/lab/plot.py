@@ -415,7 +415,8 @@ def released(
         table[name] = [place[position] for position in index.ravel().tolist()]
     mean, sd = (one.reshape(count, -1) for one in asked.predict(table))
     others = ", ".join(f"{_axis(name)} = {_short(fixed[name])}" for name in fixed if name not in chosen)
-    figure = (_draw_lines if len(chosen) == 1 else _draw_maps)(asked, chosen, places, mean, sd)
+    one = len(chosen) == 1
+    figure = asked.lines(chosen[0], places[0], mean, sd) if one else asked.maps(chosen, places, mean)
     add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
     return figure
 
@@ -461,6 +462,42 @@ class _Asked:
 
         return cls(at_points, ends, ("",), grounds)
 
+    def lines(self, name: Any, place: Sequence[Any], mean: FloatArray, sd: FloatArray) -> "Figure":
+        """A line an arm along one column, of means and deviations (n, K)."""
+        figure, (ax,) = new_figure()
+        for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
+            style: dict[str, Any] = {"colour": colour, "label": str(self.labels[arm])}
+            if isinstance(self.columns[name], Categories):
+                aside = np.arange(len(place)) + 0.08 * (arm - (mean.shape[1] - 1) / 2.0)
+                draw_points(ax, aside, mean[:, arm], sd[:, arm] / 2.0, **style, marker=mark, linestyle="")
+            else:
+                draw_band(ax, place, mean[:, arm], sd[:, arm], errors=1.0, **style, linestyle=dash)
+        _ticks(ax.xaxis, self.columns[name], place)
+        label_axes(ax, title="Expected reward", x=_axis(name), y="mean and standard deviation")
+        if mean.shape[1] > 1:
+            add_legend(ax)
+        return figure
+
+    def maps(self, names: Sequence[Any], places: Sequence[Sequence[Any]], mean: FloatArray) -> "Figure":
+        """A map an arm over two columns, of means (n, K)."""
+        figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
+        sides = [
+            np.arange(len(place), dtype=np.float64) if isinstance(self.columns[name], Categories) else place
+            for name, place in zip(names, places, strict=True)
+        ]
+        style = {"cmap": "cividis", "shading": "nearest", "vmin": mean.min(), "vmax": mean.max()}
+        drawn: Any = None
+        for arm, ax in enumerate(axes):
+            surface = mean[:, arm].reshape(len(places[0]), len(places[1])).T
+            drawn = ax.pcolormesh(*sides, surface, **style)
+            ax.grid(visible=False)
+            for axis, name, place in zip((ax.xaxis, ax.yaxis), names, places, strict=True):
+                _ticks(axis, self.columns[name], place)
+            title = str(self.labels[arm]) or "Expected reward"
+            label_axes(ax, title=title, x=_axis(names[0]), y=_axis(names[1]) if arm == 0 else "")
+        figure.colorbar(drawn, ax=axes, label="expected reward")
+        return figure
+
 
 def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
     """Where a column is asked about."""
@@ -479,57 +516,6 @@ def _middle(column: Any) -> Any:
 
 def _ends(column: Range | tuple[float, float]) -> tuple[float, float]:
     return (column.low, column.high) if isinstance(column, Range) else column
-
-
-def _draw_lines(
-    asked: _Asked,
-    names: Sequence[Any],
-    places: Sequence[Sequence[Any]],
-    mean: FloatArray,
-    sd: FloatArray,
-) -> "Figure":
-    figure, (ax,) = new_figure()
-    for arm, (colour, dash, mark) in zip(range(mean.shape[1]), cycle(LINES), strict=False):
-        style: dict[str, Any] = {"colour": colour, "label": str(asked.labels[arm])}
-        if isinstance(asked.columns[names[0]], Categories):
-            aside = np.arange(len(places[0])) + 0.08 * (arm - (mean.shape[1] - 1) / 2.0)
-            draw_points(ax, aside, mean[:, arm], sd[:, arm] / 2.0, **style, marker=mark, linestyle="")
-        else:
-            draw_band(ax, places[0], mean[:, arm], sd[:, arm], errors=1.0, **style, linestyle=dash)
-    _ticks(ax.xaxis, asked.columns[names[0]], places[0])
-    label_axes(ax, title="Expected reward", x=_axis(names[0]), y="mean and standard deviation")
-    if mean.shape[1] > 1:
-        add_legend(ax)
-    return figure
-
-
-def _draw_maps(
-    asked: _Asked,
-    names: Sequence[Any],
-    places: Sequence[Sequence[Any]],
-    mean: FloatArray,
-    _sd: FloatArray,
-) -> "Figure":
-    figure, axes = new_figure(width=max(7.2, 1.2 + 3.2 * mean.shape[1]), columns=mean.shape[1])
-    sides = [
-        np.arange(len(place), dtype=np.float64) if isinstance(asked.columns[name], Categories) else place
-        for name, place in zip(names, places, strict=True)
-    ]
-    maps = []
-    for arm, ax in enumerate(axes):
-        surface = mean[:, arm].reshape(len(places[0]), len(places[1])).T
-        maps.append(
-            ax.pcolormesh(
-                *sides, surface, cmap="cividis", shading="nearest", vmin=mean.min(), vmax=mean.max()
-            )
-        )
-        ax.grid(visible=False)
-        for axis, name, place in zip((ax.xaxis, ax.yaxis), names, places, strict=True):
-            _ticks(axis, asked.columns[name], place)
-        title = str(asked.labels[arm]) or "Expected reward"
-        label_axes(ax, title=title, x=_axis(names[0]), y=_axis(names[1]) if arm == 0 else "")
-    figure.colorbar(maps[-1], ax=axes, label="expected reward")
-    return figure
 
 
 def _ticks(axis: Any, column: Any, places: Sequence[Any]) -> None:

@@ -8,11 +8,9 @@
 
 All three have prior mean zero and independent Gaussian noise of known size.
 
-Stability over long runs. `ExactGP` and `PoolGP` only ever append rows to a Cholesky factor, so nothing
-accumulates beyond the rounding of one factorisation; a pivot that rounding pushes below the noise
-variance, where exact arithmetic cannot fall, is put back there. `FeatureGP` updates a square root S of
-the covariance S S^T (Potter's form) instead of the covariance: it stays positive semi-definite by
-construction, and its condition number is the root of the covariance's.
+`ExactGP` and `PoolGP` only append rows to a Cholesky factor, so rounding errors do not accumulate.
+`FeatureGP` updates a square root S of the covariance S S^T (Potter's form), which stays positive
+semi-definite.
 """
 
 import math

@@ -14,8 +14,6 @@ q (1 + 1/m) / 2 for ||w|| = 1. So the vector behaves like a regression on G^ wit
 `posterior_from_block_statistics` regresses on one noisy pair a block: Gram matrices are shrunk to a public
 prior, and the blocks are fitted by generalised least squares.
 
-With more than `PANEL` features the work is done by calls that let other threads run.
-
 It takes `supports`, index ranges between which every Gram matrix is zero (features of separate arms):
 each is then a problem of its own. Inputs are plain numbers; if they are a release, so is everything
 computed here (post-processing).

@@ -299,18 +299,9 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     @of_tokens("POST ", "Make a token", _TOKEN, status=201)
     async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
-        identity, text = await wrap_future(
-            service.write(
-                lambda writes: tokens.make_token(
-                    writes,
-                    service.keys,
-                    label=message.label,
-                    scopes=message.scopes,
-                    now=service.now(),
-                    seconds=message.seconds,
-                )
-            )
-        )
+        how = {"now": service.now(), **message.model_dump()}
+        making = service.write(lambda writes: tokens.make_token(writes, service.keys, **how))
+        identity, text = await wrap_future(making)
         return {"id": identity, "token": text, "scopes": message.scopes}
 
     @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
@@ -402,13 +393,8 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     ) -> dict[str, Any]:
         """Its status and settings; never what it promises. `If-Match` is needed."""
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
-        kept = await wrap_future(
-            service.write(
-                lambda writes: policies.change(
-                    writes, policy, status=message.status, settings=settings, if_match=if_match
-                )
-            )
-        )
+        how: dict[str, Any] = {"status": message.status, "settings": settings, "if_match": if_match}
+        kept = await wrap_future(service.write(lambda writes: policies.change(writes, policy, **how)))
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
@@ -445,9 +431,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
                 "ORDER BY version",
                 kept.id,
             )
-        return {
-            "releases": [{"version": row[0], "rounds": row[1], "made_at": row[2]} for row in rows],
-        }
+        return {"releases": [dict(zip(("version", "rounds", "made_at"), row, strict=True)) for row in rows]}
 
 
 def _asked(message: PolicyRequest) -> dict[str, Any]:

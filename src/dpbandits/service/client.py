@@ -1,8 +1,6 @@
 """`RemotePolicy`: a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
 `RemoteServer` is a local one, for people's own devices.
 
-HTTP is the standard library's, and the calls of `AsyncRemotePolicy` run in threads.
-
 *Retries.* Every ask has an id, the caller's or a random one, and is repeated with it: whichever attempt
 arrived first took the one round, and all get its answer. An attempt is repeated where no answer came, where
 the answer is none of the service's, or where the service asks for patience (408, 429, 502, 503, 504).

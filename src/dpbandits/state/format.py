@@ -13,8 +13,7 @@ The header's `arrays` lists each array's name, length in bytes and SHA-256.
 
 Version 2 is a sealed file (`StateKey`): the header has kind, version, lineage, position, public, cipher,
 and length and SHA-256 of the sealed body, which is the whole version 1 file, encrypted and bound to the
-header's public fields. Both versions are read; without a key, version 1 is written. A release that knows
-version 1 only refuses version 2 with `IncompatibleState`, as this one refuses version 3.
+header's public fields. Both versions are read; without a key, version 1 is written.
 
 Nothing in the file is executed or unpickled. The header's SHA-256 covers every byte through the
 arrays' own, so it is the digest of the state. Equal states give equal bytes. A checksum finds

@@ -135,9 +135,8 @@ class Menu:
         if count == 0:
             raise InvalidData("contexts: expected at least one person")
         points = _untold(self.contexts.points, table)
-        points[~np.isfinite(points).all(axis=1)] = (
-            np.nan
-        )  # also where a caller wrote into the table meanwhile
+        # also where a caller wrote into the table meanwhile
+        points[~np.isfinite(points).all(axis=1)] = np.nan
         return points
 
     def readable(self, contexts: object) -> tuple[FloatArray, BoolArray]:

@@ -1,7 +1,7 @@
 """What is known of a decision before anybody is asked, and made-up worlds in which it holds.
 
 A file of such facts is the description of the columns (`dpbandits.tables.description`) and a section [plan];
-what else a description of a table says may stand there too and is left alone: no table is opened::
+what else a description of a table says may stand there too; no table is opened::
 
     [columns.age]
     low = 18

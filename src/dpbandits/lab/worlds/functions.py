@@ -1,7 +1,6 @@
 """Known functions as bandits: candidates are drawn anew each round, rewards are 0 or 1.
 
-Test functions are turned upside down (they are minimised in the literature) and scaled to [0, 1] by
-constants of the function alone. All of them and `FunctionBandit` itself are frozen and keyed by a seed.
+Test functions are turned upside down and scaled to [0, 1] by constants of the function alone.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,7 @@
 """A table of people as a bandit: every round one row comes by, and each arm has its reward in the table.
 
-With a label column the arms are the classes and the reward is 1 for the right one: the harshest
-form of a classification problem, where a wrong guess does not tell the answer.
-
-A table of one's own is described by a TOML file, of which `table_from_toml` makes a bandit; for its format
-see `dpbandits.tables.described`. What every arm would have paid must stand in the table, as [label] or
-[rewards].
+A TOML file describes a table of one's own (`dpbandits.tables.described`), and `table_from_toml` makes a
+bandit of it. The table must say what every arm would have paid, as [label] or [rewards].
 """
 
 from collections.abc import Sequence

@@ -303,11 +303,8 @@ class DurableServer(Held, Generic[PublishedT]):
             "precision": evidence.local.precision,
             "moment": evidence.local.moment,
         }
-        public = {
-            "name": name,
-            "target": target.to_json(),
-            "published": published.to_json(self._server.spec),
-        }
+        sent = published.to_json(self._server.spec)
+        public = {"name": name, "target": target.to_json(), "published": sent}
         self._note(_TARGET, _packed(_EVIDENCE, target, public, arrays))
         return published
 

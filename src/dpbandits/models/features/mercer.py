@@ -329,12 +329,7 @@ class MercerFeatures(SectionFeatures):
         seed: Seed = 0,
         scale: float | None = None,
     ) -> None:
-        an(
-            kernel,
-            Kernel,
-            name="kernel",
-            pass_="kernels.SquaredExponential(lengthscale=0.3) or another kernel",
-        )
+        an(kernel, Kernel, name="kernel", pass_="kernels.SquaredExponential(lengthscale=0.3)")
         an(domain, Domain, name="domain", pass_="domains.Box(low=[0], high=[1]) or another domain")
         integer(n_features, name="n_features")
         size = 2 * n_features if n_landmarks is None else integer(n_landmarks, name="n_landmarks")
