@@ -25,7 +25,7 @@ Example:
     >>> from dpbandits.privacy.certificates import NearGaussianDP
     >>> from dpbandits.privacy.definitions import JointDP
     >>> ledger = MemoryLedger()
-    >>> ledger.open_account("people", privacy=JointDP(epsilon=5, delta=2e-5))
+    >>> account = ledger.open_account("people", privacy=JointDP(epsilon=5, delta=2e-5))
     >>> release = cost_of(NearGaussianDP(0.2366, 1e-12), privacy=JointDP(epsilon=1, delta=1e-6))
     >>> for number in range(20):  # as bare promises, twenty of them would come to (20, 2e-5)
     ...     balance = ledger.charge("people", charge_id=f"release {number}", cost=release)
