@@ -22,7 +22,9 @@ from dpbandits.lab.people.study import (
     PRIVATE,
     TableConstants,
     TableStudy,
+    non_private_policy,
     private_policy,
+    table_features,
 )
 from dpbandits.lab.worlds import TableBandit, synthetic_income
 from dpbandits.tables import Range, Schema
@@ -188,3 +190,14 @@ def test_the_runner_names_people_as_the_table_does():
         )  # fmt: skip
         with pytest.raises(InvalidData, match="more rounds of a person") if rounds == 1 else nullcontext():
             run(policy, twice)
+
+
+def test_both_policies_learn_in_the_features_of_the_table():
+    """The non-private baseline is what shares are taken of: with other features all of them move."""
+    table = small_table(1)
+    constants = TableConstants(lengthscale=0.4)
+    expected = table_features(table.schema, table.n_arms, constants).to_config()
+    assert non_private_policy(table, 0, constants=constants).features.to_config() == expected
+    promise = {"privacy": dpb.JointDP(1, 1e-6), "noise": dpb.SimulatedNoise(0)}
+    private = private_policy(table, 0, constants=constants, **promise)
+    assert private.features.to_config() == expected

@@ -155,6 +155,7 @@ def non_private_policy(
 ) -> FeatureGPUCB:
     """A policy without privacy, on features."""
     return FeatureGPUCB(
+        features=table_features(table.schema, table.n_arms, constants),
         domain=table.domain,
         reward_range=table.reward_range,
         horizon=table.horizon,
