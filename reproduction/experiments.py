@@ -48,7 +48,7 @@ class Single(Cell):
 
     @property
     def label(self) -> Row:
-        """What the row begins with."""
+        """Return the first cells of the row."""
         return self.what
 
     def simulate(self, _seed: Seed) -> Record:
@@ -56,7 +56,7 @@ class Single(Cell):
         return {"measured": self.measure()}
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
-        """What it is and what was measured."""
+        """Return the labels of the cell and its measurements."""
         return [self.what | records[0]["measured"]]
 
 
@@ -82,7 +82,7 @@ class Choice:
     where: Mapping[str, Any] = field(default_factory=dict)
 
     def keeps(self, cell: Cell) -> bool:
-        """Whether a cell is run; a method without epsilon, or without a field, belongs to every one."""
+        """Return True if a cell is run; a method without epsilon, or without a field, always is."""
         epsilon = cell.option("epsilon")
         return (
             (self.columns is None or cell.option("column") in self.columns)
@@ -94,7 +94,7 @@ class Choice:
 
 
 def _field(label: Any, name: str) -> Any:
-    """What a label has under a name with dots; None where it has no such thing."""
+    """Return the value that a label has under a dotted name; None if it has none."""
     for part in name.split("."):
         if isinstance(label, list) and part.isdecimal() and int(part) < len(label):
             label = label[int(part)]
@@ -104,7 +104,7 @@ def _field(label: Any, name: str) -> Any:
 
 
 def grid(cell: Callable[..., Cell], **axes: Iterable[Any]) -> Callable[[Choice], list[Cell]]:
-    """What makes a cell at every place of a grid, the last axis first: `Item.cells`.
+    """Return a function that makes a cell at every place of a grid, the last axis first: `Item.cells`.
 
     Args:
         cell: a class of cells.
@@ -305,7 +305,7 @@ def _merged(path: Path, rows: Sequence[Row], item: Item) -> list[Row]:
         return json.dumps([row.get(name) for name in item.key])
 
     def is_of(row: Row, cell: Cell) -> bool:
-        """Whether they agree in what both have."""
+        """Return True if two choices agree in the fields that both have."""
         own = {name: value for name, value in cell.label.items() if name in item.key}
         return json.dumps([row.get(name) for name in own]) == json.dumps([*own.values()])
 

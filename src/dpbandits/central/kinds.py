@@ -355,7 +355,7 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def foresight(self) -> Foresight | None:
-        """What to expect of a run whose horizon is known, by public numbers alone; None: they do not say."""
+        """Return the forecast for a run of known horizon from public numbers; None if they do not suffice."""
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:

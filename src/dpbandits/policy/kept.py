@@ -96,7 +96,7 @@ class KeptPolicy(metaclass=ABCMeta):
         "reward_range": RewardRange.from_config,
     }
     menu: Menu | None
-    """Of contexts and arms; None where there are none."""
+    """Menu of contexts and arms; None where there are none."""
     noise: NoiseSource | None
     """What a guarantee rests on; a simulated one's position is part of the state."""
     open_ended: bool = False

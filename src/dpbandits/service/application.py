@@ -239,7 +239,7 @@ async def _of_request(request: Request, error: Exception) -> Response:
 
 
 def _misfit(found: Sequence[Any]) -> Problem:
-    """What does not fit a message: where and how, in public words."""
+    """Return the problem of a message that does not fit: where and how, in public words."""
     places = [f"{_named(one['loc'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]]
     slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
     return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")

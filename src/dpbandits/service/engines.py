@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
     @property
     def etag(self) -> str:
-        """Of its settings and status."""
+        """Version number of its settings and status."""
         return f'"{self.revision}"'
 
 

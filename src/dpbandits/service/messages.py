@@ -102,7 +102,7 @@ ByItself = Annotated[T, WrapValidator(_by_itself)]
 
 
 def _shown(example: dict[str, Any]) -> ConfigDict:
-    """What the OpenAPI document shows of a message."""
+    """Return the example that the OpenAPI document shows of a message."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
 

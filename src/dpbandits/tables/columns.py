@@ -64,7 +64,7 @@ class Column(Configured, ABC):
 
     @property
     def clips(self) -> bool:
-        """Whether values outside are clipped to the bounds."""
+        """True if values outside are clipped to the bounds."""
         return False
 
     @property
@@ -182,7 +182,7 @@ class Range(Column):
 
     @property
     def clips(self) -> bool:
-        """Whether values outside are clipped to the bounds."""
+        """True if values outside are clipped to the bounds."""
         return self.clip
 
     @property

@@ -313,7 +313,7 @@ class Menu:
 
 
 def _untold(read: Callable[..., _T], table: Any) -> _T:
-    """What a method of the schema makes of a table, without what a caller's object says where it fails."""
+    """Return a method's result on a table; an error never repeats what a caller's object says."""
     try:
         return read(table, ignore_extra=True)
     except (InvalidData, MissingExtra):

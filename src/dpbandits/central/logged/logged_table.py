@@ -529,7 +529,7 @@ class LoggedTable:
         )
 
     def covered(self, privacy: JointDP, *, uniform_contexts: bool = False) -> ReleaseName:
-        """As `release_under`; InvalidParameter where promise and option do not fit it."""
+        """Return `release_under`, and raise InvalidParameter if the promise and the option do not fit it."""
         found = self.release_under(privacy)
         if found == "features" and privacy.delta == 0.0:
             raise InvalidParameter("delta is 0, and publishing a whole function needs delta above 0")

@@ -256,7 +256,7 @@ class TableRelease:
             people=people,
         )
         weights, misfit = fitted_with_misfit(effects, tables)
-        # What effects leave out counts as an unknown constant of each arm, whose weight stands first.
+        # What effects miss counts as an unknown constant of each arm, whose weight stands first.
         covariance = WIDER**2 * weights.factor @ np.swapaxes(weights.factor, 1, 2)
         covariance[:, 0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
         factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)

@@ -419,7 +419,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.counted)}
 
     def foresight(self) -> Foresight | None:
-        """What to expect of main effects of all columns, which matter alike and differ from arm to arm.
+        """Return the forecast for main effects of all columns, which matter alike and differ from arm to arm.
 
         Arms are taken to be asked for alike, and levels of arms and interactions to be none. None where no
         column has two levels: then levels of arms are all there is.

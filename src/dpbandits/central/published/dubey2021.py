@@ -61,7 +61,7 @@ MOST_EPOCHS = 16
 @worded
 @dataclass(frozen=True, kw_only=True)
 class Dubey2021Tuning(Configured):
-    """What of a `Dubey2021` its confidence bounds rest on; all of it is public.
+    """Settings that the confidence bounds of a `Dubey2021` rest on; all of them are public.
 
     Args:
         norm_bound: B, bound on the norm of the scaled reward function.

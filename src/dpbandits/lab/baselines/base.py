@@ -1,4 +1,4 @@
-"""What the policies here share: they promise nothing, so they bound no user's rounds and ignore who asks."""
+"""Base of the policies here: they promise nothing, so they bound no user's rounds and ignore who asks."""
 
 from collections.abc import Sequence
 from typing import Any, Required, TypedDict, Unpack

@@ -34,7 +34,7 @@ FIRST_SHARE = 1 / 32
 @worded
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CrudeTuning(Configured):
-    """What of a `PrivateRidge` or a `CellHistogram` most people leave as it is.
+    """Settings of a `PrivateRidge` or a `CellHistogram` that most people leave as they are.
 
     Args:
         blocks: round indices at which to release; by default they double.

@@ -154,7 +154,7 @@ class _Seen(NamedTuple):
 @worded
 @dataclass(frozen=True, kw_only=True)
 class GPUCBTuning(Configured):
-    """What of a `FeatureGPUCB` most people leave as it is.
+    """Settings of a `FeatureGPUCB` that most people leave as they are.
 
     Args:
         n_features: of the Mercer features of the kernel, as in `GPTuning`; default 100, of contexts 8.

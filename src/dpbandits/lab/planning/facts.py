@@ -479,7 +479,7 @@ def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Be
 
 
 class _Sizes(NamedTuple):
-    """What is drawn between believed bounds."""
+    """Quantity that is drawn between believed bounds."""
 
     base_rate: float
     effect: float

@@ -137,7 +137,7 @@ _CAMELBACK = (-1.031628453489877, 86 / 15)  # lowest, and highest at the corners
 
 
 class FunctionOptions(TypedDict, total=False):
-    """What every test function takes: seed, horizon (10,000), n_candidates (25)."""
+    """Options that every test function takes: seed, horizon (10,000), n_candidates (25)."""
 
     seed: Required[Seed]
     horizon: int

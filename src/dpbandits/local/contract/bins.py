@@ -29,7 +29,7 @@ _BINS_KEPT = 32
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedArms(Published):
-    """What the server tells everyone: bins and, for each, an arm or probabilities of arms.
+    """Message of the server to everyone: bins and, for each, an arm or probabilities of arms.
 
     Attributes:
         version: counts up from 0.
@@ -137,7 +137,7 @@ class PublishedArms(Published):
 
 
 def has_law(published: PublishedArms, shape: tuple[int, int]) -> bool:
-    """Whether a version has no mean and no deviation, or both, finite and of this shape."""
+    """Return True if a version has no mean and no deviation, or both, finite and of this shape."""
     law = [one for one in (published.mean, published.sd) if one is not None]
     return len(law) in (0, 2) and all(one.shape == shape and bool(np.isfinite(one).all()) for one in law)
 

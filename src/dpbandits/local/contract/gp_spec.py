@@ -73,7 +73,7 @@ def _secure() -> "NoiseSource":
 @worded
 @dataclass(frozen=True, kw_only=True)
 class GPSpecTuning(Configured):
-    """What a `GPSpec` rarely needs to say.
+    """Settings that a `GPSpec` rarely needs.
 
     Args:
         prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
@@ -199,7 +199,7 @@ class GPSpec(Contract["PublishedWeights"]):
 
 
 class GaussianReports(ReportProtocol["PublishedWeights"]):
-    """What devices and servers do under a `GPSpec`: a report is a vector of noisy integers.
+    """Protocol of devices and servers under a `GPSpec`: a report is a vector of noisy integers.
 
     Args:
         spec: the contract.

@@ -321,7 +321,7 @@ class GridLayout(Layout[PublishedQuestions]):
 
     @cached_property
     def names_columns(self) -> bool:
-        """Whether what is published is over some of the columns, which it names."""
+        """True if a published version is over some of the columns, which it names."""
         return not fits_a_grid(self.dim, self.codes)
 
     @cached_property

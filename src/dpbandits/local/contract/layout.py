@@ -14,7 +14,7 @@ __all__ = ["CellQuestion", "Layout"]
 
 
 class CellQuestion(NamedTuple):
-    """What a report says of one place.
+    """Content of a report about one place.
 
     Attributes:
         cell: the cell that it names.
@@ -53,7 +53,7 @@ class Layout(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def asked(self, published: PublishedT, place: int) -> CellQuestion:
-        """What a report on this version says of a place."""
+        """Return the content of a report on this version about a place."""
 
     @abstractmethod
     def rule(self, published: PublishedT) -> dict[str, Any]:

@@ -281,7 +281,7 @@ class Contract(Written, ABC, Generic[PublishedT]):
     @property
     @abstractmethod
     def protocol(self) -> "ReportProtocol[PublishedT]":
-        """What devices and servers do under this contract; for the library's own clients and servers."""
+        """Protocol of devices and servers under this contract, for the library's own clients and servers."""
 
     def check(self, context: Any) -> None:
         """Refuse a context that a device would clip or count as missing: to test an integration.
@@ -296,12 +296,12 @@ class Contract(Written, ABC, Generic[PublishedT]):
         self.protocol.check(context)
 
     def statement(self, privacy: Any = None) -> "Guarantee":
-        """What one report promises: as the contract says, or to a device with its own `privacy`."""
+        """Return the guarantee of one report: the contract's, or that of a device with its own `privacy`."""
         return self.protocol.statement(self.protocol.own(privacy))
 
 
 class ReportProtocol(ABC, Generic[PublishedT]):
-    """What devices and servers do under one contract: one implementation a kind of report.
+    """Protocol of devices and servers under one contract: one implementation a kind of report.
 
     Attributes:
         report_format: first byte of a report.
@@ -352,7 +352,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def label(self, arm: int) -> Any:
-        """What a device answers with: the arm's label, or the row of the candidates."""
+        """Return the answer of a device: the arm's label, or the row of the candidates."""
 
     @abstractmethod
     def check(self, context: Any) -> None:
@@ -377,7 +377,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def statement(self, privacy: Any) -> "Guarantee":
-        """What one report promises that keeps this promise, which `own` has read."""
+        """Return the guarantee of one report that keeps this promise, which `own` has read."""
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:

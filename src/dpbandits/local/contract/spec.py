@@ -99,7 +99,7 @@ _MOST_USERS = 2**53
 @worded
 @dataclass(frozen=True, kw_only=True)
 class SpecTuning(Configured):
-    """What a `Spec` rarely needs to say.
+    """Settings that a `Spec` rarely needs.
 
     Args:
         mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
@@ -307,7 +307,7 @@ class Spec(Contract[PublishedArms]):
 
 
 class CellReports(ReportProtocol[PublishedArms]):
-    """What devices and servers do under a `Spec`: a report names a cell and a sign.
+    """Protocol of devices and servers under a `Spec`: a report names a cell and a sign.
 
     Args:
         spec: the contract.

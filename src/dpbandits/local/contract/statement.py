@@ -62,7 +62,7 @@ _AUTHENTIC = (
 def weakest(
     spec: Contract[Any], privacy: Any, released: Iterable[Mapping[str, Any]], *, status: Status = "enforced"
 ) -> Guarantee:
-    """What one more report promises, and all that were made on the terms of a log: the weakest of them.
+    """Return the weakest guarantee of one more report and of all that were made on the terms of a log.
 
     Args:
         spec: the contract.

@@ -137,7 +137,7 @@ def columns_in_turn(
     noise_variance: Callable[[int], float],
     reward_variance: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """What a run is expected to tell of main effects when all columns matter alike.
+    """Forecast of what a run tells about main effects when all columns matter alike.
 
     Groups of equally many columns are told, and in every block other columns. The number of groups, of
     columns in each and of bins are those that explain most.

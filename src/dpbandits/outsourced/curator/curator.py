@@ -71,7 +71,7 @@ __all__ = ["Curator", "CuratorTuning"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CuratorTuning:
-    """What a `Curator` rarely needs to say.
+    """Settings that a `Curator` rarely needs.
 
     Args:
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response"; see
