@@ -493,6 +493,13 @@ def test_blank_cells_never_decide_whether_a_batch_takes_its_rounds():
         policy.ask_batch([5, "junk"], users=["a", "b"])  # nobody brought a set: nothing is taken
 
 
+def test_the_length_of_anothers_set_never_decides_whether_a_set_is_answered():
+    long = np.linspace(0, 1, 20_000)[:, None]
+    for other in (long, [[0.5]]):
+        policy = GPBandit(**BOX, noise=SimulatedNoise(3))
+        assert not policy.ask_batch([long, other], users=["a", "b"]).refused.any()
+
+
 def test_marks_of_the_longest_set_mark_the_shorter_ones_too():
     policy = GPBandit(**BOX, noise=SimulatedNoise(3))
     marks = np.array([[False, True, False], [False, True, True]])

@@ -58,10 +58,6 @@ _EXACT = 1 << 53
 """Integers up to here are floats."""
 
 
-MOST_OF_ONE = 1 << 14
-"""Rows of one decision set among sets of different lengths: the longest takes memory for all of them."""
-
-
 class RoundPolicy(KeptPolicy):
     """A policy that chooses among candidate rows, or among a few arms for people with contexts.
 
@@ -312,9 +308,9 @@ class RoundPolicy(KeptPolicy):
         Args:
             brought: with `contexts` and `arms`, a table of B rows, a mapping of columns, an array (B, d) in
                 the schema's order, or a list of what `ask` takes. Else, and there too where it is an array of
-                three axes, decision sets (B, n, d), or a list of sets of different lengths, up to 16,384
-                rows. Where there is a domain, and nothing is brought, all of the `users` are offered the
-                whole of it.
+                three axes, decision sets (B, n, d), or a list of sets of different lengths, which takes
+                memory for B times the longest. Where there is a domain, and nothing is brought, all of the
+                `users` are offered the whole of it.
             users: B user ids; required unless the policy was built with JointDP(..., user_ids=False).
             available: (B, n) True where an arm, or a row, may be chosen, with n of the longest set; or a list
                 of B marks of one set; or, of arms, B lists of labels.
@@ -392,12 +388,14 @@ class RoundPolicy(KeptPolicy):
         return rows, marks
 
     def _set_of(self, brought: Any) -> FloatArray | None:
-        """A decision set (n, d) of several, None for what is none, or for more rows than `MOST_OF_ONE`."""
+        """A decision set (n, d) of several, None for what is none.
+
+        There is no longest set: a limit here would hold only where another person's set has another length.
+        """
         try:
-            rows = self._rows_of(brought, ("n",))
+            return self._rows_of(brought, ("n",))
         except InvalidData:
             return None
-        return rows if len(rows) <= MOST_OF_ONE else None
 
     @in_turn
     def _decide_one(
