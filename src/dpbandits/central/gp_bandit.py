@@ -555,8 +555,9 @@ class GPBandit(RoundPolicy):
         """The deviation includes what the features leave out of the kernel; before any release it is the
         prior's.
         """
-        mean, spread = (self._posterior or self._kind.prior).predict_function(
-            self.features, points, weight_variance=self._kind.weight_variance
+        law = self._posterior or self._kind.prior
+        mean, spread = law.predict_function(
+            self._kind.features_of(law), points, weight_variance=self._kind.weight_variance
         )
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
@@ -582,12 +583,13 @@ class GPBandit(RoundPolicy):
                 NothingReleased,
                 stacklevel=caller_level(),
             )
+        law = self._posterior or self._kind.prior
         return PublishedPosterior(
             menu=self.menu,
             domain=self.domain,
             reward_range=self.reward_range,
-            features=self.features.written_out(),
-            posterior=self._posterior or self._kind.prior,
+            features=self._kind.features_of(law).written_out(),
+            posterior=law,
             weight_variance=self._kind.weight_variance,
             guarantee=self.guarantee,
         )

@@ -259,6 +259,10 @@ class Kind(ABC, Generic[D, P]):
         """(count,) what counts of all that was known before it, when each of the first blocks ends."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
+    def features_of(self, posterior: WeightPosterior) -> Features:
+        """The features whose weights a law is of: those of the kind, unless it learns more as it goes."""
+        return self.features
+
     @property
     def weight_variance(self) -> float:
         """Of a weight before any data: the function's prior is the same whatever the features' scale."""
@@ -343,7 +347,7 @@ class Kind(ABC, Generic[D, P]):
 
     def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
         """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
-        drawn, features = self._draws, self.features
+        drawn, features = self._draws, self.features_of(posterior)
         same = drawn is not None and drawn.posterior is posterior and drawn.features is features
         if drawn is None or drawn.number != number or not same:
             start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE

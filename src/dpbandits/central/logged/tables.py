@@ -43,7 +43,7 @@ from dpbandits.central.logged.calibration import (
 from dpbandits.central.logged.estimator import Plan
 from dpbandits.central.logged.rows import RowRules
 from dpbandits.central.logged.sums import REWARD_UNIT
-from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, as_posterior
+from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, EffectPosterior
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.domains import Product, RewardRange
@@ -134,8 +134,12 @@ class TableRelease:
 
     @cached_property
     def base(self) -> EffectFeatures:
-        """Features of an encoded context."""
-        return _base(self.menu)
+        """Features of an encoded context; where not all interactions fit, of columns that one table holds."""
+        every = _base(self.menu)
+        if every.effects.all_pairs_fit(self.menu.n_arms):
+            return every
+        pairs = _base(self.menu, pairs=()).effects.with_pairs(self.design.pairs).pairs
+        return _base(self.menu, pairs=pairs)
 
     @cached_property
     def features(self) -> ArmFeatures:
@@ -171,7 +175,7 @@ class TableRelease:
         """The tables that are expected to tell most, or those that were `given`."""
         if self.given is not None:
             return self.given
-        effects = self.base.effects
+        effects = _base(self.menu, pairs=()).effects  # other pairs have their prior variance, too
         return best_design(
             effects,
             variance=Relevance.prior(effects).variances[effects.term_of],
@@ -227,7 +231,7 @@ class TableRelease:
             domain=self.menu.domain,
             reward_range=self.reward_range,
             features=self.features,
-            posterior=as_posterior(*learned, base=self.base, features=self.features),
+            posterior=EffectPosterior.of_arms(*learned, self.features),
             weight_variance=self.features.scale**2,
             guarantee=guarantee,
         )
@@ -257,10 +261,11 @@ class TableRelease:
         )
         weights, misfit = fitted_with_misfit(effects, tables)
         # What effects miss counts as an unknown constant of each arm, whose weight stands first.
-        covariance = WIDER**2 * weights.factor @ np.swapaxes(weights.factor, 1, 2)
-        covariance[:, 0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
-        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        return ArmWeights(weights.mean, factor, weights.relevance)
+        factor = weights.factor[0]  # all arms share it, as they share the tables' errors
+        covariance = WIDER**2 * factor @ factor.T
+        covariance[0, 0] += (BIAS + BIAS_OF_MISFIT * misfit) ** 2
+        factors = np.broadcast_to(np.linalg.cholesky(covariance), weights.factor.shape)
+        return ArmWeights(weights.mean, factors, weights.relevance)
 
     def _rows_counted(self, counts: FloatArray) -> float:
         """About how many rows there were, by noisy counts (cells,): N unless these say otherwise.
@@ -280,8 +285,8 @@ def _law(menu: Menu) -> Law:
     return Law(effects.sizes, effects.ordered)
 
 
-def _base(menu: Menu) -> EffectFeatures:
-    return EffectFeatures(domain=Product(*menu.domain.parts[:-1]))
+def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> EffectFeatures:
+    return EffectFeatures(domain=Product(*menu.domain.parts[:-1]), pairs=pairs)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -4,14 +4,15 @@ Each block's tables are read with what was believed when it was answered: the pu
 answered by say who was given which arm, and the centre b(x) what was taken from their rewards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.models.features import Features
+from dpbandits.errors import InvalidParameter
+from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.marginals import (
     ArmWeights,
     Design,
@@ -24,7 +25,7 @@ from dpbandits.models.marginals import (
 )
 from dpbandits.models.noisy_regression import WeightPosterior
 
-__all__ = ["Belief", "BlockReader", "Heard", "as_posterior"]
+__all__ = ["Belief", "BlockReader", "EffectPosterior", "Heard", "effect_features"]
 
 SAMPLE = 2_500
 """WeightedPeople that stand for all in a fit."""
@@ -41,6 +42,9 @@ VARIANCE, LATER_VARIANCE = 0.25, 0.2
 COUNT_ERROR, POOR_LAW, LEFT_OVER = 0.1, 0.3, 0.1
 """Relative error of the counts of people in cells, what is added where the law of contexts is poorly known,
 and by how much the reward of people that are miscounted differs from what is taken from it."""
+
+SCORED = 1 << 22
+"""Products of a feature and a weight that are held at once: 32 MiB."""
 
 FIRST_STEPS, STEPS = 15, 5
 """Of expectation maximisation, after the first release and after later ones."""
@@ -74,36 +78,50 @@ class Belief:
         counts: noisy counts of contexts in all blocks.
         count_variance: of their noise.
         people: rounds in all blocks; what fades counts for less.
+        effects: the functions of contexts that are learned, m of them.
         evidence: of all tables.
-        weights: law of every arm's weights.
+        mean: (K, m) of every arm's weights.
+        relevance: prior variances of the weights.
         draws: (S, K, m) weights by which people are answered now; None at random.
     """
 
     counts: FloatArray
     count_variance: float
     people: float
+    effects: Effects
     evidence: Evidence
-    weights: ArmWeights
+    mean: FloatArray
+    relevance: Relevance
     draws: FloatArray | None = None
 
-    def means(self, phi: FloatArray) -> FloatArray:
-        """(n, K) expected rewards at features (n, m), in widths of the range from its low end."""
-        return np.asarray(0.5 + phi @ self.weights.mean.T)
+    def about(self, effects: Effects) -> "Belief":
+        """The same about the weights of effects that hold all of its own; nothing is known of the others."""
+        if effects is self.effects:
+            return self
+        places = self.effects.places_in(effects)
+        evidence = self.evidence.among(places, effects.n_weights)
+        return replace(
+            self, effects=effects, evidence=evidence, relevance=self.relevance.among(self.effects, effects)
+        )
 
     def centres(self, phi: FloatArray) -> FloatArray:
         """(n,) what is taken from rewards: the best arm's mean, kept within `CENTRES`."""
         if self.draws is None:
             return np.full(len(phi), 0.5)
-        return np.asarray(np.clip(self.means(phi).max(axis=1), *CENTRES))
+        return np.asarray(np.clip((0.5 + phi @ self.mean.T).max(axis=1), *CENTRES))
 
     def shares(self, phi: FloatArray) -> FloatArray:
         """(n, K) chance of every arm for people with features (n, m)."""
-        arms = len(self.weights.mean)
+        arms = len(self.mean)
         if self.draws is None:
             return np.full((len(phi), arms), 1.0 / arms)
-        flat = self.draws.reshape(-1, phi.shape[1])
-        best = (phi @ flat.T).reshape(len(phi), len(self.draws), arms).argmax(axis=2)
-        return np.asarray((best[:, :, None] == np.arange(arms)).mean(axis=1))
+        flat, shares = self.draws.reshape(-1, phi.shape[1]), np.empty((len(phi), arms))
+        step = max(1, SCORED // len(flat))
+        for begin in range(0, len(phi), step):
+            rows = slice(begin, begin + step)
+            best = (phi[rows] @ flat.T).reshape(-1, len(self.draws), arms).argmax(axis=2)
+            shares[rows] = (best[:, :, None] == np.arange(arms)).mean(axis=1)
+        return shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +129,7 @@ class BlockReader:
     """How releases are read.
 
     Args:
-        effects: functions that are learned.
+        effects: functions that are learned before any release.
         law: what is counted of contexts.
         arms: K.
     """
@@ -120,16 +138,16 @@ class BlockReader:
     law: Law
     arms: int
 
-    def beginning(self) -> Belief:
+    def beginning(self) -> tuple[Belief, ArmWeights]:
         """Before any release."""
         evidence = Evidence.none(self.arms, self.effects.n_weights)
         weights = ArmWeights.of(self.effects, evidence, Relevance.prior(self.effects))
-        return Belief(np.zeros(sum(self.law.cells)), 0.0, 0, evidence, weights)
+        nothing = np.zeros(sum(self.law.cells))
+        return Belief(nothing, 0.0, 0, self.effects, evidence, weights.mean, weights.relevance), weights
 
-    def given(self, belief: Belief, evidence: Evidence) -> Belief:
+    def given(self, belief: Belief, evidence: Evidence) -> tuple[Belief, ArmWeights]:
         """What evidence of another kind says: public data, before any release."""
-        weights = ArmWeights.fitted(self.effects, evidence, belief.weights.relevance, steps=FIRST_STEPS)
-        return replace(belief, evidence=evidence, weights=weights)
+        return self._fitted(replace(belief, evidence=evidence), FIRST_STEPS)
 
     def after(
         self,
@@ -139,8 +157,10 @@ class BlockReader:
         answered: Sequence[tuple[float, Belief]],
         uniforms: FloatArray,
         kept: float = 1.0,
-    ) -> Belief:
+    ) -> tuple[Belief, ArmWeights]:
         """With one more block and no draws yet: how people are answered next is the caller's.
+
+        Columns that one of its tables holds together interact from now on.
 
         Args:
             belief: when the block closed: b(x) comes from it.
@@ -149,16 +169,20 @@ class BlockReader:
             uniforms: (SAMPLE, 2 d) public.
             kept: what counts of all that was known before.
         """
-        first = belief.people == 0
         counts, people = kept * belief.counts + told.counts, kept * belief.people + told.people
         variance = kept**2 * belief.count_variance + told.count_sd**2
         sample = self.law.people(counts, total=people, sd=float(np.sqrt(variance)), uniforms=uniforms)
-        evidence = belief.evidence.faded(kept).given(
-            *self._read(belief, told, answered, sample, np.sqrt(variance) / people)
+        wider = belief.about(belief.effects.with_pairs(told.design.pairs))
+        read = self._read(belief, told, answered, sample, np.sqrt(variance) / people, wider.effects)
+        evidence = wider.evidence.faded(kept).given(read)
+        found = replace(
+            wider, counts=counts, count_variance=variance, people=people, evidence=evidence, draws=None
         )
-        steps = FIRST_STEPS if first else STEPS
-        weights = ArmWeights.fitted(self.effects, evidence, belief.weights.relevance, steps=steps)
-        return Belief(counts, variance, people, evidence, weights)
+        return self._fitted(found, FIRST_STEPS if belief.people == 0 else STEPS)
+
+    def _fitted(self, belief: Belief, steps: int) -> tuple[Belief, ArmWeights]:
+        weights = ArmWeights.fitted(belief.effects, belief.evidence, belief.relevance, steps=steps)
+        return replace(belief, mean=weights.mean, relevance=weights.relevance), weights
 
     def _read(
         self,
@@ -167,37 +191,74 @@ class BlockReader:
         answered: Sequence[tuple[float, Belief]],
         sample: WeightedPeople,
         share_sd: float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Maps (K, C, m), sums (K, C) and covariances (K, C, C) of a block's tables."""
-        phi = self.effects(sample.levels)
-        chances = sum((share * one.shares(phi) for share, one in answered), np.zeros((len(phi), self.arms)))
+        effects: Effects,
+    ) -> Iterator[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Maps (C, m), covariances (C, C) and sums (1, C) of a block's tables, arm after arm.
+
+        Where nothing was released before, all arms share the first two: sums are (K, C).
+        """
+        known = {effects: effects(sample.levels)}
+        for _, one in ((0.0, belief), *answered):
+            if one.effects not in known:
+                known[one.effects] = one.effects(sample.levels)
+        phi, uniform = known[effects], all(one.draws is None for _, one in answered)
+        chances = np.zeros((len(phi), self.arms))
+        for share, one in answered:
+            chances += share * one.shares(known[one.effects])
         given = told.people * sample.weights[:, None] * chances  # (M, K)
         cells = told.design.indicators(sample.levels)
         people = np.asarray(cells @ given).T  # (K, C)
-        maps = np.stack([cells @ (own[:, None] * phi) for own in given.T])
-        overlap = np.stack([((cells * own) @ cells.T).toarray() for own in given.T])
-        if all(one.draws is None for _, one in answered):
+        if uniform:
             # Everybody's arm is anybody's: errors of the counts cancel in differences between arms.
             level = told.sums.sum() / (len(told.design.groups) * told.people)
             sums, reward_variance = told.sums - told.sums.mean(axis=0) + level * people, VARIANCE
         else:
-            sums = told.sums + np.asarray(cells @ (given * (belief.centres(phi) - 0.5)[:, None])).T
-            reward_variance = LATER_VARIANCE
+            centred = belief.centres(known[belief.effects])[:, None] - 0.5
+            sums, reward_variance = told.sums + np.asarray(cells @ (given * centred)).T, LATER_VARIANCE
         error = COUNT_ERROR + POOR_LAW * min(1.0, 16.0 * share_sd)
         own = told.sum_sd**2 + (error * LEFT_OVER * people) ** 2
-        return maps, sums, reward_variance * overlap + own[:, :, None] * np.eye(own.shape[1])
+        for arm in range(1 if uniform else self.arms):
+            weight = given[:, arm]
+            covariance = reward_variance * ((cells * weight) @ cells.T).toarray()
+            covariance[np.diag_indices_from(covariance)] += own[arm]
+            yield cells @ (weight[:, None] * phi), covariance, sums if uniform else sums[arm : arm + 1]
 
 
-def as_posterior(
-    mean: FloatArray, factor: FloatArray, *, base: EffectFeatures, features: Features
-) -> WeightPosterior:
-    """A law of every arm's weights as one of the weights of `features`, arms side by side.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EffectPosterior(WeightPosterior):
+    """The law of every arm's weights, arms side by side, and the features whose weights they are.
 
-    Args:
-        mean: (K, m).
-        factor: (K, m, m); covariance = factor factor^T.
-        base: of a context.
+    Attributes:
         features: the same for every arm.
+        draws: (S, K, m) public draws that people are answered by; None where nothing was released.
     """
-    scaled = base.ratio[:, None] * factor
-    return WeightPosterior(mean=(base.ratio * mean).ravel(), factors=scaled, supports=features.supports)
+
+    features: ArmFeatures
+    draws: FloatArray | None = None
+
+    @classmethod
+    def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":
+        """From the law of the weights of `Effects`.
+
+        Args:
+            mean: (K, m).
+            factor: (K, m, m); covariance = factor factor^T.
+            features: of `EffectFeatures`.
+        """
+        base = effect_features(features)
+        ratio, shared = base.ratio[:, None], factor.strides[0] == 0
+        factors = [ratio * factor[0]] * len(factor) if shared else [ratio * own for own in factor]
+        mean = (base.ratio * mean).ravel()
+        return cls(mean=mean, factors=factors, supports=features.supports, features=features)
+
+
+def effect_features(features: Features) -> EffectFeatures:
+    """The features of a context.
+
+    Raises:
+        InvalidParameter: features of another kind.
+    """
+    base = features.base if isinstance(features, ArmFeatures) else None
+    if not isinstance(base, EffectFeatures):
+        raise InvalidParameter("marginal tables are read in the features of effects")
+    return base

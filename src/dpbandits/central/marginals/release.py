@@ -35,6 +35,7 @@ block of its ask.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,11 +48,13 @@ from dpbandits.central.marginals.learning import (
     DRAWS,
     LATER_VARIANCE,
     SAMPLE,
+    SCORED,
     VARIANCE,
     Belief,
     BlockReader,
+    EffectPosterior,
     Heard,
-    as_posterior,
+    effect_features,
 )
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.central.marginals.statement import marginals_guarantee
@@ -59,12 +62,14 @@ from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models.features.mercer import ArmFeatures
+from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import (
     COLUMN_VARIANCE,
+    ArmWeights,
     Design,
     EffectFeatures,
+    Effects,
     Evidence,
     Law,
     best_design,
@@ -100,9 +105,6 @@ FEW = (
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
 
-SCORED = 1 << 22
-"""Products of a feature and a weight that are held at once: 32 MiB."""
-
 
 class Planned(NamedTuple):
     """What is public of a block that closes.
@@ -110,10 +112,12 @@ class Planned(NamedTuple):
     Attributes:
         tables: the groups and bins.
         centre: (K, m) weights of whose best arm's mean b(x) is; None where b = 1/2.
+        base: features of a context whose weights these are.
     """
 
     tables: Design
     centre: FloatArray | None
+    base: EffectFeatures
 
 
 class Drawn(NamedTuple):
@@ -155,8 +159,25 @@ class MarginalPast(Past):
         return named
 
 
+class Read(NamedTuple):
+    """A release and what was believed after it; the posterior is kept for the last one alone."""
+
+    drawn: Drawn | None
+    belief: Belief
+    posterior: EffectPosterior | None
+
+    @property
+    def answers(self) -> "Read":
+        """What later releases need of it: by what people were answered."""
+        nothing = Evidence.none(len(self.belief.mean), 0)
+        return self._replace(belief=replace(self.belief, evidence=nothing), posterior=None)
+
+
 class MarginalRelease(Kind[Planned, MarginalPast]):
     """Marginal tables with Laplace noise; see the module.
+
+    Where all interactions of columns would not fit (see `Effects.all_pairs_fit`), those are learned whose two
+    columns some released table held together, and `features` are those before any release.
 
     Args:
         setup: public arguments of the policy: contexts and arms, or rows of such a product.
@@ -177,12 +198,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             raise InvalidParameter(
                 "release='marginals' takes no kernel, and protects contexts and rewards alike"
             )
-        self.arms, columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
-        own = ArmFeatures(base=EffectFeatures(domain=columns), arm_column=domain.dim - 1, n_arms=self.arms)
+        self.arms, self._columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
+        base = EffectFeatures(domain=self._columns)
+        if not base.effects.all_pairs_fit(self.arms):
+            base = EffectFeatures(domain=self._columns, pairs=())
+        own = ArmFeatures(base=base, arm_column=domain.dim - 1, n_arms=self.arms)
         if setup.tuning.features is not None and setup.tuning.features.to_config() != own.to_config():
             raise InvalidParameter("release='marginals' has features of its own: leave features= out")
-        self.features, self._base, self._setup = own, EffectFeatures(domain=columns), setup
-        effects = self._base.effects
+        self.features, self._setup, effects = own, setup, base.effects
         self.law = Law(effects.sizes, effects.ordered)
         self.reader = BlockReader(effects, self.law, self.arms)
         given = setup.tuning.blocks
@@ -190,11 +213,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None)
         self.noise = setup.noise
         self.shares = self._planned_noise()  # a promise that cannot be kept fails here, not at a release
-        self._chain: list[tuple[Drawn, Belief]] = []
+        self._chain: list[Read] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
+        self._informed: tuple[tuple[FloatArray, FloatArray], Read] | None = None
+        self._known_features = {base.pairs: own}
         self._coins = PublicCoins(setup.seed)
-        self._own_draws: tuple[WeightPosterior, FloatArray] | None = None
-        self.shares.sum_rate(self._sum_sensitivity(columns.dim, first=False))
+        self.shares.sum_rate(self._sum_sensitivity(self._columns.dim, first=False))
 
     def _own_blocks(self) -> tuple[int, ...]:
         rounds, privacy = self._setup.longest, self._setup.privacy
@@ -253,25 +277,28 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> Planned:
         """The tables that are expected to tell most, and the centre: both from what is believed now."""
-        effects, people = self._base.effects, self.rounds(block)
-        shape = (self.arms, effects.n_weights)
         law = self.prior if posterior is None else posterior
-        variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / self._base.ratio**2
-        first = posterior is None
+        base = effect_features(self.features_of(law))
+        variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / base.ratio**2
+        people, first = self.rounds(block), posterior is None
 
         tables = best_design(
-            effects,
+            base.effects,
             variance=variances.mean(axis=0),
             people=people / self.arms,
             noise_variance=lambda groups: self._noise_variance(groups, first=first),
             reward_variance=VARIANCE if first else LATER_VARIANCE,
         )
-        return Planned(tables, None if posterior is None else posterior.mean.reshape(shape))
+        centre = None if posterior is None else posterior.mean.reshape(self.arms, -1)
+        return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
         """Where raw data meets noise: count contexts and sum rewards in cells, add noise to both."""
         tables, plain = design.tables, design.centre is None
-        levels, codes = self._base.levels(rows.actions[:, :-1]), rows.actions[:, -1].astype(np.int64)
+        levels, codes = (
+            effect_features(self.features).levels(rows.actions[:, :-1]),
+            rows.actions[:, -1].astype(np.int64),
+        )
         counts = self._counts(levels[~rows.refused])
         low, high = self._setup.reward_range.low, self._setup.reward_range.high
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
@@ -296,7 +323,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         best, step = np.empty(len(contexts)), max(1, SCORED // design.centre.size)
         for begin in range(0, len(contexts), step):
             rows = slice(begin, begin + step)
-            means = 0.5 + np.einsum("nm,km->nk", self._base(contexts[rows]), design.centre)
+            means = 0.5 + np.einsum("nm,km->nk", design.base(contexts[rows]), design.centre)
             best[rows] = means.max(axis=1)
         return np.asarray(_rounded(np.clip(np.nan_to_num(best), *CENTRES)))
 
@@ -312,35 +339,46 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """As `fit`, beginning from public data: people were answered by what it says too."""
         if public is not self._public:
             self._public, self._chain = public, []
-        known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link[0] is now]
+        known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link.drawn is now]
+        if known and known[-1].posterior is None:  # an earlier past than the last one that was asked about
+            known = []
+        beginning = self._beginning
         for number in range(len(known), past.count):
-            beliefs = [self._beginning, *(belief for _, belief in known)]
-            known.append(
-                (past.blocks[number], self._answering(self._after(number, past.blocks[number], beliefs)))
-            )
+            beliefs = [beginning.belief, *(link.belief for link in known)]
+            found = self._answering(past.blocks[number], *self._after(number, past.blocks[number], beliefs))
+            known = [*(link.answers for link in known), found]
         self._chain = known
-        if not known and public is None:
-            return None
-        return self._as_posterior(known[-1][1] if known else self._beginning)
+        return known[-1].posterior if known else beginning.posterior
+
+    @cached_property
+    def _plain(self) -> Read:
+        """Before any release and public data: arms are drawn evenly."""
+        return Read(None, self.reader.beginning()[0], None)
 
     @property
-    def _beginning(self) -> Belief:
-        nothing = self.reader.beginning()
+    def _beginning(self) -> Read:
         if self._public is None:
-            return nothing
-        ratio, shape = self._base.ratio, nothing.evidence.shift.shape
-        gram = self._public[0].reshape(*shape, *shape)[np.arange(self.arms), :, np.arange(self.arms), :]
-        vector = ratio * self._public[1].reshape(shape)
-        evidence = Evidence(ratio[:, None] * ratio * gram / VARIANCE, vector / VARIANCE)
-        return self._answering(self.reader.given(nothing, evidence))
+            return self._plain
+        if self._informed is None or self._informed[0] is not self._public:
+            nothing, base = self._plain.belief, effect_features(self.features)
+            ratio, shape = base.ratio, nothing.evidence.shift.shape
+            gram = self._public[0].reshape(*shape, *shape)[np.arange(self.arms), :, np.arange(self.arms), :]
+            vector = ratio * self._public[1].reshape(shape)
+            evidence = Evidence(ratio[:, None] * ratio * gram / VARIANCE, vector / VARIANCE)
+            self._informed = (self._public, self._answering(None, *self.reader.given(nothing, evidence)))
+        return self._informed[1]
 
-    def _answering(self, belief: Belief) -> Belief:
-        draws = self._sampled(self._as_posterior(belief), self._coins) / self._base.ratio
-        return replace(belief, draws=draws)
+    def _answering(self, drawn: Drawn | None, belief: Belief, weights: ArmWeights) -> Read:
+        """With the public draws that people are answered by."""
+        posterior = self._law(belief.effects, weights)
+        normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
+        draws = self.weights(posterior, normals).reshape(DRAWS, self.arms, -1)
+        answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
+        return Read(drawn, answering, replace(posterior, draws=draws))
 
-    def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> Belief:
+    def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> tuple[Belief, ArmWeights]:
         start, end = (0, *self.blocks)[number : number + 2]
-        tables = Design.of_array(self._base.effects.sizes, one.design)
+        tables = Design.of_array(self.reader.effects.sizes, one.design)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
         told = Heard(
             people=end - start,
@@ -368,14 +406,23 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             kept=float(kept_after(end - start, self.tuning.forget)),
         )
 
-    def _as_posterior(self, belief: Belief) -> WeightPosterior:
-        law = belief.weights
-        return as_posterior(law.mean, law.factor, base=self._base, features=self.features)
+    def _law(self, effects: Effects, weights: ArmWeights) -> EffectPosterior:
+        features = self._known_features.get(effects.pairs)
+        if features is None:
+            base = EffectFeatures(domain=self._columns, pairs=effects.pairs)
+            features = ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=self.arms)
+            self._known_features[effects.pairs] = features
+        return EffectPosterior.of_arms(weights.mean, weights.factor, features)
 
     @property
-    def prior(self) -> WeightPosterior:
+    def prior(self) -> EffectPosterior:
         """The law of the weights before any data."""
-        return self._as_posterior(self.reader.beginning())
+        belief, weights = self.reader.beginning()
+        return self._law(belief.effects, weights)
+
+    def features_of(self, posterior: WeightPosterior) -> Features:
+        """See `Kind.features_of`: with the interactions that releases gave a reason for."""
+        return posterior.features if isinstance(posterior, EffectPosterior) else self.features
 
     def choose(
         self,
@@ -388,9 +435,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """Uniform before any release; then the best under one of `DRAWS` public draws, anybody's."""
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
-        if posterior is None:
+        weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
+        if posterior is None or weights is None:
             return uniform_choice(ties, n, available)
-        weights = self._sampled(posterior, coins)
+        base = effect_features(self.features_of(posterior))
         own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1) * len(weights)).astype(
             np.int64
         )
@@ -401,18 +449,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         for begin in range(0, n_sets, step):
             sets = slice(begin, begin + step)
             theirs = weights[own[sets], codes[sets]]
-            phi = np.broadcast_to(self._base(contexts[sets]), theirs.shape)
+            phi = np.broadcast_to(base(contexts[sets]), theirs.shape)
             np.einsum("bnm,bnm->bn", phi, theirs, out=scores[sets])
         return best_choice(scores, ties, available), None
-
-    def _sampled(self, posterior: WeightPosterior, coins: PublicCoins) -> FloatArray:
-        """(S, K, m) weights in the features' scale, kept until the posterior changes."""
-        kept = self._own_draws
-        if kept is None or kept[0] is not posterior:
-            normals = coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
-            kept = (posterior, self.weights(posterior, normals).reshape(DRAWS, self.arms, -1))
-            self._own_draws = kept
-        return kept[1]
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
@@ -425,7 +464,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         column has two levels: then levels of arms are all there is.
         """
         squares, information = columns_in_turn(
-            self._base.effects,
+            self.reader.effects,
             variance=COLUMN_VARIANCE,
             people=np.diff((0, *self.blocks)) / self.arms,
             noise_variance=lambda groups: self._noise_variance(groups, first=False),
@@ -467,7 +506,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         for number, first in enumerate(plain.tolist()):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
             one = Drawn(design, sums, counts, first)
-            cells = Design.of_array(self._base.effects.sizes, one.design).n_cells
+            cells = Design.of_array(self.reader.effects.sizes, one.design).n_cells
             shapes = (one.sums.shape, one.counts.shape) == ((self.arms, cells), (sum(self.law.cells),))
             if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
                 raise CorruptState("the saved releases contradict the saved configuration")

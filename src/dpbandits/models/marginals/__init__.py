@@ -14,7 +14,6 @@ from dpbandits.models.marginals.designing import (
     best_design,
     columns_in_turn,
     left_variances,
-    value_of,
 )
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
@@ -39,5 +38,4 @@ __all__ = [
     "columns_in_turn",
     "fitted_with_misfit",
     "left_variances",
-    "value_of",
 ]

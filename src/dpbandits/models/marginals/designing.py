@@ -7,21 +7,23 @@ component of mean square lambda of which the bins keep the share rho is told wit
 
 A weight of variance u then explains lambda u^2 I/(1 + u I) of the reward function's variance that was not
 known. The sum over the constant, all columns in a group and all pairs inside one is maximised by coordinate
-ascent.
+ascent. A pair that is not learned yet counts with its prior variance.
 More groups mean more noise: everybody enters each of them.
 """
 
+import math
 from collections.abc import Callable
-from functools import cache, lru_cache
-from itertools import product
+from itertools import combinations, pairwise, product
+from typing import NamedTuple
 
 import numpy as np
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.posterior import PAIR_VARIANCE
 from dpbandits.models.marginals.tables import Design, coarse
 
-__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "left_variances", "value_of"]
+__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
@@ -34,6 +36,9 @@ SWEEPS = 2
 
 FEW_COLUMNS = 5
 """Up to so many columns the ascent begins from no columns too."""
+
+TIE = 1e-12
+"""Values that differ by no more than this share of them are equal but for rounding."""
 
 
 class _Shares:
@@ -71,42 +76,6 @@ def _kept(table: FloatArray, bins: int) -> FloatArray:
     return np.asarray((means**2 * counts).sum(axis=1) / (table**2).sum(axis=0))
 
 
-@lru_cache(maxsize=32)
-def _shares(sizes: tuple[int, ...], ordered: tuple[bool, ...]) -> _Shares:
-    return _Shares(Effects(sizes, ordered))
-
-
-def value_of(
-    effects: Effects,
-    owner: tuple[int, ...],
-    bins: tuple[int, ...],
-    *,
-    variance: FloatArray,
-    people: float,
-    noise_variance: Callable[[int], float],
-    reward_variance: float,
-) -> float:
-    """Variance of the reward function that a release of these tables is expected to explain.
-
-    Args:
-        effects: the weights.
-        owner: number of every column's group, or -1.
-        bins: of every column; its levels where it is a category.
-        variance: (m,) of every weight now.
-        people: an arm.
-        noise_variance: of an entry, given the number of tables.
-        reward_variance: of one reward.
-
-    Returns:
-        -inf where the tables are too large.
-    """
-    shares = _shares(effects.sizes, effects.ordered)
-    information = _information(effects, owner, bins, people, noise_variance, reward_variance)
-    if information is None:
-        return -np.inf
-    return float((shares.mean_square * variance**2 * information / (1.0 + variance * information)).sum())
-
-
 def left_variances(
     effects: Effects,
     design: Design,
@@ -120,7 +89,7 @@ def left_variances(
 
     Args:
         noise_variance: of an entry.
-        effects, variance, people, reward_variance: as `value_of` takes them.
+        effects, variance, people, reward_variance: as `best_design` takes them.
     """
     owner, bins = design.to_array().tolist()
     known = _information(
@@ -145,7 +114,7 @@ def columns_in_turn(
     Args:
         variance: of a weight before any release.
         people: (blocks,) an arm's.
-        noise_variance, reward_variance: as `value_of` takes them.
+        noise_variance, reward_variance: as `best_design` takes them.
 
     Returns:
         Mean squares (m,) of the components of all columns, and the information (m,) about their weights.
@@ -183,7 +152,7 @@ def _information(
     reward_variance: float,
 ) -> FloatArray | None:
     """(m,) I of every weight, 0 where no table tells it; None where the tables are too large."""
-    shares, owned = _shares(effects.sizes, effects.ordered), np.array(owner)
+    shares, owned = _Shares(effects), np.array(owner)
     q = max(1, owned.max() + 1)
     cells = np.ones(q + 1)
     for column, group in enumerate(owner):
@@ -205,6 +174,159 @@ def _information(
     return np.asarray(np.where(told, found, 0.0))
 
 
+Group = tuple[tuple[int, int], ...]
+"""Columns of one table, and which of its choices of bins each has."""
+
+
+class _Parts(NamedTuple):
+    """What one group of columns tells: arrays over the weights of its columns and of its pairs.
+
+    Attributes:
+        signals: mean squares that the bins keep.
+        worths: mean squares times squared variances.
+        variances: of the weights now.
+        main: signals of the components that interact.
+        places: of these components among those of all columns.
+    """
+
+    signals: FloatArray
+    worths: FloatArray
+    variances: FloatArray
+    main: FloatArray
+    places: IntArray
+
+
+class _Values:
+    """What tables are worth, group by group.
+
+    A group's value depends on the others through their number alone, which fixes the noise: when one column
+    moves, two groups have another value.
+    """
+
+    def __init__(
+        self,
+        effects: Effects,
+        variance: FloatArray,
+        people: float,
+        noise_variance: Callable[[int], float],
+        reward_variance: float,
+    ) -> None:
+        self._people, self._noise, self._reward = people, noise_variance, reward_variance
+        sized = list(zip(effects.tables, effects.ordered, effects.sizes, strict=True))
+        self.choices = [BIN_CHOICES if ordered else (size,) for _, ordered, size in sized]
+        squares = [(table**2).mean(axis=0) for table in effects.tables]
+        kept = [
+            np.stack([_kept(table, bins) for bins in BIN_CHOICES])
+            if ordered
+            else np.ones((1, table.shape[1]))
+            for table, ordered, _ in sized
+        ]
+        self._signals = [square * own for square, own in zip(squares, kept, strict=True)]
+        counts = effects.pair_components
+        ends = np.cumsum([0, *counts]).tolist()
+        self._places = [np.arange(low, high) for low, high in pairwise(ends)]
+        # Variances of the weights of pairs by both components; pairs that are too large have none.
+        self._pairs = np.zeros((ends[-1], ends[-1]))
+        learned = {term.columns: variance[term.start : term.stop] for term in effects.terms}
+        for i, j in combinations(range(len(counts)), 2):
+            if effects.small_enough(i, j):
+                own = np.reshape(
+                    learned.get((i, j), [PAIR_VARIANCE] * (counts[i] * counts[j])), (counts[i], -1)
+                )
+                self._pairs[ends[i] : ends[i + 1], ends[j] : ends[j + 1]] = own
+                self._pairs[ends[j] : ends[j + 1], ends[i] : ends[i + 1]] = own.T
+        mean = np.concatenate([square[:count] for square, count in zip(squares, counts, strict=True)])
+        self._worths = np.outer(mean, mean) * self._pairs**2
+        self._constant = float(learned[()][0])
+        self._columns = [learned[(column,)] for column in range(len(counts))]
+        self._own_worths = [square * own**2 for square, own in zip(squares, self._columns, strict=True)]
+        nothing = np.zeros(0)
+        self._known: dict[Group, _Parts] = {
+            (): _Parts(nothing, nothing, nothing, nothing, np.zeros(0, dtype=np.int64))
+        }
+        self._valued: dict[tuple[Group, int], float] = {}
+
+    def cells(self, group: Group) -> int:
+        """Cells of a group's table."""
+        return math.prod(self.choices[column][choice] for column, choice in group)
+
+    def _parts(self, group: Group) -> _Parts:
+        found = self._known.get(group)
+        if found is None:
+            *others, (column, choice) = group
+            found = self._with_column(self._parts(tuple(others)), column, slice(choice, choice + 1))
+            found = self._known[group] = found._replace(signals=found.signals[0], main=found.main[0])
+        return found
+
+    def _with_column(self, parts: _Parts, column: int, choices: slice) -> _Parts:
+        """A group with one column more: signals and main have a row for each of these choices of its bins."""
+        own, places = self._signals[column][choices], self._places[column]
+        first = own[:, : len(places)]
+        pairs = (first[:, :, None] * parts.main).reshape(len(own), -1)
+        here = np.ix_(places, parts.places)
+        return _Parts(
+            np.hstack([np.tile(parts.signals, (len(own), 1)), own, pairs]),
+            np.concatenate([parts.worths, self._own_worths[column], self._worths[here].ravel()]),
+            np.concatenate([parts.variances, self._columns[column], self._pairs[here].ravel()]),
+            np.hstack([np.tile(parts.main, (len(own), 1)), first]),
+            np.concatenate([parts.places, places]),
+        )
+
+    def _explained(self, parts: _Parts, cells: FloatArray, count: int) -> FloatArray:
+        told = self._people * parts.signals
+        noise = self._noise(count) * cells / self._people + self._reward
+        return np.asarray((parts.worths * told / (noise[:, None] + parts.variances * told)).sum(axis=-1))
+
+    def of_group(self, group: Group, count: int) -> float:
+        """What a group explains, apart from the constant, where there are so many groups."""
+        found = self._valued.get((group, count))
+        if found is None:
+            parts, cells = self._parts(group), np.array([float(self.cells(group))])
+            found = self._valued[group, count] = float(self._explained(parts, cells, count)[0])
+        return found
+
+    def of_constant(self, cells: FloatArray, count: int) -> FloatArray:
+        """What the smallest tables of so many cells explain of the constant."""
+        told = self._people / (self._noise(count) * cells / self._people + self._reward)
+        return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
+
+    def of_all(self, owner: tuple[int, ...], chosen: tuple[int, ...]) -> float:
+        """What all groups explain; -inf where their tables are too large."""
+        groups = [
+            tuple((column, chosen[column]) for column, own in enumerate(owner) if own == group)
+            for group in range(max(owner) + 1)
+        ]
+        sizes, count = [self.cells(group) for group in groups], max(1, len(groups))
+        if max(sizes, default=1) > LARGEST_TABLE or sum(sizes) > MOST_CELLS:
+            return -math.inf
+        least = np.array([float(min(sizes, default=1))])
+        return float(self.of_constant(least, count)[0]) + sum(self.of_group(group, count) for group in groups)
+
+    def moves(self, column: int, owner: tuple[int, ...], chosen: tuple[int, ...]) -> list[FloatArray]:
+        """Values with a column in no group, in each group, and in one of its own, by choices of its bins.
+
+        They are -inf where the tables are too large.
+        """
+        rest: dict[int, Group] = {}
+        for other, group in enumerate(owner):
+            if group >= 0 and other != column:
+                rest[group] = (*rest.get(group, ()), (other, chosen[other]))
+        bins, found = np.array(self.choices[column], dtype=np.float64), []
+        for target in range(-1, max(owner) + 2):
+            others, joined = [own for group, own in rest.items() if group != target], rest.get(target, ())
+            count, sizes = max(1, len(others) + (target >= 0)), [self.cells(own) for own in others]
+            own = self.cells(joined) * bins if target >= 0 else np.full(len(bins), np.inf if others else 1.0)
+            least = np.minimum(own, min(sizes, default=np.inf))
+            values = self.of_constant(least, count) + sum(self.of_group(other, count) for other in others)
+            if target >= 0:
+                values = values + self._explained(
+                    self._with_column(self._parts(joined), column, slice(None)), own, count
+                )
+                values[(own > LARGEST_TABLE) | (sum(sizes) + own > MOST_CELLS)] = -np.inf
+            found.append(values)
+        return found
+
+
 def best_design(
     effects: Effects,
     *,
@@ -213,50 +335,53 @@ def best_design(
     noise_variance: Callable[[int], float],
     reward_variance: float,
 ) -> Design:
-    """The design of the largest `value_of`, by coordinate ascent over groups and bins."""
+    """The tables that are expected to explain most of the reward function, by coordinate ascent.
+
+    Args:
+        effects: the weights. Other pairs of columns count too, with their prior variance.
+        variance: (m,) of every weight now.
+        people: an arm.
+        noise_variance: of an entry, given the number of tables.
+        reward_variance: of one reward.
+    """
     d = len(effects.sizes)
-    choices = [
-        BIN_CHOICES if ordered else (size,)
-        for size, ordered in zip(effects.sizes, effects.ordered, strict=True)
-    ]
-
-    @cache
-    def asked(owner: tuple[int, ...], bins: tuple[int, ...]) -> float:
-        return value_of(
-            effects,
-            owner,
-            bins,
-            variance=variance,
-            people=people,
-            noise_variance=noise_variance,
-            reward_variance=reward_variance,
-        )
-
-    def value(owner: tuple[int, ...], bins: tuple[int, ...]) -> float:
-        """Asked once: the ascent comes by the same tables again, and bins of a column in none say nothing."""
-        return asked(owner, tuple(own if group >= 0 else 0 for group, own in zip(owner, bins, strict=True)))
-
-    few = tuple(own[0] if len(own) == 1 else 4 for own in choices)
-    starts = [tuple(range(d))] + ([(-1,) * d] if d <= FEW_COLUMNS else [])
-    found = (value((-1,) * d, few), (-1,) * d, few)
-    for start in starts:
-        owner, bins = chosen = start, few
-        best = value(owner, bins)
-        for _ in range(SWEEPS):
-            for column in range(d):
-                for group in range(-1, max(owner) + 2):
-                    for own in choices[column]:
-                        moved = _relabelled((*owner[:column], group, *owner[column + 1 :]))
-                        changed = (*bins[:column], own, *bins[column + 1 :])
-                        score = value(moved, changed)
-                        if score > best:
-                            best, chosen = score, (moved, changed)
-                owner, bins = chosen
-        if best > found[0]:
-            found = (best, owner, bins)
-    _, owner, bins = found
+    values = _Values(effects, variance, people, noise_variance, reward_variance)
+    few = tuple(0 if len(own) == 1 else own.index(4) for own in values.choices)
+    alone, nothing = tuple(range(d)), (-1,) * d
+    best, owner, chosen = values.of_all(nothing, few), nothing, few
+    starts = [alone] if values.of_all(alone, few) > -np.inf else []
+    for start in (*starts, nothing) if d <= FEW_COLUMNS or not starts else starts:
+        found = _ascended(values, start, few)
+        if _exceeds(found[0], best):
+            best, owner, chosen = found
     groups = tuple(tuple(j for j in range(d) if owner[j] == g) for g in range(max(owner) + 1)) or ((),)
+    bins = tuple(own[choice] for own, choice in zip(values.choices, chosen, strict=True))
     return Design(effects.sizes, bins, groups)
+
+
+def _ascended(
+    values: _Values, owner: tuple[int, ...], chosen: tuple[int, ...]
+) -> tuple[float, tuple[int, ...], tuple[int, ...]]:
+    """The best tables on the way up, every column moved in turn: their value, groups and choices of bins."""
+    best = values.of_all(owner, chosen)
+    for _ in range(SWEEPS):
+        for column in range(len(owner)):
+            moved = owner, chosen
+            for group, scores in enumerate(values.moves(column, owner, chosen), start=-1):
+                for choice, score in enumerate(scores.tolist()):
+                    if _exceeds(score, best):
+                        best = score
+                        moved = (
+                            _relabelled((*owner[:column], group, *owner[column + 1 :])),
+                            (*chosen[:column], choice, *chosen[column + 1 :]),
+                        )
+            owner, chosen = moved
+    return best, owner, chosen
+
+
+def _exceeds(score: float, best: float) -> bool:
+    """Whether a value is larger by more than rounding explains, which differs between processors."""
+    return score > best + TIE * abs(best) if np.isfinite(best) else score > best
 
 
 def _relabelled(owner: tuple[int, ...]) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ components of the mean square over levels. A range has four cosines, a category 
 functions of mean zero.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -31,6 +31,10 @@ squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are n
 
 MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
+
+MOST_WEIGHTS, MOST_ENTRIES = 512, 1 << 23
+"""Weights an arm, and entries of all arms' covariances (64 MiB), up to which all interactions are learned
+from the start. Beyond them a pair is learned once a released table holds both columns."""
 
 GATHERED = 1 << 16
 """Features that are gathered at once, so that what is gathered stays in the cache."""
@@ -88,10 +92,13 @@ class Effects:
     Args:
         sizes: levels of each column.
         ordered: which columns are ranges.
+        pairs: columns (i, j), i < j, whose interactions are learned, in order; None for all that are small
+            enough.
     """
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
+    pairs: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
     def of(cls, categories: Sequence[int | None]) -> "Effects":
@@ -123,11 +130,39 @@ class Effects:
         """The constant, the columns, and the pairs that are small enough."""
         sizes: list[tuple[tuple[int, ...], int]] = [((), 1)]
         sizes += [((column,), table.shape[1]) for column, table in enumerate(self.tables)]
-        pairs = combinations(range(len(self.sizes)), 2)
-        both = [((i, j), self.pair_components[i] * self.pair_components[j]) for i, j in pairs]
-        sizes += [(pair, count) for pair, count in both if count <= MOST_PAIR_COLUMNS]
+        pairs = combinations(range(len(self.sizes)), 2) if self.pairs is None else self.pairs
+        sizes += [((i, j), self._products(i, j)) for i, j in pairs if self.small_enough(i, j)]
         ends = np.cumsum([count for _, count in sizes]).tolist()
         return tuple(Term(columns, end - n, end) for (columns, n), end in zip(sizes, ends, strict=True))
+
+    def _products(self, i: int, j: int) -> int:
+        return self.pair_components[i] * self.pair_components[j]
+
+    def small_enough(self, i: int, j: int) -> bool:
+        """Whether the interaction of two columns can be learned: its components are few."""
+        return self._products(i, j) <= MOST_PAIR_COLUMNS
+
+    def all_pairs_fit(self, arms: int) -> bool:
+        """Whether laws of so many arms' weights fit where every interaction that is small enough is learned.
+
+        Time grows with the cube of the weights, and memory with their square and the arms.
+        """
+        weights = Effects(self.sizes, self.ordered).n_weights
+        return weights <= MOST_WEIGHTS and arms * weights**2 <= MOST_ENTRIES
+
+    def with_pairs(self, pairs: Iterable[tuple[int, int]]) -> "Effects":
+        """The same columns, with the interactions of these pairs (i, j) beside its own."""
+        if self.pairs is None:
+            return self
+        joined = tuple(sorted({*self.pairs, *((i, j) for i, j in pairs if self.small_enough(i, j))}))
+        return self if joined == self.pairs else replace(self, pairs=joined)
+
+    def places_in(self, other: "Effects") -> IntArray:
+        """(m,) where its weights stand among those of effects that hold all its terms."""
+        start = {term.columns: term.start for term in other.terms}
+        return np.concatenate(
+            [start[term.columns] + np.arange(term.stop - term.start) for term in self.terms]
+        )
 
     @property
     def n_weights(self) -> int:

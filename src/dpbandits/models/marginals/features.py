@@ -1,5 +1,9 @@
 """`EffectFeatures`: main effects and interactions of a context as a feature map of norm at most one."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,7 +18,11 @@ from dpbandits.models.marginals.posterior import Relevance
 __all__ = ["EffectFeatures"]
 
 
-@FEATURES.add("EffectFeatures", domain=domains.from_config)
+def _pairs(found: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...] | None:
+    return None if found is None else tuple((int(i), int(j)) for i, j in found)
+
+
+@FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs)
 class EffectFeatures(Features):
     """The features of `Effects` over boxes and arms side by side, weighed as `Relevance.prior` has them.
 
@@ -22,18 +30,19 @@ class EffectFeatures(Features):
 
     Args:
         domain: of encoded contexts.
+        pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
 
     Attributes:
         effects: the functions.
         ratio: (m,) weights of these features for a weight one of `effects`.
 
     Raises:
-        InvalidParameter: parts of another kind.
+        InvalidParameter: parts of another kind, or pairs of columns that are not there or too large.
     """
 
     row_by_row = True  # features are looked up, and multiplied one by one
 
-    def __init__(self, *, domain: Domain) -> None:
+    def __init__(self, *, domain: Domain, pairs: Sequence[tuple[int, int]] | None = None) -> None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
         categories: list[int | None] = []
         lows, widths = [], []
@@ -48,7 +57,17 @@ class EffectFeatures(Features):
                 widths.append(part.high - part.low)
             else:
                 raise InvalidParameter("effects are of boxes and arms")
-        self.domain, self.effects = domain, Effects.of(categories)
+        self.domain, self.pairs = domain, None if pairs is None else tuple(pairs)
+        self.effects = replace(Effects.of(categories), pairs=self.pairs)
+        known = {
+            (i, j) for i, j in combinations(range(len(categories)), 2) if self.effects.small_enough(i, j)
+        }
+        if self.pairs is not None and (
+            not known.issuperset(self.pairs) or self.pairs != tuple(sorted({*self.pairs}))
+        ):
+            raise InvalidParameter(
+                "pairs are of two columns (i, j), i < j, in order, and their effects are few"
+            )
         self._low, self._width = np.concatenate(lows), np.concatenate(widths)
         self.n_features = self.effects.n_weights
         self.supports = ((0, self.n_features),)

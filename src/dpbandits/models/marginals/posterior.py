@@ -5,18 +5,23 @@ indicators of a sample of people that stands for the block and W_a how many peop
 were given arm a, E s_a + H W_a (b - 1/2) = H W_a Phi w_a, rewards being 1/2 + Phi w_a.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import Effects
 
 __all__ = ["ArmWeights", "Evidence", "Relevance"]
 
 CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE = 0.02, 0.01, 0.001
 """Prior variances of a weight, in squared widths of the reward range; chosen on tuning tables."""
+
+PRIOR_VARIANCES = np.array([CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE])
+"""By how many columns a term is of."""
 
 PAIR_PSEUDO_COUNT = 30.0
 """Weights' worth of evidence by which pairs are drawn towards each other's variance."""
@@ -31,7 +36,14 @@ class Relevance:
     @classmethod
     def prior(cls, effects: Effects) -> "Relevance":
         """Before any data."""
-        return cls(np.array([CONSTANT_VARIANCE, COLUMN_VARIANCE, PAIR_VARIANCE])[effects.order])
+        return cls(PRIOR_VARIANCES[effects.order])
+
+    def among(self, effects: Effects, wider: Effects) -> "Relevance":
+        """The same for effects that hold all terms of `effects`; the others have their prior variance."""
+        own = {term.columns: value for term, value in zip(effects.terms, self.variances, strict=True)}
+        return Relevance(
+            np.array([own.get(term.columns, PRIOR_VARIANCES[len(term.columns)]) for term in wider.terms])
+        )
 
     def learned(self, effects: Effects, squares: FloatArray) -> "Relevance":
         """One step of expectation maximisation, from expected squares (K, m) of the weights.
@@ -53,7 +65,10 @@ class Relevance:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Precision (K, m, m) and precision-weighted weights (K, m) of all tables so far."""
+    """Precision (K, m, m) and precision-weighted weights (K, m) of all tables so far.
+
+    A precision that all arms share is one matrix, broadcast.
+    """
 
     precision: FloatArray
     shift: FloatArray
@@ -61,25 +76,51 @@ class Evidence:
     @classmethod
     def none(cls, arms: int, weights: int) -> "Evidence":
         """Before any release."""
-        return cls(np.zeros((arms, weights, weights)), np.zeros((arms, weights)))
+        return cls(_for_all(np.zeros((1, weights, weights)), arms), np.zeros((arms, weights)))
+
+    @property
+    def matrices(self) -> FloatArray:
+        """Precision (K, m, m), or (1, m, m) where all arms share it."""
+        return self.precision[:1] if self.precision.strides[0] == 0 else self.precision
 
     def faded(self, kept: float) -> "Evidence":
         """The share of it that still counts."""
-        return self if kept == 1.0 else Evidence(kept * self.precision, kept * self.shift)
+        if kept == 1.0:
+            return self
+        return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
-    def given(self, maps: FloatArray, sums: FloatArray, covariances: FloatArray) -> "Evidence":
-        """With tables s_a = A_a w_a + noise of these covariances beside them.
+    def among(self, places: IntArray, weights: int) -> "Evidence":
+        """The same evidence about more weights; it says nothing of the others.
 
         Args:
-            maps: A, (K, C, m).
-            sums: s, (K, C).
-            covariances: (K, C, C).
+            places: (m,) where its own weights stand among all.
+            weights: their number.
         """
-        lower = np.linalg.cholesky(covariances)
-        told = np.linalg.solve(lower, maps)
-        seen = np.linalg.solve(lower, sums[:, :, None])
-        turned = np.swapaxes(told, 1, 2)
-        return Evidence(self.precision + turned @ told, self.shift + (turned @ seen)[:, :, 0])
+        if len(places) == weights:
+            return self
+        own, arms = self.matrices, len(self.shift)
+        precision, shift = np.zeros((len(own), weights, weights)), np.zeros((arms, weights))
+        precision[:, places[:, None], places] = own
+        shift[:, places] = self.shift
+        return Evidence(_for_all(precision, arms), shift)
+
+    def given(self, tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> "Evidence":
+        """With tables s_a = A_a w_a + noise beside it.
+
+        Args:
+            tables: A (C, m), covariance of the noise (C, C) and sums s (1, C) of every arm, in order;
+                or one entry, with sums (K, C), where all arms share the first two.
+        """
+        precision, shift = [], []
+        for maps, covariance, sums in tables:
+            lower = np.linalg.cholesky(covariance)
+            told = solve_triangular(lower, maps, lower=True, check_finite=False)
+            seen = solve_triangular(lower, sums.T, lower=True, check_finite=False)
+            precision.append(told.T @ told)
+            shift.append((told.T @ seen).T)
+        return Evidence(
+            _for_all(self.matrices + np.stack(precision), len(self.shift)), self.shift + np.concatenate(shift)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +129,7 @@ class ArmWeights:
 
     Attributes:
         mean: (K, m).
-        factor: (K, m, m); covariance = factor factor^T.
+        factor: (K, m, m); covariance = factor factor^T. One matrix, broadcast, where all arms share it.
         relevance: the prior variances that it rests on.
     """
 
@@ -100,22 +141,16 @@ class ArmWeights:
     def of(cls, effects: Effects, evidence: Evidence, relevance: Relevance) -> "ArmWeights":
         """The posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
         scale = np.sqrt(relevance.variances)[effects.term_of]
-        system = evidence.precision * scale[:, None] * scale + np.eye(len(scale))
-        lower = np.linalg.cholesky(system)
-        unit = np.eye(len(scale))
-        inverse = np.stack([solve_triangular(own, unit, lower=True, check_finite=False) for own in lower])
-        factor = scale[:, None] * np.swapaxes(inverse, 1, 2)
-        mean = factor @ (np.swapaxes(factor, 1, 2) @ evidence.shift[:, :, None])
-        return cls(mean[:, :, 0], factor, relevance)
+        factor = np.stack([_factor(own, scale) for own in evidence.matrices])
+        turned = np.swapaxes(factor, 1, 2)
+        mean = (factor @ (turned @ evidence.shift[:, :, None]))[:, :, 0]
+        return cls(mean, _for_all(factor, len(mean)), relevance)
 
     @property
     def variances(self) -> FloatArray:
         """(K, m) of every weight."""
-        return np.asarray((self.factor**2).sum(axis=2))
-
-    def sampled(self, normals: FloatArray, *, scale: float) -> FloatArray:
-        """(S, K, m) weights by standard normals (S, K, m), deviations multiplied by `scale`."""
-        return np.asarray(self.mean + scale * (self.factor @ normals[..., None])[..., 0])
+        own = self.factor[:1] if self.factor.strides[0] == 0 else self.factor
+        return _for_all(np.stack([(one**2).sum(axis=1) for one in own]), len(self.mean))
 
     @classmethod
     def fitted(
@@ -127,3 +162,20 @@ class ArmWeights:
             relevance = relevance.learned(effects, found.mean**2 + found.variances)
             found = cls.of(effects, evidence, relevance)
         return replace(found, relevance=relevance)
+
+
+def _for_all(own: FloatArray, arms: int) -> FloatArray:
+    """(K, ...) from as many arrays as arms, or from one that all arms share."""
+    return np.broadcast_to(own, (arms, *own.shape[1:]))
+
+
+def _factor(precision: FloatArray, scale: FloatArray) -> FloatArray:
+    """F (m, m) with F F^T = D (I + D J D)^-1 D, where D = diag(scale)."""
+    system = precision * scale[:, None]
+    system *= scale
+    system[np.diag_indices_from(system)] += 1.0
+    # To LAPACK the transpose of a C-ordered lower triangle is an upper one.
+    inverse, failed = dtrtri(np.linalg.cholesky(system).T, lower=0)
+    if failed:
+        raise np.linalg.LinAlgError("the precision is singular")
+    return np.asarray(scale[:, None] * inverse)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -40,6 +41,11 @@ class Design:
     def cells(self) -> tuple[int, ...]:
         """Cells of each group's table."""
         return tuple(int(np.prod([self.bins[j] for j in group], dtype=np.int64)) for group in self.groups)
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Columns (i, j), i < j, that one table holds together."""
+        return tuple(pair for group in self.groups for pair in combinations(group, 2))
 
     @property
     def n_cells(self) -> int:
