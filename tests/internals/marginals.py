@@ -40,7 +40,7 @@ def noiseless(monkeypatch):
 
 def planned(policy, *, bins, groups, centre=None):
     """A block's design: these groups and bins, and weights (K, m) of the centre."""
-    return Planned(Design(policy._kind.law.sizes, bins, groups), centre)
+    return Planned(Design(policy._kind.law.sizes, bins, groups), centre, policy.features.base)
 
 
 def answers_by(policy, arrays, people, *, start):

@@ -18,7 +18,6 @@ from dpbandits.models.marginals import (
     best_design,
     fitted_with_misfit,
     left_variances,
-    value_of,
 )
 from dpbandits.models.marginals.effects import category_components, range_components
 from dpbandits.models.marginals.law import shrunk_law
@@ -155,16 +154,19 @@ def noise_variance(groups):
     return 50.0 * groups**2
 
 
-def valued(owner, bins, variance, effects=EFFECTS):
-    return value_of(
+def valued(design, variance, effects=EFFECTS, people=1000.0, noise=noise_variance):
+    """What tables explain of the reward function; -inf where they are too large."""
+    left = left_variances(
         effects,
-        owner,
-        bins,
+        design,
         variance=variance,
-        people=1000.0,
-        noise_variance=noise_variance,
+        people=people,
+        noise_variance=noise(max(1, len(design.groups))),
         reward_variance=0.25,
     )
+    grid = np.stack(np.meshgrid(*map(np.arange, effects.sizes), indexing="ij"), axis=-1)
+    squares = (effects(grid.reshape(-1, len(effects.sizes))) ** 2).mean(axis=0)
+    return float(squares @ (variance - left))
 
 
 def test_the_value_of_tables_is_the_formula_of_the_module():
@@ -179,13 +181,73 @@ def test_the_value_of_tables_is_the_formula_of_the_module():
     expected = (squares * 1e-4 * information / (1.0 + 0.01 * information)).sum() + 4e-4 * alone / (
         1.0 + 0.02 * alone
     )
-    assert valued((0,), (4,), variance, effects) == pytest.approx(expected, rel=1e-12)
+    told = Design(effects.sizes, (4,), ((0,),))
+    assert valued(told, variance, effects) == pytest.approx(expected, rel=1e-12)
     constant = 1000.0 / (50.0 / 1000.0 + 0.25)
-    assert valued((-1,), (4,), variance, effects) == pytest.approx(4e-4 * constant / (1.0 + 0.02 * constant))
+    nothing = Design(effects.sizes, (4,), ((),))
+    assert valued(nothing, variance, effects) == pytest.approx(4e-4 * constant / (1.0 + 0.02 * constant))
 
 
-def test_tables_that_are_too_large_have_no_value():
-    assert valued((0, 0, 0, 0), (12, 3, 12, 2), np.ones(EFFECTS.n_weights)) == -np.inf
+def partitions(columns):
+    """All ways to put columns into disjoint groups, or into none."""
+    if not columns:
+        yield ()
+        return
+    first, *rest = columns
+    for groups in partitions(rest):
+        yield groups
+        yield ((first,), *groups)
+        for place, group in enumerate(groups):
+            yield (*groups[:place], (first, *group), *groups[place + 1 :])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_best_design_is_the_best_of_all_or_nearly(seed):
+    """Among all groups and bins of a range and two categories none explains more than 1% more."""
+    rng = np.random.default_rng(seed)
+    effects = Effects.of([None, 3, 2])
+    prior = Relevance.prior(effects).variances[effects.term_of]
+    variance = prior * rng.exponential(1.0, len(effects.terms))[effects.term_of]
+    people = float(rng.choice([100.0, 1000.0, 10_000.0]))
+    found = best_design(
+        effects, variance=variance, people=people, noise_variance=noise_variance, reward_variance=0.25
+    )
+    designs = [
+        Design(effects.sizes, (bins, 3, 2), tuple(sorted(groups)) or ((),))
+        for groups in partitions([0, 1, 2])
+        for bins in (2, 3, 4, 6, 8, 12)
+    ]
+    values = [valued(design, variance, effects, people) for design in designs]
+    assert len(designs) == 15 * 6
+    assert valued(found, variance, effects, people) >= 0.99 * max(values)
+
+
+@pytest.mark.parametrize(
+    "categories", [[None] * 40, [None] * 90, [30, None, *[8] * 20], [1, None, 250, *[2] * 12]]
+)
+def test_the_best_design_of_many_columns_keeps_to_its_limits(categories):
+    effects = Effects.of(categories)
+    few = Effects(effects.sizes, effects.ordered, pairs=())
+    design = best_design(
+        few,
+        variance=Relevance.prior(few).variances[few.term_of],
+        people=10_000.0,
+        noise_variance=noise_variance,
+        reward_variance=0.25,
+    )
+    assert max(design.cells) <= 200
+    assert design.n_cells <= 320
+    assert sum(map(len, design.groups)) > 3
+
+
+def test_pairs_that_are_not_learned_yet_count_with_their_prior_variance():
+    every = Effects.of([None, 3, None, 2])
+    few = Effects(every.sizes, every.ordered, pairs=())
+    arguments = {"people": 20_000.0, "noise_variance": noise_variance, "reward_variance": 0.25}
+    one = best_design(every, variance=Relevance.prior(every).variances[every.term_of], **arguments)
+    other = best_design(few, variance=Relevance.prior(few).variances[few.term_of], **arguments)
+    assert one == other
+    assert one.pairs
 
 
 def test_the_best_design_holds_the_columns_that_matter_and_no_others():
@@ -210,8 +272,11 @@ def test_evidence_is_bayesian_regression():
     maps, sums = rng.normal(size=(2, 5, m)), rng.normal(size=(2, 5))
     root = rng.normal(size=(2, 5, 5))
     covariances = root @ root.transpose(0, 2, 1) + np.eye(5)
-    evidence = Evidence.none(2, m).given(maps[:, :2], sums[:, :2], covariances[:, :2, :2])
-    evidence = evidence.given(maps, sums, covariances)
+    evidence = Evidence.none(2, m)
+    for stop in (2, 5):
+        evidence = evidence.given(
+            (maps[arm, :stop], covariances[arm, :stop, :stop], sums[arm : arm + 1, :stop]) for arm in range(2)
+        )
     relevance = Relevance.prior(effects)
     found = ArmWeights.of(effects, evidence, relevance)
     for arm in range(2):
@@ -225,6 +290,79 @@ def test_evidence_is_bayesian_regression():
         covariance = np.linalg.inv(precision)
         np.testing.assert_allclose(found.factor[arm] @ found.factor[arm].T, covariance, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(found.variances[arm], np.diag(covariance), rtol=1e-8)
+
+
+def test_tables_that_arms_share_say_the_same_as_one_by_one():
+    rng = np.random.default_rng(16)
+    effects = Effects.of([2, 3])
+    m = effects.n_weights
+    maps, sums, root = rng.normal(size=(5, m)), rng.normal(size=(3, 5)), rng.normal(size=(5, 5))
+    covariance = root @ root.T + np.eye(5)
+    together = Evidence.none(3, m).given([(maps, covariance, sums)])
+    apart = Evidence.none(3, m).given((maps, covariance, own[None]) for own in sums)
+    np.testing.assert_allclose(together.precision, apart.precision, rtol=1e-12)
+    np.testing.assert_allclose(together.shift, apart.shift, rtol=1e-12, atol=1e-12)
+    assert len(together.matrices) == 1
+    for evidence in (together, together.given((maps, covariance, own[None]) for own in sums)):
+        found, faded = (
+            ArmWeights.of(effects, one, Relevance.prior(effects)) for one in (evidence, evidence.faded(0.5))
+        )
+        copied = Evidence(np.array(evidence.precision), evidence.shift)
+        alone = ArmWeights.of(effects, copied, Relevance.prior(effects))
+        np.testing.assert_allclose(found.mean, alone.mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.variances, alone.variances, rtol=1e-9)
+        assert (faded.variances > found.variances).all()
+
+
+def test_evidence_about_more_weights_says_nothing_of_the_others():
+    effects = Effects.of([3, 2, None])
+    few = Effects(effects.sizes, effects.ordered, pairs=((0, 2),))
+    places = few.places_in(effects)
+    levels = np.column_stack([np.random.default_rng(5).integers(0, size, 50) for size in effects.sizes])
+    np.testing.assert_array_equal(few(levels), effects(levels)[:, places])
+    rng = np.random.default_rng(6)
+    maps = rng.normal(size=(4, few.n_weights))
+    evidence = Evidence.none(2, few.n_weights).given([(maps, np.eye(4), rng.normal(size=(2, 4)))])
+    wide = evidence.among(places, effects.n_weights)
+    np.testing.assert_array_equal(wide.precision[:, places[:, None], places], evidence.precision)
+    assert wide.precision.sum() == pytest.approx(evidence.precision.sum())
+    narrow_law = ArmWeights.of(few, evidence, Relevance.prior(few))
+    relevance = Relevance.prior(few).among(few, effects)
+    np.testing.assert_array_equal(relevance.variances, Relevance.prior(effects).variances)
+    wide_law = ArmWeights.of(effects, wide, relevance)
+    np.testing.assert_allclose(wide_law.mean[:, places], narrow_law.mean, atol=1e-12)
+    others = np.setdiff1d(np.arange(effects.n_weights), places)
+    np.testing.assert_array_equal(wide_law.mean[:, others], 0.0)
+    np.testing.assert_allclose(wide_law.variances[:, others], 0.001, rtol=1e-9)
+
+
+def test_pairs_join_in_order_and_large_ones_never():
+    effects = Effects((8, 8, 24, 2), (False, False, True, False), pairs=())
+    assert {len(term.columns) for term in effects.terms} == {0, 1}
+    assert effects.with_pairs([(0, 1)]) is effects  # 49 products
+    joined = effects.with_pairs([(2, 3), (0, 2)]).with_pairs([(1, 3), (0, 2)])
+    assert joined.pairs == ((0, 2), (1, 3), (2, 3))
+    every = Effects((8, 8, 24, 2), (False, False, True, False))
+    assert every.with_pairs([(0, 2)]) is every
+    assert Effects.of([None] * 10).all_pairs_fit(100)
+    assert not Effects.of([None] * 30).all_pairs_fit(2)
+    assert not Effects.of([None] * 12).all_pairs_fit(100)
+
+
+@pytest.mark.parametrize("pairs", [((1, 0),), ((0, 1), (0, 1)), ((1, 2), (0, 1)), ((0, 5),), ((0, 0),)])
+def test_pairs_that_are_none_are_refused(pairs):
+    with pytest.raises(InvalidParameter, match="pairs"):
+        EffectFeatures(domain=dpb.Box(low=[0, 0, 0], high=[1, 1, 1]), pairs=pairs)
+
+
+def test_features_with_pairs_come_back_from_their_configuration():
+    domain = dpb.Box(low=[0, 0, 0], high=[1, 1, 1])
+    features = EffectFeatures(domain=domain, pairs=((0, 2),))
+    again = dpb.models.features.from_config(features.to_config())
+    points = domain.sample(50, np.random.default_rng(0))
+    np.testing.assert_array_equal(again(points), features(points))
+    assert features.n_features < EffectFeatures(domain=domain).n_features
+    assert (np.linalg.norm(features(points), axis=1) <= 1.0).all()
 
 
 def test_one_step_of_relevance_is_the_formula():
@@ -325,7 +463,6 @@ def test_what_tables_leave_unknown_is_what_their_value_takes_off():
         known[term.start : term.stop] = True
     assert (left[known] < variance[known]).all()
     assert (left[~known] == variance[~known]).all()
-    grid = np.stack(np.meshgrid(*map(np.arange, effects.sizes), indexing="ij"), axis=-1).reshape(-1, 3)
-    squares = (effects(grid) ** 2).mean(axis=0)
-    value = value_of(effects, (0, 0, 1), (8, 3, 8), noise_variance=lambda _: 40.0, **shared)
-    assert value == pytest.approx(float(squares @ (variance - left)))
+    kept = (range_components().reshape(8, 3, 4).mean(axis=1) ** 2).mean(axis=0)[:1]
+    information = 5000.0 * kept / (40.0 * 24 / 5000.0 + 0.25)
+    np.testing.assert_allclose(left[1], variance[1] / (1.0 + variance[1] * information))

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.effects import MOST_PAIR_COLUMNS, Effects
 from dpbandits.models.marginals.posterior import PAIR_VARIANCE
 from dpbandits.models.marginals.tables import Design, coarse
 
@@ -222,19 +222,19 @@ class _Values:
             for table, ordered, _ in sized
         ]
         self._signals = [square * own for square, own in zip(squares, kept, strict=True)]
-        counts = effects.pair_components
+        # Columns that never interact have no place among the components that do.
+        counts = [count if count <= MOST_PAIR_COLUMNS else 0 for count in effects.pair_components]
         ends = np.cumsum([0, *counts]).tolist()
         self._places = [np.arange(low, high) for low, high in pairwise(ends)]
         # Variances of the weights of pairs by both components; pairs that are too large have none.
         self._pairs = np.zeros((ends[-1], ends[-1]))
         learned = {term.columns: variance[term.start : term.stop] for term in effects.terms}
         for i, j in combinations(range(len(counts)), 2):
-            if effects.small_enough(i, j):
-                own = np.reshape(
-                    learned.get((i, j), [PAIR_VARIANCE] * (counts[i] * counts[j])), (counts[i], -1)
-                )
-                self._pairs[ends[i] : ends[i + 1], ends[j] : ends[j + 1]] = own
-                self._pairs[ends[j] : ends[j + 1], ends[i] : ends[i + 1]] = own.T
+            if effects.small_enough(i, j) and counts[i] * counts[j]:
+                own = learned.get((i, j), np.full(counts[i] * counts[j], PAIR_VARIANCE))
+                here = np.ix_(self._places[i], self._places[j])
+                self._pairs[here] = own.reshape(counts[i], counts[j])
+                self._pairs.T[here] = self._pairs[here]
         mean = np.concatenate([square[:count] for square, count in zip(squares, counts, strict=True)])
         self._worths = np.outer(mean, mean) * self._pairs**2
         self._constant = float(learned[()][0])
@@ -289,6 +289,17 @@ class _Values:
         """What the smallest tables of so many cells explain of the constant."""
         told = self._people / (self._noise(count) * cells / self._people + self._reward)
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
+
+    def alone(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
+        """Groups of one column each; columns for which there is no room are in none."""
+        owner: list[int] = []
+        room = MOST_CELLS
+        for column, choice in enumerate(chosen):
+            cells = self.choices[column][choice]
+            fits = cells <= min(room, LARGEST_TABLE)
+            owner.append(max(owner, default=-1) + 1 if fits else -1)
+            room -= cells if fits else 0
+        return tuple(owner)
 
     def of_all(self, owner: tuple[int, ...], chosen: tuple[int, ...]) -> float:
         """What all groups explain; -inf where their tables are too large."""
@@ -347,10 +358,9 @@ def best_design(
     d = len(effects.sizes)
     values = _Values(effects, variance, people, noise_variance, reward_variance)
     few = tuple(0 if len(own) == 1 else own.index(4) for own in values.choices)
-    alone, nothing = tuple(range(d)), (-1,) * d
+    nothing = (-1,) * d
     best, owner, chosen = values.of_all(nothing, few), nothing, few
-    starts = [alone] if values.of_all(alone, few) > -np.inf else []
-    for start in (*starts, nothing) if d <= FEW_COLUMNS or not starts else starts:
+    for start in (values.alone(few), nothing) if d <= FEW_COLUMNS else (values.alone(few),):
         found = _ascended(values, start, few)
         if _exceeds(found[0], best):
             best, owner, chosen = found

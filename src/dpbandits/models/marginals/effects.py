@@ -20,7 +20,7 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["Effects", "Term", "category_components", "range_components"]
+__all__ = ["MOST_PAIR_COLUMNS", "Effects", "Term", "category_components", "range_components"]
 
 BINS = 24
 """Levels of a range."""
