@@ -1,7 +1,7 @@
 """Regret of marginal tables, to compare two checkouts: `python -m reproduction.tuning.table_choices`.
 
-Prints the mean regret of a round and its standard error for each shape of contexts and arms, over tuning seeds
-0 .. 199. Run it in both checkouts. It shows whether a change that moves ties between equally good tables, or
+Prints the mean regret of a round and its standard error for each shape of contexts and arms, over tuning
+seeds 0 .. 199. Run it in both checkouts. It shows whether a change that moves ties between equal tables, or
 last bits, costs reward.
 """
 
