@@ -559,8 +559,8 @@ MUTATIONS = (
         "rewards leave without noise",
         (
             "central/gp_bandit.py",
-            "            posterior=self._posterior or self._kind.prior,\n            weight_variance",
-            "            posterior=(self._posterior or self._kind.prior).given(\n"
+            "            posterior=law,\n            weight_variance",
+            "            posterior=law.given(\n"
             "                np.zeros((self.features.n_features,) * 2),\n"
             "                np.full(self.features.n_features, float(self._book.asked)),\n"
             "                reward_variance=REWARD_VARIANCE,\n"
