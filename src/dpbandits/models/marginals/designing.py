@@ -13,6 +13,7 @@ More groups mean more noise: everybody enters each of them.
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
@@ -41,32 +42,6 @@ TIE = 1e-12
 """Values that differ by no more than this share of them are equal but for rounding."""
 
 
-class _Shares:
-    """Mean square of every weight's feature, and what coarser bins keep of it."""
-
-    def __init__(self, effects: Effects) -> None:
-        self.mean_square = np.ones(effects.n_weights)
-        self.first = np.full(effects.n_weights, -1)
-        self.second = np.full(effects.n_weights, -1)
-        self.kept = {bins: np.ones((2, effects.n_weights)) for bins in (0, *BIN_CHOICES)}
-        self.constant = effects.order[effects.term_of] == 0
-        squares = [(table**2).mean(axis=0) for table in effects.tables]
-        for term in effects.terms:
-            at = slice(term.start, term.stop)
-            for place, column in enumerate(term.columns):
-                pair = len(term.columns) == 2
-                count = effects.pair_components[column] if pair else effects.tables[column].shape[1]
-                own = np.arange(term.stop - term.start)
-                if pair:
-                    other = effects.pair_components[term.columns[1]]
-                    own = own // other if place == 0 else own % other
-                self.mean_square[at] *= squares[column][:count][own]
-                (self.first, self.second)[place][at] = column
-                if effects.ordered[column]:
-                    for bins in BIN_CHOICES:
-                        self.kept[bins][place, at] = _kept(effects.tables[column], bins)[own]
-
-
 def _kept(table: FloatArray, bins: int) -> FloatArray:
     """(c,) share of every component's mean square that its means over `bins` equal parts keep."""
     size = len(table)
@@ -91,11 +66,22 @@ def left_variances(
         noise_variance: of an entry.
         effects, variance, people, reward_variance: as `best_design` takes them.
     """
-    owner, bins = design.to_array().tolist()
-    known = _information(
-        effects, tuple(owner), tuple(bins), people, lambda _: noise_variance, reward_variance
-    )
-    return variance if known is None else np.asarray(variance / (1.0 + variance * known))
+    owner, left = design.to_array()[0].tolist(), variance.copy()
+    signals = [
+        (table**2).mean(axis=0) * (_kept(table, bins) if ordered else 1.0)
+        for table, ordered, bins in zip(effects.tables, effects.ordered, design.bins, strict=True)
+    ]
+    for term in effects.terms:
+        groups = {owner[column] for column in term.columns}
+        if len(groups) > 1 or -1 in groups:
+            continue
+        cells = design.cells[groups.pop()] if groups else min(design.cells)
+        pair = len(term.columns) == 2
+        parts = [signals[one][: effects.pair_components[one] if pair else None] for one in term.columns]
+        told = people * reduce(np.multiply.outer, parts, np.ones(())).ravel()
+        own = slice(term.start, term.stop)
+        left[own] /= 1.0 + left[own] * told / (noise_variance * cells / people + reward_variance)
+    return left
 
 
 def columns_in_turn(
@@ -141,37 +127,6 @@ def columns_in_turn(
             if value > best[0]:
                 best = (value, told)
     return squares, best[1]
-
-
-def _information(
-    effects: Effects,
-    owner: tuple[int, ...],
-    bins: tuple[int, ...],
-    people: float,
-    noise_variance: Callable[[int], float],
-    reward_variance: float,
-) -> FloatArray | None:
-    """(m,) I of every weight, 0 where no table tells it; None where the tables are too large."""
-    shares, owned = _Shares(effects), np.array(owner)
-    q = max(1, owned.max() + 1)
-    cells = np.ones(q + 1)
-    for column, group in enumerate(owner):
-        if group >= 0:
-            cells[group] *= bins[column]
-    if cells.max() > LARGEST_TABLE or cells[:q].sum() > MOST_CELLS:
-        return None
-    first = np.where(shares.first >= 0, owned[shares.first], -2)
-    second = np.where(shares.second >= 0, owned[shares.second], first)
-    told = shares.constant | ((first >= 0) & (first == second))
-    table = np.where(shares.constant, int(np.argmin(cells[:q])), np.maximum(first, 0))
-    kept = np.ones(effects.n_weights)
-    for place, columns in enumerate((shares.first, shares.second)):
-        for column, ordered in enumerate(effects.ordered):
-            if ordered and owner[column] >= 0:
-                kept = np.where(columns == column, kept * shares.kept[bins[column]][place], kept)
-    signal = people * shares.mean_square * kept
-    found = signal / (noise_variance(int(q)) * cells[table] / people + reward_variance)
-    return np.asarray(np.where(told, found, 0.0))
 
 
 Group = tuple[tuple[int, int], ...]
