@@ -1,8 +1,11 @@
-"""How far something is: a bar on a terminal, a plain line every few seconds where there is none.
+"""Progress of long work: a bar on a terminal, a plain line every quarter of a minute elsewhere.
 
 The library shows it where it is asked to (`progress=True`), the commands always. It goes to standard error
 and holds public numbers only: names of what is done, and how many of a number of steps that was fixed
 beforehand. A number of rows or people that is nobody's to know is no number of steps.
+
+A step counts when it is finished. The time that has passed moves all the time, and the time left is estimated
+from finished steps and counts down between two of them: the last step moves too.
 """
 
 import sys
@@ -10,71 +13,80 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Task
+    from rich.text import Text
 
 __all__ = ["watched"]
 
-EVERY = 5.0
-"""Seconds between two plain lines: a log of an hour has seven hundred of them."""
+EVERY = 15.0
+"""Seconds between two plain lines: a log of an hour has 240 of them."""
+_QUICK = 1.0
+"""Seconds: steps that were finished before, such as those read from a file, do not measure the others."""
 
 
 @contextmanager
 def watched(
     what: str, *, total: int | None = None, completed: int = 0, shown: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show how far something is; gives what moves it.
+    """Show how far something is; gives a function that moves it.
 
-    `moved()` is one step more and `moved(3)` three, `moved(completed=3, total=9)` sets both, and
-    `moved(doing="rest")` is one step more and says what is done now. The bar is gone when it is done; plain
-    lines begin after the first few seconds.
+    `moved()` says that one step more is finished and `moved(3)` three; `moved(completed=3, total=9)` sets both
+    numbers. `moved(0, doing="rest")` finishes no step and names what is done now. The bar is gone at the end;
+    the first plain line comes after `EVERY` seconds.
 
     Args:
-        what: is done.
-        total: steps, where they are known; a public number.
-        completed: steps that were done before.
+        what: name of the work.
+        total: number of steps, where it is known; a public number.
+        completed: steps that were finished before.
         shown: False shows nothing.
     """
     if not shown:
         yield lambda *_, **__: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+    from rich.text import Text
 
+    steps = _Steps(what, total, completed)
     stderr = Console(stderr=True, highlight=False)
     if not (stderr.is_terminal or stderr.is_jupyter):
-        lines = _Lines(what, total, completed)
         done = threading.Event()
-        beside = threading.Thread(target=lines.tell, args=(done,), daemon=True)
+        beside = threading.Thread(target=steps.tell, args=(done,), daemon=True)
         beside.start()
         try:
-            yield lines.moved
+            yield steps.moved
         finally:
             done.set()
             beside.join()
         return
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=stderr, transient=True) as bar:
+
+    class Counted(ProgressColumn):
+        """Steps and times, as a plain line has them: they move between two steps."""
+
+        def render(self, task: "Task") -> "Text":
+            return Text(str(steps))
+
+    columns = TextColumn(what), BarColumn(), Counted()
+    with Progress(*columns, console=stderr, transient=True, refresh_per_second=2) as bar:
         task = bar.add_task(what, total=total, completed=completed)
 
-        def moved(
-            steps: int = 1,
-            *,
-            completed: int | None = None,
-            total: int | None = None,
-            doing: str | None = None,
-        ) -> None:
-            advance = steps if completed is None else None
-            bar.update(task, advance=advance, completed=completed, total=total, description=doing)
+        def moved(*args: int, **options: int | str | None) -> None:
+            steps.moved(*args, **options)  # type: ignore[arg-type]
+            bar.update(task, completed=steps.finished, total=steps.total)
 
         yield moved
 
 
-class _Lines:
-    """A plain line on standard error every few seconds."""
+class _Steps:
+    """How many steps are finished, how long it took, and how long the others may take."""
 
     def __init__(self, what: str, total: int | None, completed: int) -> None:
-        self.what, self.total, self.done, self.before = what, total, completed, completed
-        self.doing = ""
+        self.what, self.total, self.finished, self.doing = what, total, completed, ""
         self.began = time.monotonic()
+        self._first = self._last = (0.0, completed)  # seconds and finished steps between which it is measured
 
     def moved(
         self,
@@ -84,19 +96,33 @@ class _Lines:
         total: int | None = None,
         doing: str | None = None,
     ) -> None:
-        self.done = self.done + steps if completed is None else completed
+        begins = self.total is None and total is not None
         self.total = self.total if total is None else total
         self.doing = self.doing if doing is None else f", {doing}"
+        before, self.finished = self.finished, self.finished + steps if completed is None else completed
+        if self.finished != before or begins:
+            self._last = (time.monotonic() - self.began, self.finished)
+            if begins or self._last[0] < _QUICK:
+                self._first = self._last
 
     def tell(self, done: threading.Event) -> None:
         """Say how far it is until it is done, as long as somebody listens."""
         with suppress(OSError):
             while not done.wait(EVERY):
-                sys.stderr.write(f"{self}\n")
+                sys.stderr.write(f"{self.what}: {self}\n")
                 sys.stderr.flush()
 
     def __str__(self) -> str:
         of, spent = "" if self.total is None else f" of {self.total}", time.monotonic() - self.began
-        new, rest = self.done - self.before, (self.total or 0) - self.done
-        left = f", about {spent * rest / new:.0f} s left" if new > 0 < rest else ""
-        return f"{self.what}: {self.done}{of}{self.doing}, {spent:.0f} s{left}"
+        (since, done), (until, finished) = self._first, self._last
+        rest = (self.total or 0) - finished
+        left = ""
+        if rest > 0 and finished > done:
+            seconds = until + (until - since) * rest / (finished - done) - spent
+            left = f", about {_duration(seconds)} left" if seconds >= 1 else ", longer than expected"
+        return f"{self.finished}{of}{self.doing}, {_duration(spent)}{left}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{rest} s" if not minutes else f"{minutes} min {rest} s"

@@ -181,8 +181,7 @@ class SharedServer:
                 self._append(writes, _COUNTED, packed_counts(counts))
             server.count(sifted)
         self._keep(server)
-        ends = np.cumsum([len(batch) for batch in batches])[:-1]
-        return [Absorbed.of(fates) for fates in np.split(sifted.fates, ends)]
+        return sifted.tallies([len(batch) for batch in batches])
 
     # -- rows -----------------------------------------------------------------------------------------
 

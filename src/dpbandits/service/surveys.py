@@ -66,6 +66,8 @@ def _of_one_length(body: bytes) -> list[bytes]:
     count = len(body) // step
     if not 0 < count <= MOST_REPORTS or count * step != len(body):
         return []
+    if count == 1:
+        return [body[_LENGTH.size :]]
     heads = np.frombuffer(body, dtype=np.uint8).reshape(count, step)[:, : _LENGTH.size]
     if (heads != heads[0]).any():
         return []

@@ -39,7 +39,9 @@ __all__ = [
     "DEADLINE",
     "DIGEST",
     "HEADER_BYTES",
+    "NONCE",
     "NONCE_BYTES",
+    "VERSION",
     "Chosen",
     "Contract",
     "Published",
@@ -55,7 +57,7 @@ __all__ = [
     "read_reward",
 ]
 
-DIGEST, _VERSION, _NONCE = slice(1, 5), slice(5, 9), slice(9, 17)
+DIGEST, VERSION, NONCE = slice(1, 5), slice(5, 9), slice(9, 17)
 NONCE_BYTES = 8
 HEADER_BYTES = 17
 
@@ -454,6 +456,6 @@ def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, N
     """
     head = np.frombuffer(bytes([spec.protocol.report_format]) + spec.digest, dtype=np.uint8)
     sound = (records[:, :5] == head).all(axis=1)
-    versions = np.ascontiguousarray(records[:, _VERSION]).view("<u4")[:, 0].astype(np.int64)
-    nonces = np.ascontiguousarray(records[:, _NONCE]).view("<u8")[:, 0].astype(np.uint64)
+    versions = np.ascontiguousarray(records[:, VERSION]).view("<u4")[:, 0].astype(np.int64)
+    nonces = np.ascontiguousarray(records[:, NONCE]).view("<u8")[:, 0].astype(np.uint64)
     return np.asarray(sound), versions, nonces, records[:, HEADER_BYTES:]

@@ -24,7 +24,16 @@ from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import IncompatibleState, InvalidParameter, ProtocolError
 from dpbandits.local.contract.gp_spec import GPSpec
 from dpbandits.local.contract.keys import TAG_BYTES, ReportKey
-from dpbandits.local.contract.reports import HEADER_BYTES, Contract, PublishedT, Records, parse
+from dpbandits.local.contract.reports import (
+    DIGEST,
+    HEADER_BYTES,
+    NONCE,
+    VERSION,
+    Contract,
+    PublishedT,
+    Records,
+    parse,
+)
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.server.nonces import Nonces, RecentNonces
 from dpbandits.local.server.robust import Robust
@@ -63,8 +72,9 @@ class Absorbed:
 
     def add(self, other: "Absorbed") -> None:
         """Add another tally to this one."""
+        mine = vars(self)
         for name, n in vars(other).items():
-            setattr(self, name, getattr(self, name) + n)
+            mine[name] += n
 
     @classmethod
     def read(cls, numbers: Mapping[str, object]) -> "Absorbed":
@@ -98,6 +108,14 @@ class Sifted:
     records: list[Records] = field(default_factory=list)
     nonces: list[Nonces] = field(default_factory=list)
     parts: list[tuple[int, int, Records]] = field(default_factory=list)
+
+    def tallies(self, sizes: Sequence[int]) -> list[Absorbed]:
+        """The tally of each of several batches that were sifted as one, from their sizes."""
+        if len(sizes) == 1:
+            return [self.tally]
+        cells = np.repeat(np.arange(len(sizes)), sizes) * len(_FATES) + self.fates
+        table = np.bincount(cells, minlength=len(_FATES) * len(sizes)).reshape(-1, len(_FATES))
+        return [Absorbed(**dict(zip(_FATES, row, strict=True))) for row in table.tolist()]
 
 
 @dataclass(kw_only=True)
@@ -180,6 +198,10 @@ def batch_of(reports: Iterable[bytes]) -> list[bytes]:
     return list(reports)
 
 
+def _one_record(report: bytes) -> Records:
+    return np.frombuffer(report, dtype=np.uint8).reshape(1, -1)
+
+
 class ReportCounts(Generic[PublishedT]):
     """The counts of one server, or of one shard of it.
 
@@ -229,6 +251,8 @@ class ReportCounts(Generic[PublishedT]):
         self.versions: dict[int, OpenVersion[PublishedT]] = {}
         self.seen = RecentNonces()
         self._class_bytes = 1 if spec.epsilons else 0
+        self._classes = max(1, len(spec.epsilons))
+        self._head = bytes([spec.protocol.report_format]) + spec.digest
         with reading("published versions"):
             given = list(published)
         for version in given:
@@ -325,6 +349,8 @@ class ReportCounts(Generic[PublishedT]):
             InvalidParameter: not a list of reports.
         """
         every, sifted = batch_of(reports), Sifted()
+        if len(every) == 1:
+            return self._sifted_alone(every[0])
         lengths = np.array([len(one) if type(one) is bytes else -1 for one in every], dtype=np.int64)
         fates = np.full(len(every), _MALFORMED, dtype=np.uint8)
         for length in sorted(self._lengths()):
@@ -465,8 +491,49 @@ class ReportCounts(Generic[PublishedT]):
         head = HEADER_BYTES + self._class_bytes + (0 if self._key is None else TAG_BYTES)
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
+    def _sifted_alone(self, report: bytes) -> Sifted:
+        """`sift` of one report."""
+        sifted, fate = Sifted(), _MALFORMED
+        tagged = self._key is not None
+        if type(report) is bytes and len(report) >= HEADER_BYTES + self._class_bytes + TAG_BYTES * tagged:
+            fate = self._sift_one(report, sifted, NO_NONCES, tagged=tagged)
+            if fate in (_FOREIGN, _CLOSED) and len(report) not in self._lengths():
+                fate = _MALFORMED
+        sifted.tally, sifted.fates = Absorbed(**{_FATES[fate]: 1}), np.array([fate], dtype=np.uint8)
+        return sifted
+
+    def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:
+        """`_sift` of one report: the same checks in the same order, without operations on sets of one."""
+        body = report[:-TAG_BYTES] if tagged else report
+        if body[: DIGEST.stop] != self._head:
+            return _FOREIGN
+        number, nonce = int.from_bytes(body[VERSION], "little"), int.from_bytes(body[NONCE], "little")
+        version = self.versions.get(number)
+        if version is None:
+            return _CLOSED
+        kind = body[HEADER_BYTES] if self._class_bytes else 0
+        payload = body[HEADER_BYTES + self._class_bytes :]
+        if kind >= self._classes or version.mechanisms[kind].report_bytes != len(payload):
+            return _MALFORMED
+        payloads = _one_record(payload)
+        if not version.mechanisms[kind].valid(payloads)[0]:
+            return _MALFORMED
+        if self._key is not None and tagged and not self._key.genuine(_one_record(report), self.spec)[0]:
+            return _FORGED
+        if nonce in self.seen or len(without) and nonce in without or any(nonce in one for one in sifted.nonces):
+            return _REPEATED
+        records = _one_record(body)
+        group = 0 if self._robust is None else int(self._robust.group_of(records)[0])
+        sifted.records.append(records)
+        sifted.nonces.append(np.array([nonce], dtype=np.uint64))
+        sifted.parts.append((number, group * self._classes + kind, payloads))
+        return _ACCEPTED
+
     def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> Fates:
         """The fates of reports of one length; adds what counts to `sifted`, of equal nonces the first."""
+        if len(records) == 1:
+            fate = self._sift_one(records.tobytes(), sifted, without, tagged=tagged)
+            return np.array([fate], dtype=np.uint8)
         tagged_records = records
         if tagged:
             records = records[:, :-TAG_BYTES]
@@ -504,10 +571,6 @@ class ReportCounts(Generic[PublishedT]):
                     there = group * self._classes + kind
                     sifted.parts.append((number, there, np.ascontiguousarray(payloads[one])))
         return fates
-
-    @property
-    def _classes(self) -> int:
-        return max(1, len(self.spec.epsilons))
 
     def _grouped(self, records: Records, rows: IntArray) -> list[tuple[int, IntArray]]:
         """Groups, and which of these rows of the records the server's secret puts there."""

@@ -245,8 +245,7 @@ class DurableServer(Held, Generic[PublishedT]):
                 self._logged(lambda: self._journal.append(_ABSORB, content))
                 self._server.count(sifted)
             self._keep()
-        ends = np.cumsum([len(batch) for batch in batches])[:-1]
-        return [Absorbed.of(fates) for fates in np.split(sifted.fates, ends)]
+        return sifted.tallies([len(batch) for batch in batches])
 
     @in_turn
     def publish(self) -> PublishedT:

@@ -1,4 +1,7 @@
-"""Nonces seen so far, eight bytes each: sorted runs of doubling size, merged as they come."""
+"""Nonces seen so far, eight bytes each: sorted runs of doubling size, merged as they come.
+
+Nonces that come one at a time wait in a set of Python until they are enough for a run.
+"""
 
 import numpy as np
 
@@ -7,6 +10,9 @@ from dpbandits._typing import BoolArray
 __all__ = ["NonceSet", "Nonces", "RecentNonces"]
 
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
+
+_FEW = 4096
+"""Nonces that came alone and become a run together: sorting them costs less than a microsecond each."""
 
 
 class NonceSet:
@@ -23,14 +29,25 @@ class NonceSet:
 
     def __init__(self, ordered: Nonces | None = None) -> None:
         self._runs: list[Nonces] = [] if ordered is None or not len(ordered) else [ordered]
+        self._alone: set[int] = set()
 
     def __len__(self) -> int:
-        return sum(len(run) for run in self._runs)
+        return sum(len(run) for run in self._runs) + len(self._alone)
+
+    def __contains__(self, nonce: int) -> bool:
+        if nonce in self._alone:
+            return True
+        wanted = np.uint64(nonce)
+        for run in self._runs:
+            at = run.searchsorted(wanted)
+            if at < len(run) and run[at] == wanted:
+                return True
+        return False
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
-        return sum(run.nbytes for run in self._runs)
+        """Memory held, eight bytes a nonce."""
+        return 8 * len(self)
 
     def add(self, nonces: Nonces) -> BoolArray:
         """Remember nonces; (n,) True for those not seen before, the first of equal ones only."""
@@ -47,21 +64,38 @@ class NonceSet:
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, nonces), len(run) - 1)
             known |= run[at] == nonces
-        return known
+        return known | np.isin(nonces, self._waiting()) if self._alone else known
 
     def sorted(self) -> Nonces:
         """(n,) all nonces, ascending."""
+        self._gather()
         if len(self._runs) > 1:
             self._runs = [np.sort(np.concatenate(self._runs), kind="stable")]
         return self._runs[0] if self._runs else np.zeros(0, dtype=np.uint64)
 
     def put(self, run: Nonces) -> None:
         """Remember nonces, ascending and distinct, of which none is remembered."""
-        if not len(run):
-            return
+        if len(run) == 1:
+            self._alone.add(run.item())
+            if len(self._alone) >= _FEW:
+                self._gather()
+        elif len(run):
+            self._append(run)
+
+    def _append(self, run: Nonces) -> None:
         while self._runs and len(self._runs[-1]) < 2 * len(run):
             run = np.sort(np.concatenate([self._runs.pop(), run]), kind="stable")
         self._runs.append(run)
+
+    def _waiting(self) -> Nonces:
+        """(n,) the nonces that came alone, in no order."""
+        return np.fromiter(self._alone, dtype=np.uint64, count=len(self._alone))
+
+    def _gather(self) -> None:
+        """Make a run of the nonces that came alone."""
+        if self._alone:
+            self._append(np.sort(self._waiting()))
+            self._alone.clear()
 
 
 class RecentNonces:
@@ -80,6 +114,9 @@ class RecentNonces:
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
+
+    def __contains__(self, nonce: int) -> bool:
+        return nonce in self._young or nonce in self._old
 
     @property
     def nbytes(self) -> int:

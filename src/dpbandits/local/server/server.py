@@ -167,7 +167,9 @@ class Server(Held, Generic[PublishedT]):
         Raises:
             InvalidParameter: not a list of reports.
         """
-        return self.count(self.sift(reports))
+        sifted = self._counts.sift(reports)
+        self._counts.count(sifted)
+        return self._counted(sifted.tally)
 
     def sift(self, reports: Iterable[bytes]) -> Sifted:
         """What would count of these reports; nothing is changed. See `count`."""

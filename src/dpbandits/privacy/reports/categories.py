@@ -317,8 +317,10 @@ def _by_category(positive: IntArray, negative: IntArray) -> IntArray:
 
 def _codes(payloads: Payloads) -> IntArray:
     """(n, width) little-endian bytes as (n,) integers."""
-    places = np.int64(1) << (8 * np.arange(payloads.shape[1], dtype=np.int64))
-    return np.asarray(payloads.astype(np.int64) @ places)
+    codes: IntArray = payloads[:, 0].astype(np.int64)
+    for place in range(1, payloads.shape[1]):
+        codes |= payloads[:, place].astype(np.int64) << 8 * place
+    return codes
 
 
 def _walsh(values: FloatArray) -> FloatArray:
