@@ -80,10 +80,12 @@ def test_in_one_batch_of_several_lengths_too():
         bins.split(bins.leaves)
     few = Server(spec).publish()
     many = PublishedArms(version=1, splits=tuple(bins.splits), arms=np.zeros(8, dtype=np.int64))
-    (one,), (other,) = reports_to(few, 1, spec), reports_to(many, 1, spec)
-    assert len(one) < len(other)
-    tally = ReportCounts(spec, [few, many]).absorb([one, other[:9] + one[9:17] + other[17:]])
-    assert (tally.accepted, tally.repeated) == (1, 1)
+    short, long = reports_to(few, 2, spec), reports_to(many, 2, spec)
+    assert len(short[0]) < len(long[0])
+    again = [other[:9] + one[9:17] + other[17:] for one, other in zip(short, long, strict=True)]
+    for n in (1, 2):  # one report of a length is read by another path
+        tally = ReportCounts(spec, [few, many]).absorb([*short[:n], *again[:n]])
+        assert (tally.accepted, tally.repeated) == (n, n)
 
 
 @pytest.mark.parametrize("versions", range(1, 6))

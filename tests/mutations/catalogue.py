@@ -2303,6 +2303,56 @@ MUTATIONS = (
         tests="tests/local/test_forgers.py::test_in_one_batch_of_several_lengths_too",
     ),
     _bug(
+        "a nonce twice in one batch, of which the second comes alone",
+        "the only report of its length counts although another one of the batch has its nonce",
+        (
+            "local/server/counting.py",
+            "or any(nonce in one for one in sifted.nonces):",
+            ":",
+        ),
+        tests="tests/local/test_forgers.py::test_in_one_batch_of_several_lengths_too",
+    ),
+    _bug(
+        "tags of lone reports unread",
+        "a report that comes alone counts without the key",
+        (
+            "local/server/counting.py",
+            "if self._key is not None and tagged and not self._key.genuine(_one_record(report), self.spec)[0]:",
+            "if False:",
+        ),
+        tests="tests/local/test_lone_reports.py::test_one_by_one_they_come_to_what_they_come_to_together[keyed]",
+    ),
+    _bug(
+        "lone reports in the first group",
+        "whoever sends forged reports one by one chooses the group that they move",
+        (
+            "local/server/counting.py",
+            "group = 0 if self._robust is None else int(self._robust.group_of(records)[0])",
+            "group = 0",
+        ),
+        tests="tests/local/test_lone_reports.py::test_one_by_one_they_come_to_what_they_come_to_together[grouped]",
+    ),
+    _bug(
+        "payloads of lone reports unread",
+        "a payload that no device sends counts when it comes alone",
+        (
+            "local/server/counting.py",
+            "if not version.mechanisms[kind].valid(payloads)[0]:",
+            "if False:",
+        ),
+        tests="tests/local/test_lone_reports.py::test_one_by_one_they_come_to_what_they_come_to_together[krr]",
+    ),
+    _bug(
+        "nonces of lone reports lost in a run",
+        "reports that came alone count again after four thousand others",
+        (
+            "local/server/nonces.py",
+            "self._append(np.sort(self._waiting()))",
+            "pass",
+        ),
+        tests="tests/local/test_lone_reports.py::test_many_nonces_that_come_alone_are_kept_in_runs",
+    ),
+    _bug(
         "merged nonces not kept",
         "a report that another process counted counts here once more",
         (

@@ -67,7 +67,7 @@ def audit(
             settings,
             jobs=0 if len(names) == 1 else jobs,
             kept=None if out is None else out / "rows.jsonl",
-            progress=lambda done: moved(doing=done),
+            progress=lambda _name: moved(),
         )
     page = None if out is None else write_audit_report(rows, out, command=_command(name, settings))
     _tell(rows, page, as_json=as_json)
@@ -78,16 +78,17 @@ def _audit_configuration(
 ) -> None:
     """One configuration, and the audits of its kind; `--epsilon` and `--jobs` have no say."""
     from dpbandits.audit import audit_configuration
+    from dpbandits.audit.configured import names_for
 
     with reading(file.name):
         config = json_object(file.read_text(encoding="utf-8"), file.name)
-    with watched("auditing") as moved:
+    with watched("auditing", total=1 + len(names_for(config))) as moved:
         rows = audit_configuration(
             config,
             samples=samples,
             confidence=confidence,
             seed=seed,
-            progress=lambda done: moved(doing=done),
+            progress=lambda _name: moved(),
         )
     page = None
     if out is not None:

@@ -194,12 +194,12 @@ def learn(
                 lengthscale=lengthscale,
                 clip=clip,
             )
-        moved(doing="rehearsing")
+        moved(1, doing="rehearsing")
         log.rehearse(promise, horizon=horizon, bound=bound)  # before anything is spent
         book, paying = opened(ledger, account, budget, promise=promise)
         if book is not None and paying is None:
             raise InvalidParameter("--ledger without --account: name the account that pays")
-        moved(doing="publishing")
+        moved(1, doing="publishing")
         published = publish_once(
             log,
             out,

@@ -14,7 +14,8 @@ semi-definite.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -187,6 +188,7 @@ class PoolGP:
             raise InvalidData(f"pool has shape {self.pool.shape}: expected finite numbers (n, d)")
         self.n_observations = 0
         self._prior_variance = kernel.diagonal(self.pool)
+        self._fill = kernel.rows_against(self.pool)
         self._mean = np.zeros(len(self.pool))
         self._variance = self._prior_variance.copy()
         self._rows = np.empty((integer(capacity, name="capacity"), len(self.pool)))
@@ -201,7 +203,9 @@ class PoolGP:
         t = self.n_observations
         if t == len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        row = self.kernel(self.pool[index : index + 1], self.pool)[0]
+        values = np.empty((1, len(self.pool)))
+        self._fill(self.pool[index : index + 1], values)
+        row = values[0]
         row[index] = self._prior_variance[index]
         row -= self._rows[:t, index] @ self._rows[:t]
         pivot = math.sqrt(max(row[index], 0.0) + self.noise_sd**2)
@@ -214,6 +218,20 @@ class PoolGP:
         np.maximum(self._variance, 0.0, out=self._variance)
         self._history.append((int(index), float(y)))
         self.n_observations = t + 1
+
+    @contextmanager
+    def imagining(self) -> Iterator[None]:
+        """Observations inside this context are forgotten at its end."""
+        t, mean, variance = self.n_observations, self._mean.copy(), self._variance.copy()
+        try:
+            yield
+        finally:
+            self._mean, self._variance, self.n_observations = mean, variance, t
+            del self._history[t:]
+
+    def mean_at(self, index: int) -> float:
+        """Posterior mean of the pool's point `index`."""
+        return float(self._mean[index])
 
     @property
     def mean(self) -> FloatArray:

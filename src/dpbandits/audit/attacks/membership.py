@@ -21,8 +21,8 @@ from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["Attackable", "attack_reward"]
 
-_TRIALS_A_CALL = 125
-"""What a process of several does at a time: a few seconds, so that all of them end together."""
+_TRIALS_A_CALL = 25
+"""Trials that a process does at a time: about a second, so that progress moves and all end together."""
 
 Views = Callable[[], FloatArray]
 """What the attacker sees in some of the trials."""

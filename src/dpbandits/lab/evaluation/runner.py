@@ -256,12 +256,12 @@ def repeat(
             f"seeds is {_checks.kind_of(seeds)}, expected several: pass report_seeds(1_000_000, 3)"
         )
     one = partial(_one, make_policy, make_environment, rounds=rounds, boundaries=boundaries)
-    calls, results = [partial(one, seed) for seed in seeds], []
+    calls, results = [partial(_placed, place, one, seed) for place, seed in enumerate(seeds)], {}
     with watched(name, total=len(calls), shown=progress) as moved:
-        for result in in_processes(calls, jobs=jobs):
-            results.append(result)
+        for place, result in in_processes(calls, jobs=jobs, ordered=False):
+            results[place] = result
             moved()
-    return Repetitions(name=name, results=tuple(results))
+    return Repetitions(name=name, results=tuple(results[place] for place in range(len(calls))))
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
@@ -306,6 +306,11 @@ def on_cluster(address: str | None) -> Iterator[None]:
         from joblib import parallel_config
     with connected(address), parallel_config("dask"):
         yield
+
+
+def _placed(place: int, one: Callable[[Seed], RunResult], seed: Seed) -> tuple[int, RunResult]:
+    """A run, and its place among the seeds: runs are counted as they end."""
+    return place, one(seed)
 
 
 def _one(

@@ -5,14 +5,14 @@ epsilons, two crude private ones at the same, and a supervised model that saw ev
 membership attack on the non-private and on the private policy.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from dpbandits import _checks
 from dpbandits._progress import watched
-from dpbandits._typing import Seed
+from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.tuning import MARGINAL_COLUMNS
@@ -58,6 +58,9 @@ __all__ = [
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 """Where the share that privacy leaves is shown."""
+
+_TRIALS_A_STEP = 10
+"""Trials of the attack that take about as long as a run of one seed: each lives to the first release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,12 +265,18 @@ class TableStudy:
         Raises:
             InvalidParameter: seeds, jobs or the table's horizon are out of range; nothing was run.
         """
-        runs = (1 + len(CRUDE)) * len({self.epsilon, *self.epsilons})
-        with watched("study", total=6 + runs, shown=progress) as moved:
-            return self._run(lambda what: moved(doing=what), attacked or (lambda _: None))
+        policies = 3 + (1 + len(CRUDE)) * len({self.epsilon, *self.epsilons})
+        total = 2 + self.reps * policies + self._attack_steps  # the two: the ceiling, the first attack
+        with watched("study", total=total, shown=progress) as moved:
+            return self._run(moved, attacked or (lambda _: None), total)
+
+    @property
+    def _attack_steps(self) -> int:
+        """Steps that the attack on the private policy counts for: `_TRIALS_A_STEP` take as long as a run."""
+        return -(-2 * self.attack_trials // _TRIALS_A_STEP)
 
     def _run(
-        self, progress: Callable[[str], None], attacked: Callable[[TableStudyResult], object]
+        self, moved: Callable[..., None], attacked: Callable[[TableStudyResult], object], total: int
     ) -> TableStudyResult:
         seeds = report_seeds(self.seed, self.reps, tuning=self.seed < 1_000_000)
         first = self.make_environment(seeds[0])
@@ -286,13 +295,16 @@ class TableStudy:
             raise InvalidParameter(
                 f"horizon is {first.horizon}: the attack needs somebody after the first release: 2 or more"
             )
-        progress(CEILING)  # first, as it needs scikit-learn
+        moved(0, doing=CEILING)  # first, as it needs scikit-learn
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
+        moved()
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)
 
         def lived(name: str, make: Maker) -> Repetitions:
-            progress(name)
-            return over_seeds(make, name=name)
+            moved(0, doing=name)
+            found = over_seeds(make, name=name)
+            moved(self.reps)
+            return found
 
         runs = {
             key: lived(key if isinstance(key, str) else f"{PRIVATE}, epsilon = {key:g}", make)
@@ -324,12 +336,22 @@ class TableStudy:
         )
         attacked(result)
         attacks = {}
+
+        def counted(calls: Sequence[Callable[[], FloatArray]]) -> Iterator[FloatArray]:
+            """Views of trials, in their order; the private policy alone is attacked in several calls."""
+            for rest, views in zip(
+                reversed(range(len(calls))), in_processes(calls, jobs=self.jobs), strict=True
+            ):
+                moved(completed=total - self._attack_steps * rest // len(calls))
+                yield views
+
         for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
-            progress(f"attack on {name}")
-            attacks[name] = self._attack(makers[key], first, rounds=policy.batch_boundaries[0])
+            moved(0, doing=f"attack on {name}")
+            attacks[name] = self._attack(makers[key], first, policy.batch_boundaries[0], counted)
+            moved(completed=total - (self._attack_steps if name == NON_PRIVATE else 0))
         return replace(result, attacks=attacks)
 
-    def _attack(self, maker: Maker, environment: TableBandit, *, rounds: int) -> Guesses:
+    def _attack(self, maker: Maker, environment: TableBandit, rounds: int, run: Any) -> Guesses:
         """The first person is the target; the attacker looks after the private policy's first release.
 
         Public coins are the same in every trial, as the attacker knows them; noise is fresh in each.
@@ -340,7 +362,7 @@ class TableStudy:
             rounds=rounds,
             trials=self.attack_trials,
             seed=self.seed,
-            run=partial(in_processes, jobs=self.jobs),
+            run=run,
         )
 
 

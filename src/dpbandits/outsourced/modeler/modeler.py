@@ -28,6 +28,7 @@ tuning tables and worlds of `reproduction/studies/outsourced_worlds.py` and thes
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -173,15 +174,16 @@ class Modeler(Seen, Configured):
             )
         with one_thread():
             self._refit()
-            posterior = self._posterior
-            if posterior is not None and self.pending:
-                posterior = posterior.imagine(self.pending)
-            for place in range(size):
-                row = self._next(posterior, len(self._asked))
-                self._asked.append(row)
-                self._taken[row] = True
-                if posterior is not None and place + 1 < size:
-                    posterior = posterior.imagine([row])
+            posterior, unseen = self._posterior, self.pending
+            # answers that are not there yet are imagined, where there are any
+            with nullcontext() if posterior is None or size == 1 > len(unseen) else posterior.imagining():
+                for _ in range(size):
+                    if posterior is not None and unseen:
+                        posterior.imagine(unseen)
+                    row = self._next(posterior, len(self._asked))
+                    self._asked.append(row)
+                    self._taken[row] = True
+                    unseen = [row]
         return self._asked[-size:]
 
     @worded

@@ -13,9 +13,9 @@ In the first two, a row's own variance exceeds that of the shared part by its *n
 own answer can explain. `signal_variance` is the variance without it: what asking teaches about other rows.
 """
 
-import copy
 import math
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Literal
 
 import numpy as np
@@ -141,13 +141,14 @@ class RowPosterior:
         """Learn the answer of a row."""
         self._process.add(row, answer - self.prior_mean)
 
-    def imagine(self, rows: list[int]) -> "RowPosterior":
-        """A copy that has seen answers at `rows` equal to their means: variances shrink, means stay."""
-        imagined = copy.copy(self)
-        imagined._process = copy.deepcopy(self._process)
+    def imagining(self) -> AbstractContextManager[None]:
+        """Return a context at whose end all answers are forgotten that were added in it."""
+        return self._process.imagining()
+
+    def imagine(self, rows: list[int]) -> None:
+        """Add answers at `rows` that are equal to their means: variances shrink, means stay."""
         for row in rows:
-            imagined._process.add(row, float(imagined._process.mean[row]))
-        return imagined
+            self._process.add(row, self._process.mean_at(row))
 
     @property
     def is_empty(self) -> bool:
