@@ -18,6 +18,7 @@ the nugget, so that a Gaussian process over rows treats it exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,27 +67,44 @@ class SquaredExponentialMixture(Kernel):
 
     def _evaluator(self, Y: FloatArray) -> RowEvaluator:
         others = np.ascontiguousarray(Y.T)
-        if not all(len(row) in (1, len(others)) for row in self.squares):
-            raise InvalidData(f"points have {len(others)} columns, the kernel another number of lengthscales")
-        isotropic = all(len(row) == 1 for row in self.squares)
-        width = 1 if isotropic else len(others)
-        rates = np.array([np.broadcast_to(row, width) for row in self.squares])
-        np.divide(-0.5, rates, out=rates)
-        variances = np.asarray(self.variances)
+        at_squares = self._at_squares(len(others))
+        terms = len(self.variances)
 
         def fill(X: FloatArray, out: FloatArray) -> None:
-            step = max(1, BLOCK_ELEMENTS // max(1, len(X) * len(variances)))
+            step = max(1, BLOCK_ELEMENTS // max(1, len(X) * terms))
             for start in range(0, others.shape[1], step):  # blocks that stay in cache
                 block = others[:, start : start + step]
                 # Differences are taken directly, so no squared distance is negative.
                 gaps = X.T[:, :, None] - block[:, None, :]
                 np.multiply(gaps, gaps, out=gaps)
-                squares = (gaps.sum(axis=0) if isotropic else gaps).reshape(width, -1)
-                terms = rates @ squares
-                np.exp(terms, out=terms)
-                out[:, start : start + step] = (variances @ terms).reshape(len(X), -1)
+                out[:, start : start + step] = at_squares(gaps.reshape(len(others), -1)).reshape(len(X), -1)
 
         return fill
+
+    def of_pairs(self, squares: FloatArray) -> FloatArray:
+        """(n,) values at n pairs of points, from the (d, n) squared differences of their columns."""
+        at_squares, out = self._at_squares(len(squares)), np.empty(squares.shape[1])
+        step = max(1, BLOCK_ELEMENTS // len(self.variances))
+        for start in range(0, len(out), step):
+            out[start : start + step] = at_squares(squares[:, start : start + step])
+        return out
+
+    def _at_squares(self, dim: int) -> Callable[[FloatArray], FloatArray]:
+        """Prepare for points of `dim` columns: squared differences (dim, n) -> values (n,)."""
+        if not all(len(row) in (1, dim) for row in self.squares):
+            raise InvalidData(f"points have {dim} columns, the kernel another number of lengthscales")
+        isotropic = all(len(row) == 1 for row in self.squares)
+        width = 1 if isotropic else dim
+        rates = np.array([row if len(row) == width else row * width for row in self.squares])
+        np.divide(-0.5, rates, out=rates)
+        variances = np.asarray(self.variances)
+
+        def at_squares(squares: FloatArray) -> FloatArray:
+            terms = rates @ (squares.sum(axis=0)[None] if isotropic else squares)
+            np.exp(terms, out=terms)
+            return np.asarray(variances @ terms)
+
+        return at_squares
 
 
 @KERNELS.add("FeatureKernel")
