@@ -552,6 +552,52 @@ def crowd_seconds() -> Measured:
     return seconds
 
 
+def lone_report(count: int = 5_000) -> Measured:
+    """Microseconds of CPU that a server takes for a report that comes alone."""
+    spec = dpb.local.Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1.0))
+    published, reports = dpb.local.Server(spec).publish(), []
+    for _ in range(count):
+        client = dpb.local.Client(spec)
+        client.choose(published, [0.3])
+        reports.append(client.report(1.0))
+
+    def microseconds() -> float:
+        server = dpb.local.Server(spec)
+        start = time.process_time()
+        for report in reports:
+            server.absorb([report])
+        return 1e6 * (time.process_time() - start) / count
+
+    return microseconds
+
+
+def outsourced_run(horizon: int = 500, batch: int = 1, *, known: bool) -> Measured:
+    """CPU seconds of all asks and tells over 1,000 rows of five columns."""
+    from dpbandits.models.kernels import SquaredExponential
+
+    rng = np.random.default_rng(0)
+    table = {f"c{place}": rng.uniform(-1, 1, 1_000) for place in range(5)}
+    values = np.exp(-sum((column - 0.3) ** 2 for column in table.values())) + 0.1 * rng.standard_normal(1_000)
+    published = dpb.outsourced.Curator(
+        table | {"value": values},
+        contexts=dpb.Schema(**dict.fromkeys(table, dpb.Range(-1, 1))),
+        privacy=dpb.RowDP(epsilon=5.0, distance=1.0),
+        objective="value",
+        noise=dpb.SimulatedNoise(3),
+    ).publish()
+    kernel = SquaredExponential(lengthscale=6.25) if known else None
+
+    def seconds() -> float:
+        start = time.process_time()
+        modeler = dpb.outsourced.Modeler(published, kernel=kernel, horizon=horizon)
+        for _ in range(horizon // batch):
+            rows = modeler.ask_batch(batch)
+            modeler.tell_batch(rows, values[rows])
+        return time.process_time() - start
+
+    return seconds
+
+
 def durable_reports(count: int = 320, threads: int = 16) -> Measured:
     """Reports that come one a call from several threads, over as many bare appends, each durable."""
     spec = dpb.local.Spec(contexts=dpb.Box([0], [1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1.0))
@@ -770,6 +816,28 @@ RATIOS = (
         None,
         None,
         durable_reports,
+    ),
+    Ratio("a report that comes to a local server alone: CPU time", "us", 20.0, None, lone_report),
+    Ratio(
+        "outsourced run of 500, known kernel: CPU time",
+        "s",
+        None,
+        None,
+        lambda: outsourced_run(known=True),
+    ),
+    Ratio(
+        "outsourced run of 500 by fives, known kernel: CPU time",
+        "s",
+        None,
+        None,
+        lambda: outsourced_run(batch=5, known=True),
+    ),
+    Ratio(
+        "outsourced run of 500, fitted kernel: CPU time",
+        "s",
+        None,
+        None,
+        lambda: outsourced_run(known=False),
     ),
     Ratio(
         "dpbandits run with 500 guesses of the membership attack, over 40",

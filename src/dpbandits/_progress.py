@@ -33,9 +33,9 @@ def watched(
 ) -> Iterator[Callable[..., None]]:
     """Show how far something is; gives a function that moves it.
 
-    `moved()` says that one step more is finished and `moved(3)` three; `moved(completed=3, total=9)` sets both
-    numbers. `moved(0, doing="rest")` finishes no step and names what is done now. The bar is gone at the end;
-    the first plain line comes after `EVERY` seconds.
+    `moved()` says that one step more is finished and `moved(3)` three; `moved(completed=3, total=9)` sets
+    both numbers. `moved(0, doing="rest")` finishes no step and names what is done now. The bar is gone at
+    the end; the first plain line comes after `EVERY` seconds.
 
     Args:
         what: name of the work.

@@ -101,7 +101,8 @@ def test_one_by_one_they_come_to_what_they_come_to_together(name, seed):
     servers = [Server(spec, **options) for _ in range(3)]
     versions, tallies = [], []
     for _ in range(3):
-        versions.append([server.publish() for server in servers][0])
+        published = [server.publish() for server in servers]
+        versions.append(published[0])
         reports = mixed_reports(spec, versions, rng, options.get("key"))
         ways = (
             [reports],

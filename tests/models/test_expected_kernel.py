@@ -141,3 +141,18 @@ def test_smooth_part_and_nugget_share_the_variance_at_any_noise(ratio):
     assert kernel.max_variance > 0.0
     if ratio <= 1e-3:  # E|e - e'|^2 / 2 = (d + 1) scale^2 a coordinate, to first order
         assert nugget == pytest.approx(5.0 * 3 * 4 * ratio**2, rel=1e-2)
+
+
+@pytest.mark.parametrize("lengthscale", [1.5, (1.5, 0.4, 3.0)])
+def test_values_at_pairs_are_those_of_the_matrix(lengthscale):
+    """More pairs than are computed at a time."""
+    points = np.random.default_rng(2).standard_normal((150, 3))
+    law = L2LaplaceLaw(dim=3, scale=0.5)
+    base = 2.0 * SquaredExponential(lengthscale=lengthscale)
+    kernel, _ = expected_kernel(base, *law.difference_mixture(), dim=3)
+    rows, columns = np.tril_indices(len(points))
+    squares = ((points[rows] - points[columns]) ** 2).T
+    matrix = kernel(points, points.copy())
+    np.testing.assert_allclose(kernel.of_pairs(squares), matrix[rows, columns], rtol=1e-13)
+    with pytest.raises(InvalidData, match="3 columns"):
+        SquaredExponentialMixture(variances=(1.0,), squares=((1.0, 2.0),)).of_pairs(squares)

@@ -12,6 +12,7 @@ from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.models import gaussian_process as module
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP, PoolGP
 from dpbandits.models.kernels import Indicator, Kernel, Matern, SquaredExponential
+from dpbandits.models.kernels.base import RowEvaluator
 
 pytestmark = pytest.mark.numerics
 
@@ -80,13 +81,70 @@ def test_a_pool_point_is_itself_under_a_kernel_that_expects_noisy_inputs() -> No
     """k(x, x) = 1, but k(x, y) -> 0.6 for y -> x: only the point itself is learned about fully."""
 
     class Smoothed(SquaredExponential):
-        def __call__(self, X: np.ndarray, Y: np.ndarray | None = None) -> np.ndarray:
-            return 0.6 * super().__call__(X, Y)
+        def _evaluator(self, Y: np.ndarray) -> RowEvaluator:
+            inner = super()._evaluator(Y)
+
+            def fill(X: np.ndarray, out: np.ndarray) -> None:
+                inner(X, out)
+                out *= 0.6
+
+            return fill
 
     gp = PoolGP(kernel=Smoothed(lengthscale=0.3), pool=[[0.0], [0.0], [9.0]], noise_sd=0.001)
     gp.add(0, 1.0)
     np.testing.assert_allclose(gp.mean, [1.0, 0.6, 0.0], atol=1e-5)
     np.testing.assert_allclose(gp.variance, [0.0, 1 - 0.36, 1.0], atol=1e-5)
+
+
+def test_what_a_pool_imagines_is_forgotten() -> None:
+    """Bit for bit, also where it outgrew its room, and where what was imagined raised."""
+    rng = np.random.default_rng(3)
+    pool = rng.random((30, 2))
+    gp, other = (PoolGP(kernel=KERNEL, pool=pool, noise_sd=0.1, capacity=4) for _ in range(2))
+    for index in range(3):
+        gp.add(index, float(index))
+        other.add(index, float(index))
+    with gp.imagining():
+        for index in (7, 8, 9, 10):
+            gp.add(index, gp.mean_at(index))
+        np.testing.assert_allclose(gp.mean, other.mean, atol=1e-12)
+        assert (gp.variance <= other.variance).all()
+        assert (gp.variance[[7, 8, 9, 10]] < 0.02).all()
+
+    def fails() -> None:
+        with gp.imagining():
+            gp.add(11, 5.0)
+            gp.add(30, 5.0)
+
+    with pytest.raises(InvalidData):
+        fails()
+    for index in (20, 21):
+        gp.add(index, 1.0)
+        other.add(index, 1.0)
+    np.testing.assert_array_equal(gp.mean, other.mean)
+    np.testing.assert_array_equal(gp.variance, other.variance)
+    np.testing.assert_array_equal(gp.to_arrays()["indices"], other.to_arrays()["indices"])
+    assert gp.n_observations == other.n_observations == 5
+
+
+def test_a_pool_prepares_its_kernel_once_and_evaluates_one_row_an_observation() -> None:
+    prepared, evaluated = [], []
+
+    class Counting(SquaredExponential):
+        def _evaluator(self, Y: np.ndarray) -> RowEvaluator:
+            inner = super()._evaluator(Y)
+            prepared.append(len(Y))
+
+            def fill(X: np.ndarray, out: np.ndarray) -> None:
+                evaluated.append(len(X))
+                inner(X, out)
+
+            return fill
+
+    gp = PoolGP(kernel=Counting(lengthscale=0.3), pool=np.random.default_rng(1).random((40, 2)), noise_sd=0.1)
+    for index in range(12):
+        gp.add(index, 0.5)
+    assert (prepared, evaluated) == ([40], [1] * 12)
 
 
 def test_before_any_observation_the_prior_speaks() -> None:

@@ -2307,8 +2307,8 @@ MUTATIONS = (
         "the only report of its length counts although another one of the batch has its nonce",
         (
             "local/server/counting.py",
-            "or any(nonce in one for one in sifted.nonces):",
-            ":",
+            "nonce in one for one in (without, *sifted.nonces)):",
+            "nonce in one for one in (without,)):",
         ),
         tests="tests/local/test_forgers.py::test_in_one_batch_of_several_lengths_too",
     ),
@@ -2317,7 +2317,7 @@ MUTATIONS = (
         "a report that comes alone counts without the key",
         (
             "local/server/counting.py",
-            "if self._key is not None and tagged and not self._key.genuine(_one_record(report), self.spec)[0]:",
+            "if key is not None and not key.genuine(_one_record(report), self.spec)[0]:",
             "if False:",
         ),
         tests="tests/local/test_lone_reports.py::test_one_by_one_they_come_to_what_they_come_to_together[keyed]",

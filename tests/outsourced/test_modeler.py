@@ -18,8 +18,10 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.models import kernels
+from dpbandits.models.expected_kernel import expected_kernel
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.outsourced import AnswerLaplace, Curator, Modeler, PipeAnswers, PublishedRows
+from dpbandits.outsourced.modeler import fitting
 from dpbandits.outsourced.modeler.fitting import fit
 from dpbandits.outsourced.modeler.posterior import GRID, BoxAverages, RowPosterior, choose_posterior
 from dpbandits.privacy.rows import CellLaw, GaussianLaw, L2LaplaceLaw
@@ -441,6 +443,56 @@ def test_marginal_likelihood_is_not_fooled_by_the_noise():
     assert 5.0 < np.median(lengths) < 10.0
     assert abs(np.median(means) - 5.0) < 3.0
     assert 1.5 < np.median(sds) < 6.0
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("t", [2, 3, 90])
+def test_the_fit_is_the_likeliest_of_its_candidates(t, shift):
+    """Against eigenvalues and eigenvectors of the whole matrix, as the formulas are written."""
+    rng = np.random.default_rng(t)
+    points = rng.uniform(-HALF, HALF, (t, 2))
+    values = np.sin(points[:, 0] / 3) + 0.2 * rng.standard_normal(t) + shift
+    law = L2LaplaceLaw(dim=2, scale=0.4)
+    fitted = fit(points, values, law=law, half_width=HALF)
+    best = (-np.inf,)
+    for candidate in fitting.LENGTHSCALES:
+        kernel = SquaredExponential(lengthscale=float(candidate * HALF))
+        smooth, nugget = expected_kernel(kernel, *law.difference_mixture(), dim=2)
+        eigenvalues, vectors = np.linalg.eigh(smooth(points) + nugget * np.eye(t))
+        ones, rotated = vectors.T @ np.ones(t), vectors.T @ values
+        for part in fitting.UNEXPLAINED:
+            weights = 1.0 / (np.maximum(eigenvalues, 0.0) + part)
+            mean = (weights * ones * rotated).sum() / (weights * ones**2).sum()
+            variance = (weights * (rotated - mean * ones) ** 2).sum() / t
+            a, b = fitting.UNEXPLAINED_SHAPE
+            total = -0.5 * (t * np.log(variance) - np.log(weights).sum())
+            total += a * np.log(part / (1 + part)) - b * np.log1p(part)
+            total -= 0.5 * np.log(candidate / fitting.PRIOR_LENGTHSCALE) ** 2 / fitting.PRIOR_SPREAD**2
+            best = max(best, (total, candidate * HALF, mean, variance, math.sqrt(part * variance)))
+    _, length, mean, variance, scatter = best
+    assert fitted.kernel.kernel.lengthscale == pytest.approx((length, length))
+    assert fitted.mean == pytest.approx(mean, rel=1e-9, abs=1e-9)
+    assert fitted.kernel.max_variance == pytest.approx(variance, rel=1e-5)
+    assert fitted.noise_sd == pytest.approx(scatter, rel=1e-5)
+
+
+def test_what_a_batch_imagines_changes_no_belief():
+    """After its answers, the beliefs are those of whoever was told the same and imagined nothing."""
+    curator, released, _ = release(n=120)
+    kernel = SquaredExponential(lengthscale=7.0)
+    batched = Modeler(released, kernel=kernel, horizon=12, noise_sd=0.1, posterior="flat")
+    rows = batched.ask_batch(1)
+    for size in (4, 1, 5):
+        batched.tell_batch(rows[-1:], [curator.answer(rows[-1])])
+        rows += batched.ask_batch(size)
+    waiting = batched.pending
+    batched.tell_batch(waiting, [curator.answer(row) for row in waiting])
+    again = RowPosterior(released, kernel=kernel, noise_sd=0.1, mean=0.0, kind="flat", capacity=12)
+    for row, answer in batched.answered:
+        again.add(row, answer)
+    mean, sd = batched.predict()
+    np.testing.assert_array_equal(mean, again.mean)
+    np.testing.assert_array_equal(sd, np.sqrt(again.variance))
 
 
 def test_one_lengthscale_a_column_sees_which_column_matters():

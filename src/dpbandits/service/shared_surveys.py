@@ -34,8 +34,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
-
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, StateError
 from dpbandits.local import ReportCounts, Server, Spec

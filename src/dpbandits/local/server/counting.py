@@ -518,9 +518,10 @@ class ReportCounts(Generic[PublishedT]):
         payloads = _one_record(payload)
         if not version.mechanisms[kind].valid(payloads)[0]:
             return _MALFORMED
-        if self._key is not None and tagged and not self._key.genuine(_one_record(report), self.spec)[0]:
+        key = self._key if tagged else None
+        if key is not None and not key.genuine(_one_record(report), self.spec)[0]:
             return _FORGED
-        if nonce in self.seen or len(without) and nonce in without or any(nonce in one for one in sifted.nonces):
+        if nonce in self.seen or any(len(one) and nonce in one for one in (without, *sifted.nonces)):
             return _REPEATED
         records = _one_record(body)
         group = 0 if self._robust is None else int(self._robust.group_of(records)[0])

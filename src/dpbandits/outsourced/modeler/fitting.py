@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dormqr, dpttrf, dpttrs, dsytrd, dsytrd_lwork
 
 from dpbandits._typing import FloatArray
 from dpbandits.models.expected_kernel import expected_kernel
@@ -37,6 +38,8 @@ PRIOR_LENGTHSCALE, PRIOR_SPREAD = 2.0**-0.5, 1.0
 UNEXPLAINED_SHAPE = 0.3, 1.0
 """a and b of the module's docstring."""
 _SWEEPS = 2
+_WORK = 64 * 2
+"""Numbers of work space for LAPACK: a block of reflectors on two columns."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,11 @@ def fit(
         known_noise_sd: noise that the curator adds to answers; on top of what is fitted.
         per_column: one lengthscale a column instead of one for all.
     """
-    dim = inputs.shape[1]
+    t, dim = inputs.shape
     mixture = law.difference_mixture()
+    pairs = np.tril_indices(t)
+    squares = np.ascontiguousarray((inputs[pairs[0]] - inputs[pairs[1]]).T)
+    np.multiply(squares, squares, out=squares)
     lengths = np.full(dim, PRIOR_LENGTHSCALE)
     columns = [np.array([j]) for j in range(dim)] if per_column and dim > 1 else [np.arange(dim)]
     spread = max(float(answers.std()), 1e-12 * (float(np.abs(answers).max()) or 1.0))
@@ -80,7 +86,12 @@ def fit(
                 trial[group] = candidate
                 key = tuple(trial.tolist())
                 if key not in tried:
-                    tried[key] = _score(inputs, answers, mixture, trial * half_width, floor)
+                    kernel = SquaredExponential(lengthscale=tuple((trial * half_width).tolist()))
+                    smooth, nugget = expected_kernel(kernel, *mixture, dim=dim)
+                    correlation = np.empty((t, t), order="F")
+                    correlation[pairs] = smooth.of_pairs(squares)
+                    correlation.ravel(order="K")[:: t + 1] += nugget
+                    tried[key] = _score(correlation, answers, floor)
                 scored = tried[key]
                 distances = (np.log(trial / PRIOR_LENGTHSCALE) / PRIOR_SPREAD) ** 2
                 total = scored[0] - 0.5 * float(distances.sum() if per_column else distances[0])
@@ -95,28 +106,32 @@ def fit(
     )
 
 
-def _score(
-    inputs: FloatArray,
-    answers: FloatArray,
-    mixture: tuple[FloatArray, FloatArray],
-    lengths: FloatArray,
-    floor: float,
-) -> tuple[float, float, float, float]:
-    """Best profiled log likelihood over the unexplained part: (value, part, variance, mean)."""
-    kernel = SquaredExponential(lengthscale=tuple(lengths.tolist()))
-    smooth, nugget = expected_kernel(kernel, *mixture, dim=inputs.shape[1])
-    correlation = smooth(inputs)
-    correlation[np.diag_indices(len(inputs))] += nugget
-    values, vectors = np.linalg.eigh(correlation)
-    values = np.maximum(values, 0.0)
-    ones, rotated = vectors.T @ np.ones(len(inputs)), vectors.T @ answers
-    t = len(inputs)
+def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[float, float, float, float]:
+    """Best profiled log likelihood over the unexplained part: (value, part, variance, mean).
+
+    The matrix, of which the lower triangle is read and overwritten, is made tridiagonal once: it then costs
+    O(t) for each candidate, as an unexplained part moves the diagonal alone.
+
+    Args:
+        correlation: (t, t) in columns (Fortran's order), of the answers' explained part.
+        answers: (t,).
+        floor: least unexplained part.
+    """
+    t = len(answers)
+    work, _ = dsytrd_lwork(t, lower=1)
+    reflectors, diagonal, beside, factors, _ = dsytrd(correlation, lower=1, lwork=int(work), overwrite_a=1)
+    sides = np.array([np.ones(t), answers]).T  # in Fortran's order, as LAPACK wants it
+    sides[1:], _, _ = dormqr("L", "T", reflectors[1:, :-1], factors, sides[1:], _WORK)
     unexplained = UNEXPLAINED + floor
-    weights = 1.0 / (values + unexplained[:, None])
-    means = (weights * ones * rotated).sum(axis=1) / (weights * ones**2).sum(axis=1)
-    squares = (weights * (rotated - means[:, None] * ones) ** 2).sum(axis=1)
-    variances = np.maximum(squares / t, 1e-300)
-    likelihoods = -0.5 * (t * np.log(variances) - np.log(weights).sum(axis=1))
+    likelihoods, variances, means = np.empty((3, len(unexplained)))
+    for place, part in enumerate(unexplained.tolist()):
+        pivots, below, _ = dpttrf(diagonal + part, beside)
+        solved, _ = dpttrs(pivots, below, sides)
+        ones, cross = (sides[:, 0] @ solved).tolist()
+        means[place] = cross / ones
+        remainder = np.array([-means[place], 1.0])  # the mean is taken off before squaring
+        variances[place] = max(float((sides @ remainder) @ (solved @ remainder)) / t, 1e-300)
+        likelihoods[place] = -0.5 * (t * math.log(variances[place]) + float(np.log(pivots).sum()))
     share = UNEXPLAINED / (1.0 + UNEXPLAINED)
     a, b = UNEXPLAINED_SHAPE
     likelihoods += a * np.log(share) + b * np.log1p(-share)
