@@ -191,7 +191,9 @@ def deviations(excess: FloatArray) -> float:
 def batch_of(reports: Iterable[bytes]) -> list[bytes]:
     """The reports of one call; InvalidParameter where it is no list of reports."""
     given: object = reports  # of any type, from a caller
-    if isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable):
+    if type(given) is not list and (
+        isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable)
+    ):
         raise InvalidParameter(
             f"reports: expected a list of bytes, one a report, not {type(reports).__name__}"
         )
@@ -348,9 +350,10 @@ class ReportCounts(Generic[PublishedT]):
         Raises:
             InvalidParameter: not a list of reports.
         """
-        every, sifted = batch_of(reports), Sifted()
+        every = batch_of(reports)
         if len(every) == 1:
             return self._sifted_alone(every[0])
+        sifted = Sifted()
         lengths = np.array([len(one) if type(one) is bytes else -1 for one in every], dtype=np.int64)
         fates = np.full(len(every), _MALFORMED, dtype=np.uint8)
         for length in sorted(self._lengths()):
@@ -493,13 +496,14 @@ class ReportCounts(Generic[PublishedT]):
 
     def _sifted_alone(self, report: bytes) -> Sifted:
         """`sift` of one report."""
-        sifted, fate = Sifted(), _MALFORMED
+        sifted, fate = Sifted(fates=np.zeros(1, dtype=np.uint8)), _MALFORMED
         tagged = self._key is not None
         if type(report) is bytes and len(report) >= HEADER_BYTES + self._class_bytes + TAG_BYTES * tagged:
             fate = self._sift_one(report, sifted, NO_NONCES, tagged=tagged)
             if fate in (_FOREIGN, _CLOSED) and len(report) not in self._lengths():
                 fate = _MALFORMED
-        sifted.tally, sifted.fates = Absorbed(**{_FATES[fate]: 1}), np.array([fate], dtype=np.uint8)
+        vars(sifted.tally)[_FATES[fate]] = 1
+        sifted.fates[0] = fate
         return sifted
 
     def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:

@@ -136,13 +136,14 @@ class SignedTernary(ReportMechanism):
     def valid(self, payloads: Payloads) -> BoolArray:
         """No sign without a value, no stray padding."""
         nonzero, negative = payloads[:, : self._plane], payloads[:, self._plane :]
-        stray = (negative & ~nonzero).any(axis=1)
-        return np.asarray(~stray & padding_is_zero(nonzero, self.n_cells))
+        sound = ((negative | nonzero) == nonzero).all(axis=1)
+        return np.asarray(sound & padding_is_zero(nonzero, self.n_cells))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
         """(2, n_cells) numbers of nonzero and of negative entries."""
-        nonzero, negative = self._planes(payloads)
-        return np.stack([column_sums(nonzero), column_sums(negative)])
+        n = len(payloads)
+        planes = np.unpackbits(payloads.reshape(n, 2, self._plane), axis=2, count=self.n_cells)
+        return column_sums(planes.reshape(n, 2 * self.n_cells)).reshape(2, self.n_cells)
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
         """No more signs than values, no more values than reports."""
