@@ -215,7 +215,7 @@ def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntA
     """Sums of zero-one columns; 255 rows fit into a byte, which is far faster than adding in int64."""
     n, width = bits.shape
     if n == 1:
-        return bits[0].astype(np.int64)
+        return np.asarray(bits[0], dtype=np.int64)
     full = n // 255 * 255
     groups = bits[:full].reshape(-1, 255, width).sum(axis=1, dtype=np.uint8)
     total = groups.sum(axis=0, dtype=np.int64) + bits[full:].sum(axis=0, dtype=np.int64)
