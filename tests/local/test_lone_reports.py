@@ -178,7 +178,7 @@ def test_a_folder_of_reports_that_came_alone_is_read_again(tmp_path):
         assert (numbers, arrays) == kept
 
 
-@given(st.lists(st.lists(st.integers(0, 60), max_size=4), max_size=30))
+@given(st.lists(st.lists(st.integers(0, 60), max_size=20), max_size=20))
 def test_nonces_that_come_alone_are_in_the_set(batches):
     seen, nonces = set(), NonceSet(np.array([3, 2**64 - 1], dtype=np.uint64))
     seen |= {3, 2**64 - 1}

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dpbandits.domains import Box
 from dpbandits.local import Client, Server, Spec
 from dpbandits.local.contract.reports import HEADER_BYTES
-from dpbandits.local.server.nonces import NonceSet
 from dpbandits.privacy import LocalDP
 from flat import spec_with
 from internals.server import counts
@@ -171,16 +170,3 @@ def test_corrupted_reports_never_stop_the_server(seed, mechanism):
     tally = server.absorb(reports)
     assert tally.accepted + tally.malformed + tally.foreign + tally.closed + tally.repeated == 5
     assert server.publish().version in (0, 1)
-
-
-@given(st.lists(st.lists(st.integers(0, 60), max_size=30), max_size=12))
-def test_nonce_sets_are_sets(batches):
-    seen, nonces, total = set(), NonceSet(), 0
-    for batch in batches:
-        fresh = nonces.add(np.array(batch, dtype=np.uint64))
-        for value, new in zip(batch, fresh.tolist(), strict=True):
-            assert new == (value not in seen)
-            seen.add(value)
-        total += len(batch)
-    assert len(nonces) == len(seen)
-    assert nonces.nbytes == 8 * len(seen)

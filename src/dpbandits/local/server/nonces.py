@@ -22,9 +22,9 @@ class NonceSet:
         ordered: (n,) distinct nonces to begin with, ascending.
 
     Example:
-        >>> seen = NonceSet()
-        >>> seen.add(np.array([5, 7, 5], dtype=np.uint64)), seen.add(np.array([7, 9], dtype=np.uint64))
-        (array([ True,  True, False]), array([False,  True]))
+        >>> seen = NonceSet(np.array([5, 7], dtype=np.uint64))
+        >>> 5 in seen, seen.contains(np.array([7, 9], dtype=np.uint64)).tolist()
+        (True, [True, False])
     """
 
     def __init__(self, ordered: Nonces | None = None) -> None:
@@ -48,15 +48,6 @@ class NonceSet:
     def nbytes(self) -> int:
         """Memory held, eight bytes a nonce."""
         return 8 * len(self)
-
-    def add(self, nonces: Nonces) -> BoolArray:
-        """Remember nonces; (n,) True for those not seen before, the first of equal ones only."""
-        ordered, first = np.unique(nonces, return_index=True)
-        new = ~self.contains(ordered)
-        fresh = np.zeros(len(nonces), dtype=np.bool_)
-        fresh[first[new]] = True
-        self.put(ordered[new])
-        return fresh
 
     def contains(self, nonces: Nonces) -> BoolArray:
         """(n,) which nonces are remembered; nothing is added."""
