@@ -1,5 +1,6 @@
 """Settings every test shares."""
 
+import gc
 import os
 
 import pytest
@@ -15,3 +16,9 @@ for name in ("FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS"):
 # The same examples on every run and machine; no deadline, as CI machines stall.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("fixed")
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -91,26 +92,31 @@ def test_what_was_acknowledged_survives_kills(tmp_path):
     assert told >= KILLS
 
 
+@cache
+def uninterrupted(case):
+    """The class of the policy, what it chooses to the horizon, and what it predicts then."""
+    policy = case.make()
+    return type(policy), drive(policy, 0, HORIZON), policy.predict(decision_set(77))[0]
+
+
 @every_policy
 @pytest.mark.parametrize("stop", [1, 8, 21])
 def test_a_reopened_run_is_the_uninterrupted_run(case, stop, tmp_path):
-    whole = case.make()
-    expected = drive(whole, 0, HORIZON)
-    with type(whole).open(tmp_path / "p", new=case.make()) as policy:
+    kind, expected, predicted = uninterrupted(case)
+    with kind.open(tmp_path / "p", new=case.make()) as policy:
         chosen = drive(policy, 0, stop)
         last = ask(policy, stop)
         chosen.append(last.index)
         pending = policy.pending
-    with type(whole).open(tmp_path / "p", new=case.make()) as policy:
+    with kind.open(tmp_path / "p", new=case.make()) as policy:
         assert policy.diagnostics()["rounds_asked"] == stop + 1
         assert policy.pending == pending == (last.id,)
         policy.tell(last.id, reward_of(last.action, stop))
         chosen += drive(policy, stop + 1, HORIZON)
     assert chosen == expected
-    points = decision_set(77)
-    with type(whole).open(tmp_path / "p") as policy:
+    with kind.open(tmp_path / "p") as policy:
         close = {"rtol": 0, "atol": 0} if case.private else {"rtol": 1e-9}  # what it solved is solved anew
-        np.testing.assert_allclose(policy.predict(points)[0], whole.predict(points)[0], **close)
+        np.testing.assert_allclose(policy.predict(decision_set(77))[0], predicted, **close)
 
 
 def tell_half(policy, index):

@@ -96,7 +96,7 @@ kernel = { type = "SquaredExponential", lengthscale = 0.3 }
 
 
 def test_run_writes_a_report_and_prints_the_screen(tmp_path):
-    arguments = ("run", "--data", "synthetic-income", "--horizon", 600, "--reps", 2, "--jobs", 1)
+    arguments = ("run", "--data", "synthetic-income", "--horizon", 300, "--reps", 2, "--jobs", 1)
     finished = invoke(*arguments, "--out", tmp_path / "report", "--noise", "simulated", *FEW)
     assert finished.exit_code == 0
     for part in ("Evaluation on data", "best constant arm", "A live attack", "NOT A PROTECTION", "Next, "):
@@ -136,7 +136,7 @@ def test_run_prints_json_and_nothing_else(tmp_path):
 
 def test_run_counts_the_rows_of_a_person_and_promises_for_all_of_them(tmp_path):
     """Before, every row was another person, whoever's it was."""
-    rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 100 > 50 else 'no'}\n" for i in range(900))
+    rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 100 > 50 else 'no'}\n" for i in range(450))
     (tmp_path / "visits.csv").write_text(f"person,age,bought\n{rows}")
     described = """
 path = "visits.csv"
@@ -153,7 +153,7 @@ categories = ["yes", "no"]
         "--json", *FEW,
     )  # fmt: skip
     numbers = json.loads(finished.stdout)
-    assert (numbers["horizon"], numbers["rounds_per_user"]) == (600, 2)
+    assert (numbers["horizon"], numbers["rounds_per_user"]) == (300, 2)
     assert numbers["guarantee"]["definition"]["rounds_per_user"] == 2
     assert "at most 2 about one person" in (tmp_path / "report" / "report.html").read_text()
 

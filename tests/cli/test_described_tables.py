@@ -45,14 +45,14 @@ def _has_gaps(column):
     ids=lambda path: path.stem,
 )
 def test_every_command_works_from_the_file_alone(path, tmp_path):
-    words = ["--reps", 1, "--horizon", 500, "--attack-trials", 20, "--jobs", 1, "--out", tmp_path / "r"]
+    words = ["--reps", 1, "--horizon", 200, "--attack-trials", 20, "--jobs", 1, "--out", tmp_path / "r"]
     told = json.loads(called(app, "run", "--data", path, *words, "--json").stdout)
     promised = told["guarantee"]
     assert (told["table"], promised["epsilon"], promised["delta"], told["horizon"]) == (
         path.stem,
         1.0,
         1e-6,
-        500,
+        200,
     )
     done = called(central.app, "learn", path, "--out", tmp_path / "policy")
     assert "epsilon = 1, delta = 1e-06" in done.output.replace("\n", " ")
@@ -63,11 +63,11 @@ def test_every_command_works_from_the_file_alone(path, tmp_path):
 def test_the_file_says_how_many_rows_and_what_is_promised(tmp_path):
     path = tmp_path / "small.toml"
     text = next(one for one in TABLES if one.stem == "credit").read_text()
-    text = text.replace("horizon = 2_000", "horizon = 450").replace("epsilon = 1", "epsilon = 2.5")
+    text = text.replace("horizon = 2_000", "horizon = 200").replace("epsilon = 1", "epsilon = 2.5")
     path.write_text(text.replace("delta = 1e-6", "delta = 1e-7"))
     words = ["--reps", 1, "--attack-trials", 20, "--jobs", 1, "--out", tmp_path / "r", "--json"]
     told = json.loads(called(app, "run", "--data", path, *words).stdout)
     promised = told["guarantee"]
-    assert (told["horizon"], promised["epsilon"], promised["delta"]) == (450, 2.5, 1e-7)
+    assert (told["horizon"], promised["epsilon"], promised["delta"]) == (200, 2.5, 1e-7)
     told = json.loads(called(app, "run", "--data", path, *words, "--force", "--epsilon", 1).stdout)
-    assert (told["horizon"], told["guarantee"]["epsilon"]) == (450, 1.0)
+    assert (told["horizon"], told["guarantee"]["epsilon"]) == (200, 1.0)

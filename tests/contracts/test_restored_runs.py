@@ -4,6 +4,8 @@ Every `RoundPolicy` is held to this in `test_saving.py`; here is everything else
 secure noise what was released before is what is there after any crash: tests/faults.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -133,9 +135,18 @@ def recorded(spec, robust, reports={}):  # noqa: B006 - drawn once by the operat
     return reports[where]
 
 
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """run -> what is seen of it, where it is run once for all its tests."""
+
+    @cache
+    def seen(run):
+        return run(tmp_path_factory.mktemp(run.__name__), set())
+
+    return seen
+
+
 @pytest.mark.parametrize("pauses", [{0}, {1, 2, 3}, {5}, {4, 10, 11, 25, 40, 59}], ids=repr)
 @pytest.mark.parametrize("run", [usca, logged_tables, curator, server, asking_server, robust_server])
-def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path):
-    for name in ("whole", "interrupted"):
-        (tmp_path / name).mkdir()
-    assert run(tmp_path / "interrupted", pauses) == run(tmp_path / "whole", set())
+def test_a_run_that_was_taken_up_again_is_the_uninterrupted_run(run, pauses, tmp_path, uninterrupted):
+    assert run(tmp_path, pauses) == uninterrupted(run)

@@ -4,6 +4,7 @@ import pickle
 import shutil
 import threading
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -34,19 +35,24 @@ from dpbandits.state import StateStore, read_state, write_state
 from internals import policy as internals
 
 
+@cache
+def uninterrupted(case):
+    """What is chosen to the horizon, and predicted then."""
+    policy = case.make()
+    return drive(policy, 0, HORIZON), policy.predict(decision_set(77))[0]
+
+
 @every_policy
 @pytest.mark.parametrize("pause", [0, 5, 8, 21, 63])
 def test_a_restored_run_is_the_uninterrupted_run(case, pause, tmp_path):
-    whole = case.make()
-    expected = drive(whole, 0, HORIZON)
+    expected, predicted = uninterrupted(case)
     interrupted = case.make()
     chosen = drive(interrupted, 0, pause)
     interrupted.save(tmp_path / "policy.state")
     restored = type(interrupted).load(tmp_path / "policy.state")
     chosen += drive(restored, pause, HORIZON)
     assert chosen == expected
-    points = decision_set(77)
-    np.testing.assert_array_equal(restored.predict(points)[0], whole.predict(points)[0])
+    np.testing.assert_array_equal(restored.predict(decision_set(77))[0], predicted)
 
 
 @learning

@@ -31,7 +31,7 @@ from dpbandits.tables import Range, Schema
 
 
 def small_table(seed):
-    return synthetic_income(seed=seed, n_rows=1200)
+    return synthetic_income(seed=seed, n_rows=600)
 
 
 @pytest.fixture(scope="module")

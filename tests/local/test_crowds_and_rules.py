@@ -173,7 +173,7 @@ def test_worlds_that_do_not_fit_are_refused():
 @pytest.mark.parametrize("mechanism", ["signed", "hadamard"])
 def test_a_real_crowd_of_devices_and_a_simulated_one_reach_the_same_regret(mechanism):
     """600 users with real clients, bytes and server, against `simulate`: mean regrets by z test."""
-    one, n, runs = world("tune-stripes"), 600, 12
+    one, n, runs = world("tune-stripes"), 600, 8
     spec = spec_for(one, epsilon=8.0, mechanism=mechanism, reports_per_version=60)
     real = []
     for seed in range(runs):

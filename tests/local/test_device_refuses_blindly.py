@@ -301,7 +301,7 @@ def test_what_is_missing_is_any_cell_and_either_sign_equally_likely(chooser, con
     """So its report is a mixture of reports on public inputs, and exp(epsilon) covers it."""
     spec = spec_of(chooser=chooser)
     choice = spec.protocol.choose(arms_of(spec), context, spec.privacy)
-    inputs = [spec.protocol.exact(choice, reward) for _ in range(20_000)]
+    inputs = [spec.protocol.exact(choice, reward) for _ in range(10_000)]
     cells = 3 if chooser == "server" else 9
     counts = np.bincount([2 * cell + positive for cell, positive in inputs], minlength=2 * cells)
     assert len(counts) == 2 * cells

@@ -837,7 +837,7 @@ def test_what_threads_were_confirmed_survives_kill_9(tmp_path, confirmed_before)
     """Killed after a number of confirmations, not after a time: a fast machine would be done by then."""
     with opened(tmp_path / "server") as server:
         policy = server.publish()
-        reports = [report_of(policy, x) for x in np.random.default_rng(0).random(2000)]
+        reports = [report_of(policy, x) for x in np.random.default_rng(0).random(1000)]
     (tmp_path / "reports").write_bytes(b"".join(reports))
     size = len(reports[0])
     given = [SPEC.to_json(), tmp_path / "server", tmp_path / "reports", str(size)]

@@ -187,7 +187,7 @@ def test_only_available_arms_are_given_and_the_published_one_where_it_is_among_t
 
 @pytest.mark.parametrize("chooser", ["server", "client"])
 def test_what_was_not_available_is_reported_as_nobody_is(after, chooser):
-    """The cells of 4,000 exact inputs: spread evenly, whoever it is and whatever was paid.
+    """The cells of 2,000 exact inputs: spread evenly, whoever it is and whatever was paid.
 
     Each cell's count is within 7 standard deviations of its mean: false alarm below 1e-6 for 12 cells.
     """
@@ -199,15 +199,15 @@ def test_what_was_not_available_is_reported_as_nobody_is(after, chooser):
         published = PublishedArms(version=1, splits=(0, 1, 2), weights=weights)
     told = spec.protocol.choose(published, person(0), spec.privacy)
     left = [arm for arm in ARMS if arm != ARMS[told.arm]]
-    choices = [spec.protocol.choose(published, person(0), spec.privacy, left) for _ in range(4000)]
+    choices = [spec.protocol.choose(published, person(0), spec.privacy, left) for _ in range(2000)]
     assert {ARMS[one.arm] for one in choices} == set(left)
     n_cells = told.about[1].n_cells
     for share, reward in ((0.5, 1.0), (0.5, 0.0)):
         exact = [spec.protocol.exact(one, reward) for one in choices]
         counts = np.bincount([cell for cell, _ in exact], minlength=n_cells)
-        spread = np.sqrt(4000 / n_cells * (1 - 1 / n_cells))
-        assert np.abs(counts - 4000 / n_cells).max() < 7 * spread
-        assert abs(sum(sign for _, sign in exact) - 4000 * share) < 7 * np.sqrt(1000)
+        spread = np.sqrt(2000 / n_cells * (1 - 1 / n_cells))
+        assert np.abs(counts - 2000 / n_cells).max() < 7 * spread
+        assert abs(sum(sign for _, sign in exact) - 2000 * share) < 7 * np.sqrt(500)
     assert spec.protocol.exact(told, 1.0)[1]  # and what is available as it was
 
 

@@ -164,9 +164,9 @@ def test_forgers_in_fewer_than_half_of_the_groups_stay_within_the_honest_ones(gr
 
 @pytest.mark.parametrize("groups", [3, 9, 15])
 def test_the_moments_say_what_a_median_costs(groups):
-    """Twenty thousand medians of sums of 50 reports; six standard errors are one chance in a billion."""
+    """Ten thousand medians of sums of 50 reports; six standard errors are one chance in a billion."""
     one, rng = mechanism("signed", n_cells=2, epsilon=1.0), np.random.default_rng(2)
-    n, runs = 50, 20_000
+    n, runs = 50, 10_000
     a, b, theta = map(float, one.rates)
     draws = rng.choice([1.0, -1.0, 0.0], p=[theta, theta, 1 - 2 * theta], size=(runs, groups * n))
     means = (draws / (a - b)).reshape(runs, groups, n).mean(axis=2)

@@ -344,7 +344,7 @@ def test_no_target_counts_twice():
 @pytest.mark.parametrize("least", [0.0, 5e-324, 1e-310, 1e-160, 1e-12])
 def test_tiny_propensities_say_nothing_and_break_nothing(least):
     target = spec_for(world("tune-stripes"))
-    source, server, _ = fed_source(target, n=1500)
+    source, server, _ = fed_source(target, n=500)
     source = replace(source, propensities=(least, 0.5, 0.5))
     mine = Server(target)
     with np.errstate(over="raise", invalid="raise", divide="raise"):

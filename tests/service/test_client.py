@@ -25,6 +25,7 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import Receipt
+from dpbandits.service import client
 from dpbandits.service.client import AsyncRemotePolicy, RemoteDecision, RemotePolicy, RemoteServer
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.processes import BadNetwork, ServerProcess, free_port, serving
@@ -135,6 +136,14 @@ def test_who_is_refused_in_a_batch_changes_nobody_elses_answer(server: ServerPro
         remote(server, "some", token=token_of(server, "read")).ask_batch([AGNES], ["a"])
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that hardly waits before it asks again."""
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(client, "LONGEST_WAIT", 0.02)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_batch_over_a_bad_network_takes_one_round_each(server: ServerProcess) -> None:
     name = begun(server, "batch-losses")
     faults = ["deaf", "fine", "dumb", "torn", "babble", "busy"]
@@ -242,6 +251,7 @@ def test_async_calls_are_the_same(server: ServerProcess) -> None:
 FAULTS = ["deaf", "fine", "dumb", "busy", "fine", "torn", "babble", "dumb", "turned away", "fine"]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_bad_network_takes_no_second_round_and_loses_no_reward(server: ServerProcess) -> None:
     name, mine = begun(server, "torn"), own()
     network = BadNetwork(int(server.url.rpartition(":")[2]), FAULTS)

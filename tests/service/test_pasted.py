@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,11 @@ LINES = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:8080"
 
 
-@pytest.fixture
-def started(tmp_path: Path) -> Iterator[tuple[str, str]]:
+@contextmanager
+def serving(data: Path) -> Iterator[tuple[str, str]]:
     """Address and first token of `dpbandits serve` on an empty folder."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "dpbandits", "serve", "--data", str(tmp_path / "data"), "--port", "0"],
+        [sys.executable, "-m", "dpbandits", "serve", "--data", str(data), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -34,21 +35,32 @@ def started(tmp_path: Path) -> Iterator[tuple[str, str]]:
     process.communicate(timeout=30)
 
 
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("service") / "data"
+
+
+@pytest.fixture(scope="module")
+def started(data: Path) -> Iterator[tuple[str, str]]:
+    with serving(data) as found:
+        yield found
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is what is pasted")
 @pytest.mark.parametrize("page", ["README.md", "docs/service.md"])
-def test_lines_as_pasted(started: tuple[str, str], page: str) -> None:
-    address, token = started
+def test_lines_as_pasted(tmp_path: Path, page: str) -> None:
     blocks = [one for one in LINES.findall((ROOT / page).read_text(encoding="utf-8")) if "curl" in one]
     assert blocks
-    script = "\n".join(blocks).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
-    done = subprocess.run(
-        ["/bin/bash", "-e", "-o", "pipefail", "-c", script],
-        env={**os.environ, "TOKEN": token},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with serving(tmp_path / "data") as (address, token):
+        script = "\n".join(blocks).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
+        done = subprocess.run(
+            ["/bin/bash", "-e", "-o", "pipefail", "-c", script],
+            env={**os.environ, "TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     assert '"name":"customers"' in done.stdout
     assert '"status":"active"' in done.stdout
@@ -70,9 +82,10 @@ def test_the_curator_and_the_modeler_of_the_example(started: tuple[str, str]) ->
     assert json.loads(done.stdout)["asked"] == 30
 
 
-def test_a_second_service_on_the_folder_says_so_in_one_line(started: tuple[str, str], tmp_path: Path) -> None:
+@pytest.mark.usefixtures("started")
+def test_a_second_service_on_the_folder_says_so_in_one_line(data: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "dpbandits", "serve", "--data", str(tmp_path / "data"), "--port", "0"],
+        [sys.executable, "-m", "dpbandits", "serve", "--data", str(data), "--port", "0"],
         capture_output=True,
         text=True,
         timeout=60,

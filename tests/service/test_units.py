@@ -1,11 +1,13 @@
 """Over HTTP a population protects one unit, and nothing about another is charged to it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import dpbandits as dpb
-from service.conftest import OFFERS, Caller
+from dpbandits.service.core import Service
+from service.conftest import OFFERS, Caller, served
 
 POPULATIONS: dict[str, dict[str, Any]] = {
     "users": {"kind": "JointDP", "epsilon": 90, "delta": 1e-4},
@@ -40,17 +42,25 @@ REQUESTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
+    """Has every scope of one service; each test uses populations and names of its own."""
+    with served(Service(tmp_path_factory.mktemp("service") / "data")) as caller:
+        yield caller
+
+
 @pytest.mark.parametrize("request_name", REQUESTS)
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_every_pair_is_charged_for_the_populations_neighbours_or_refused(
-    admin: Caller, population: str, request_name: str
+    office: Caller, population: str, request_name: str
 ) -> None:
-    opened = admin.post("/v1/populations", {"name": population, "privacy": POPULATIONS[population]})
+    own = f"{population}-{request_name}".replace(" ", "-")
+    opened = office.post("/v1/populations", {"name": own, "privacy": POPULATIONS[population]})
     assert opened.status_code == 201, opened.text
     make, charged = REQUESTS[request_name]
-    path, body = make(population)
-    begun = admin.post(f"/v1/{path}", body)
-    found = admin.get(f"/v1/populations/{population}").json()
+    path, body = make(own)
+    begun = office.post(f"/v1/{path}", {**body, "name": own})
+    found = office.get(f"/v1/populations/{own}").json()
     if population in charged:
         assert begun.status_code == 201, begun.text
         if found["accountant"] == "undecided":

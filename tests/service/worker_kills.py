@@ -402,10 +402,10 @@ def main(faults: int, seed: int, folder: Path) -> None:
     seen: dict[str, int] = {}
     with psycopg.connect(address, autocommit=True) as other:
         for _ in range(faults):
-            time.sleep(0.3 + rng.random())
+            time.sleep(0.3 + 0.7 * rng.random())
             what = fault(rng, workers, proxy, other, again)
             seen[what] = seen.get(what, 0) + 1
-        time.sleep(1.0)
+        time.sleep(0.5)
     for worker in workers:
         worker.end()
     proxy.end()

@@ -91,7 +91,7 @@ def run(
         jobs=jobs,
         attack_trials=attack_trials,
     )
-    written = partial(_written, out, data, policy, study)
+    written = partial(_written, out, data, policy, study, {})
     result = study.run(progress=True, attacked=written)
     page = written(result)
     if as_json:
@@ -103,12 +103,18 @@ def run(
 
 
 def _written(
-    out: Path, data: str, policy: PolicyName, study: "TableStudy", result: "TableStudyResult"
+    out: Path,
+    data: str,
+    policy: PolicyName,
+    study: "TableStudy",
+    drawn: dict[str, bytes],
+    result: "TableStudyResult",
 ) -> Path:
     """The report of what there is so far: an attack that is stopped takes nothing with it."""
     from dpbandits.lab.people.report import write_report
 
-    return write_report(result, out, command=_command(data, policy, study, result.horizon))
+    command = _command(data, policy, study, result.horizon)
+    return write_report(result, out, command=command, drawn=drawn)
 
 
 def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int, str, Mapping[str, float]]":

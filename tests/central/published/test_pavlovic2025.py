@@ -205,15 +205,13 @@ def test_a_forked_process_gets_none():
 
 
 def test_a_replaced_row_moves_exact_scores_by_no_more_than_is_stated():
-    usca = build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2)
+    usca, others = build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2), []
+    for action, context, reward in product(range(8), range(7), (0.0, 1.0)):
+        others.append(build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2))
+        others[-1].learn(CONTEXTS.points[context], np.array([action]), [reward])
     for cell in range(7):
         start, spread = exact_scores(usca, cell)
-        moves = []
-        for action, context, reward in product(range(8), range(7), (0.0, 1.0)):
-            one = build(reward_range=(0.0, 1.0), horizon=20, ridge=0.2)
-            one.learn(CONTEXTS.points[context], np.array([action]), [reward])
-            moves.append(exact_scores(one, cell)[0] - start)
-        moves = np.array(moves)
+        moves = np.array([exact_scores(one, cell)[0] - start for one in others])
         ranges = moves[:, None, :] - moves[None, :, :]
         assert (ranges.max(axis=2) - ranges.min(axis=2)).max() <= spread
 

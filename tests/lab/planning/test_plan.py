@@ -90,7 +90,7 @@ TELLING = of_two([(0.97, 0.99), (0.42, 0.44)], [(0.01, 0.03), (0.55, 0.57)])
 )
 def test_only_what_is_said_closely_makes_other_bands(rates, segments, apart):
     people = dpb.Schema(age=dpb.Range(18, 90), home=dpb.Categories(["own", "rent"]))
-    found = small(contexts=people, users=100, rates=rates, segments=segments)
+    found = small(contexts=people, users=50, rates=rates, segments=segments)
     curve = found.answers["central"].along_epsilon
     own, *others = (
         predicted(curve.along, curve.places, curve.simulated, certainty=0.9, apart=one)
@@ -104,14 +104,14 @@ def test_only_what_is_said_closely_makes_other_bands(rates, segments, apart):
 def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
     seen = []
     cache = tmp_path / "cells.jsonl"
-    found = small(target=0.05, users=300, cache=cache, watch=seen.append, worlds=3)
+    found = small(target=0.05, users=150, cache=cache, watch=seen.append, worlds=3)
     answer = found.answers["central"]
     assert answer.reachable
     assert answer.epsilon <= 1.0
     assert f"epsilon={answer.to_dict()['epsilon']:g}" in found.settings("central")
     assert [one.worlds for one in seen] == [2, 2, 3]  # the first answer rests on one run in each
     held = cache.read_text()
-    again = small(target=0.05, users=300, cache=cache, worlds=3)
+    again = small(target=0.05, users=150, cache=cache, worlds=3)
     assert again.to_dict() == found.to_dict()
     assert cache.read_text() == held  # nothing was simulated twice
     assert json.loads(found.to_json())["rows"] == json.loads(json.dumps(found.to_rows()))
@@ -120,7 +120,7 @@ def test_an_easy_target_is_reached_and_the_answer_is_the_same_again(tmp_path):
 
 def test_an_answer_of_few_worlds_is_called_preliminary_and_its_sentence_states_the_certainty():
     seen = []
-    found = small(users=300, target=0.99, epsilon=1.0, worlds=4, watch=seen.append)
+    found = small(users=100, target=0.99, epsilon=1.0, worlds=4, watch=seen.append)
     assert [one.worlds for one in seen] == [2, 2, 4]
     for one in seen:
         assert (

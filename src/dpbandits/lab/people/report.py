@@ -129,11 +129,22 @@ def to_json(result: TableStudyResult) -> dict[str, Any]:
     }
 
 
-def write_report(result: TableStudyResult, folder: Path, *, command: str) -> Path:
-    """Write report.html, result.json and the pictures into `folder`; returns the page's path."""
+def write_report(
+    result: TableStudyResult, folder: Path, *, command: str, drawn: dict[str, bytes] | None = None
+) -> Path:
+    """Write report.html, result.json and the pictures into `folder`; returns the page's path.
+
+    Args:
+        result: what was measured.
+        folder: made where it does not exist.
+        command: the command that the page shows.
+        drawn: keeps the pictures that no attack changes, between two reports of one study.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    draw = {"learning": _learning_curves, "epsilon": _shares_over_epsilon, "attack": _attacks}
-    pictures = {name: one(result) for name, one in draw.items()}
+    kept = {} if drawn is None else drawn
+    if not kept:
+        kept |= {"learning": _learning_curves(result), "epsilon": _shares_over_epsilon(result)}
+    pictures = kept | {"attack": _attacks(result)}
     for name, png in pictures.items():
         (folder / f"{name}.png").write_bytes(png)
     (folder / "result.json").write_text(json.dumps(to_json(result), indent=2, allow_nan=False) + "\n")
