@@ -3,7 +3,9 @@ from typing import NamedTuple
 
 import pytest
 
+from dpbandits.audit import Guesses
 from dpbandits.cli import main
+from dpbandits.lab.worlds import TableBandit
 
 
 class Done(NamedTuple):
@@ -26,3 +28,13 @@ def command(monkeypatch, capfd):
         return Done(left.value.code or 0, *capfd.readouterr())
 
     return run
+
+
+@pytest.fixture
+def policies_alone(monkeypatch):
+    """A study of a table without what takes longest: the supervised ceiling, the attacks and the pictures."""
+    monkeypatch.setattr(TableBandit, "supervised_ceiling", lambda *_: 0.5)
+    monkeypatch.setattr(
+        "dpbandits.lab.people.study.attack_reward", lambda *_, **__: Guesses(trials=20, correct=10, bound=1.0)
+    )
+    monkeypatch.setattr("dpbandits.lab.people.report.to_png", lambda _: b"a picture")

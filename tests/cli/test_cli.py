@@ -124,6 +124,7 @@ def test_run_has_written_its_report_before_it_attacks(tmp_path, monkeypatch):
     assert "not run" in (tmp_path / "report" / "report.html").read_text()
 
 
+@pytest.mark.usefixtures("policies_alone")
 def test_run_prints_json_and_nothing_else(tmp_path):
     finished = invoke(
         "run", "--data", "synthetic-income", "--horizon", 300, "--reps", 1, "--jobs", 1,
@@ -134,6 +135,7 @@ def test_run_prints_json_and_nothing_else(tmp_path):
     assert {row["epsilon"] for row in numbers["rows"]} == {None, 0.1, 0.3, 1.0, 2.0, 3.0}
 
 
+@pytest.mark.usefixtures("policies_alone")
 def test_run_counts_the_rows_of_a_person_and_promises_for_all_of_them(tmp_path):
     """Before, every row was another person, whoever's it was."""
     rows = "".join(f"p{i // 3},{i % 100},{'yes' if i % 100 > 50 else 'no'}\n" for i in range(450))

@@ -60,6 +60,7 @@ def test_every_command_works_from_the_file_alone(path, tmp_path):
     assert (told["world"], told["epsilon"], told["users"]) == (path.stem, 1.0, 300)
 
 
+@pytest.mark.usefixtures("policies_alone")
 def test_the_file_says_how_many_rows_and_what_is_promised(tmp_path):
     path = tmp_path / "small.toml"
     text = next(one for one in TABLES if one.stem == "credit").read_text()

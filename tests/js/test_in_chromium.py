@@ -39,6 +39,8 @@ class Shop:
         shop = self
 
         class Handler(BaseHTTPRequestHandler):
+            disable_nagle_algorithm = True  # a body does not wait 40 ms for its headers
+
             def do_GET(self) -> None:
                 if self.path.endswith("/policy"):
                     text = f'{{"spec":{SPEC.to_json()},"published":{shop.served.to_json(SPEC)}}}'
