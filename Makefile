@@ -6,8 +6,9 @@ VENV ?= .venv
 PYTHON ?=
 # Processes that `make run` and `make docs` may use; their own default when not given.
 JOBS ?=
-# Processes that the tests run in: one a core; 0 for this one alone, as a debugger needs.
-WORKERS ?= auto
+# Processes that the tests run in: one more than cores, as tests also wait for disks, timers and servers;
+# 0 for this one alone, as a debugger needs.
+WORKERS ?= $(shell $(PY) -c "import os; print(os.cpu_count() + 1)")
 # Passed on to `dpbandits run`, and to pytest by the test targets.
 ARGS ?=
 
@@ -26,7 +27,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 # the library anew; pytest would rewrite every test file in every worker.
 export PYTHONDONTWRITEBYTECODE :=
 
-PARALLEL := --numprocesses $(WORKERS) --dist worksteal
+PARALLEL = --numprocesses $(WORKERS) --dist worksteal
 
 PY := $(VENV)/bin/python
 INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable

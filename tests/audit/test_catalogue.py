@@ -40,6 +40,7 @@ FAST = {
     "local-refusals": 10_000,
     "local-transfer": 5000,
     "local-ma2025-policy": 2000,
+    "local-dubey2021-policy": 4000,
     "explore-then-commit-answers-among-others": 5000,
     "local-threads": 10_000,
     "local-forks": 4000,

@@ -29,8 +29,9 @@ def call(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture
-def tables(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
     rng = np.random.default_rng(0)
     age, frailty, arm = rng.uniform(18, 90, N), rng.random(N), rng.integers(3, size=N)
     names = np.array(["diet", "drug", "watch"])
@@ -39,12 +40,19 @@ def tables(tmp_path):
     dose = rng.uniform(0, 5, N)
     effect = np.clip(1 - 0.15 * (dose - age / 20) ** 2, 0, 1)
     for path, rows in (("log.csv", slice(0, 2000)), ("held.csv", slice(2000, N))):
-        with (tmp_path / path).open("w", newline="") as stream:
+        with (folder / path).open("w", newline="") as stream:
             writer = csv.writer(stream)
             writer.writerow(["person", "age", "frailty", "arm", "code", "reward", "chance", "dose", "effect"])
             for i in range(N)[rows]:
                 values = (age[i], frailty[i], names[arm[i]], arm[i], reward[i], 1 / 3, dose[i], effect[i])
                 writer.writerow([f"p{i}", *values])
+    return folder
+
+
+@pytest.fixture
+def tables(tmp_path, written):
+    """A folder with a table to learn from and another to evaluate on."""
+    shutil.copytree(written, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +18,10 @@ SECRET = "s3cret"
 REFUSED, USAGE, DEFECT, INTERRUPTED = 1, 2, 70, 130
 
 
-@pytest.fixture
-def place(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
     """A folder of files that are right, and of all that can be wrong with one."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dpbandits._dask.SECONDS", 0.2)
+    folder = tmp_path_factory.mktemp("files")
     rng = np.random.default_rng(0)
     rows = [f"p{i},{a:.3f},{i % 2},{r:.3f}" for i, (a, r) in enumerate(rng.random((60, 2)))]
     header = "id,age,arm,reward"
@@ -35,39 +35,48 @@ def place(tmp_path, monkeypatch):
         "rows": [],
     }
     for name, lines in tables.items():
-        Path(f"{name}.csv").write_text("\n".join([header, *lines]) + "\n")
-    Path("empty.csv").write_text("")
-    Path("twice.csv").write_text("id,age,age,reward\n")
-    Path("latin.csv").write_bytes(b"id,age,arm,reward\np,\xff\xe9,0,0.5\n")
-    Path("binary.csv").write_bytes(bytes(range(256)))
-    Path("long.csv").write_text(f"{header}\np,{'9' * 200_000},0,0.5\n")
-    Path("log.xlsx").write_bytes(b"PK")
-    Path("no.parquet").write_bytes(b"PAR1 nothing PAR1")
-    Path("cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00")
-    Path("folder").mkdir()
-    Path("folder.csv").mkdir()
-    Path("deep.json").write_text("[" * 100_000)
-    Path("deeper.json").write_text('{"policy": ' * 100_000)
-    Path("latin.json").write_bytes(b'{"policy": "\xff"}')
-    Path("list.json").write_text("[]")
-    Path("cut.json").write_text("{")
-    Path("nobody.json").write_text('{"policy": "central.Nobody"}')
-    Path("short.json").write_text('{"policy": "central.GPBandit", "horizon": 3}')
-    Path("surprise.json").write_text('{"policy": "baselines.Uniform", "surprise": 1}')
-    Path("text.json").write_text("hello")
-    Path("huge.json").write_text('{"policy": "central.GPBandit", "horizon": 1e400}')
-    Path("digits.json").write_text('{"policy": "central.GPBandit", "horizon": ' + "9" * 5000 + "}")
-    Path("bad.toml").write_text("= 3")
-    Path("deep.toml").write_text("a = " + "[" * 50_000)
-    Path("latin.toml").write_bytes(b"a = '\xff'")
-    Path("people.toml").write_text(
+        (folder / f"{name}.csv").write_text("\n".join([header, *lines]) + "\n")
+    (folder / "empty.csv").write_text("")
+    (folder / "twice.csv").write_text("id,age,age,reward\n")
+    (folder / "latin.csv").write_bytes(b"id,age,arm,reward\np,\xff\xe9,0,0.5\n")
+    (folder / "binary.csv").write_bytes(bytes(range(256)))
+    (folder / "long.csv").write_text(f"{header}\np,{'9' * 200_000},0,0.5\n")
+    (folder / "log.xlsx").write_bytes(b"PK")
+    (folder / "no.parquet").write_bytes(b"PAR1 nothing PAR1")
+    (folder / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    (folder / "folder").mkdir()
+    (folder / "folder.csv").mkdir()
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "deeper.json").write_text('{"policy": ' * 100_000)
+    (folder / "latin.json").write_bytes(b'{"policy": "\xff"}')
+    (folder / "list.json").write_text("[]")
+    (folder / "cut.json").write_text("{")
+    (folder / "nobody.json").write_text('{"policy": "central.Nobody"}')
+    (folder / "short.json").write_text('{"policy": "central.GPBandit", "horizon": 3}')
+    (folder / "surprise.json").write_text('{"policy": "baselines.Uniform", "surprise": 1}')
+    (folder / "text.json").write_text("hello")
+    (folder / "huge.json").write_text('{"policy": "central.GPBandit", "horizon": 1e400}')
+    (folder / "digits.json").write_text('{"policy": "central.GPBandit", "horizon": ' + "9" * 5000 + "}")
+    (folder / "bad.toml").write_text("= 3")
+    (folder / "deep.toml").write_text("a = " + "[" * 50_000)
+    (folder / "latin.toml").write_bytes(b"a = '\xff'")
+    (folder / "people.toml").write_text(
         'path = "nowhere.csv"\n[columns.age]\nlow = 0\nhigh = 1\n[label]\ncolumn = "reward"\ncuts = [0.5]\n'
     )
     spec = dpb.local.Spec(contexts=dpb.Box(low=[0], high=[1]), arms=range(2), privacy=dpb.LocalDP(epsilon=1))
-    Path("spec.json").write_text(spec.to_json())
-    Path("versions.jsonl").write_text(dpb.local.Server(spec).publish().to_json(spec) + "\n")
-    Path("reports").write_bytes(b"DPBREP1\n" + bytes(4))
-    Path("held.state").write_bytes(b"kept")
+    (folder / "spec.json").write_text(spec.to_json())
+    (folder / "versions.jsonl").write_text(dpb.local.Server(spec).publish().to_json(spec) + "\n")
+    (folder / "reports").write_bytes(b"DPBREP1\n" + bytes(4))
+    (folder / "held.state").write_bytes(b"kept")
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, files):
+    """The working directory, with these files."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dpbandits._dask.SECONDS", 0.2)
+    shutil.copytree(files, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

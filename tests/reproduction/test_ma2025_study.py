@@ -222,8 +222,9 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
             for cell in STUDY.cells(item)
             for row in runs_of(cell, np.random.default_rng(1).random((2, MARKS)) / 2).rows
         ]
-        assert b"<svg" in to_svg(STUDY.item(item).picture(some))[:2000]
-        assert to_png(STUDY.item(item).picture(some)).startswith(b"\x89PNG")
+        picture = STUDY.item(item).picture(some)
+        assert b"<svg" in to_svg(picture)[:2000]
+        assert to_png(picture).startswith(b"\x89PNG")
         assert all(row["verdict"] for row in some)
 
 

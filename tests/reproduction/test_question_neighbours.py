@@ -1,5 +1,6 @@
 """Constants that were taken over are really moved, on seeds that no page shows."""
 
+from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -18,13 +19,15 @@ def test_every_neighbour_differs_from_what_is_there_in_one_constant():
     assert FIRST_SEED < SECOND_SEED < FIRST_REPORT_SEED / 2
 
 
+@cache
+def crowd(name):
+    return outcomes_with(name, "tune-waves", epsilon=4.0, seed=7, n_users=2000)
+
+
 @pytest.mark.parametrize(
     "name", ["lengths times .75", "deviations times 1.4", "first look at 250", "margin .3"]
 )
 def test_a_neighbour_learns_in_another_way_and_leaves_nothing_behind(name):
-    def run(one):
-        return outcomes_with(one, "tune-waves", epsilon=4.0, seed=7, n_users=2000)
-
-    before = run("as they are")
-    assert run(name) != before
-    assert run("as they are") == before
+    before = crowd("as they are")
+    assert crowd.__wrapped__(name) != before
+    assert crowd.__wrapped__("as they are") == before

@@ -537,7 +537,7 @@ def outcome(path, kinds, gaps):
     st.sampled_from(["a,b,c", "\ufeffc, a ,b", '"a",b,c', "", "a,b,a"]),
     st.sampled_from([1, 40, 1 << 24]),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_arrow_reads_a_text_as_the_reader_without_it_does(
     tmp_path_factory, lines, kinds, gaps, end, header, block
 ):

@@ -155,7 +155,7 @@ def plan(
         >>> import dpbandits as dpb
         >>> found = dpb.lab.plan(
         ...     contexts=dpb.Schema(age=dpb.Range(18, 90)), arms=["mail", "call"], users=200, effect=0.1,
-        ...     epsilon=0.1, promise=0.1, trusts=["central"], worlds=3)
+        ...     epsilon=0.1, promise=0.1, trusts=["central"], worlds=2)
         >>> found.answers["central"].reachable
         False
     """
