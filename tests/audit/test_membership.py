@@ -101,8 +101,8 @@ class Counted:
 
 def test_the_people_are_made_once_for_all_trials():
     world = Counted()
-    assert attack_reward(private(1.0), world, rounds=10, trials=40) == attack_reward(
-        private(1.0), WORLD, rounds=10, trials=40
+    assert attack_reward(private(1.0), world, rounds=10, trials=12) == attack_reward(
+        private(1.0), WORLD, rounds=10, trials=12
     )
     assert sorted(world.asked) == ["rewards", "sets", "sets"]
 
@@ -130,8 +130,8 @@ def test_trials_that_are_run_apart_are_the_same_trials():
         calls.extend(parts)
         return reversed([part() for part in reversed(parts)])
 
-    apart = attack_reward(private(1.0), WORLD, rounds=10, trials=70, run=run)
-    assert apart == attack_reward(private(1.0), WORLD, rounds=10, trials=70)
+    apart = attack_reward(private(1.0), WORLD, rounds=10, trials=25, run=run)
+    assert apart == attack_reward(private(1.0), WORLD, rounds=10, trials=25)
     assert len(calls) == 2
 
 
