@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         state,
         tables,
     )
+    from dpbandits._memory import memory_limit, set_memory_limit
     from dpbandits.budget import MemoryLedger, SQLiteLedger
     from dpbandits.domains import Arms, Box, Finite, Product, RewardRange
     from dpbandits.models import features, kernels
@@ -81,10 +82,12 @@ __all__ = [
     "kernels",
     "lab",
     "local",
+    "memory_limit",
     "models",
     "outsourced",
     "policy",
     "privacy",
+    "set_memory_limit",
     "state",
     "tables",
 ]
@@ -93,6 +96,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "dpbandits._memory": ("memory_limit", "set_memory_limit"),
         "dpbandits.budget": ("MemoryLedger", "SQLiteLedger"),
         "dpbandits.domains": ("Arms", "Box", "Finite", "Product", "RewardRange"),
         "dpbandits.models": ("features", "kernels"),

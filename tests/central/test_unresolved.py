@@ -62,7 +62,9 @@ class Made:
         encode = self.release.mechanism.encode
         sums = np.stack([encode(*part) for part in zip(phi, rewards, strict=True)])
         self.released = np.stack([self.release.release(k, sums[: k + 1]) for k in range(blocks)])
-        self.grams = np.swapaxes(phi, 1, 2) @ phi
+        grams = np.swapaxes(phi, 1, 2) @ phi
+        blocks = [grams[:, low:high, low:high] for low, high in self.release.mechanism.ranges]
+        self.grams = np.concatenate([block.reshape(len(grams), -1) for block in blocks], axis=1)
         self.among = resolved(PRIOR * self.squares, rounds=1200.0)
         self.left = np.setdiff1d(np.arange(40), self.among)
 
@@ -110,7 +112,7 @@ def test_how_far_people_are_from_what_was_expected_is_found_in_what_was_released
             return made.law(largest).mean
 
     np.testing.assert_array_equal(made.law(largest).mean, trusted(SPREADS[0]))
-    made.grams = made.grams + 100.0 * np.eye(40)  # other people were expected
+    made.grams = made.grams + 100.0 * np.eye(40).ravel()  # other people were expected
     found = made.law(largest).mean
     assert any(np.array_equal(found, trusted(spread)) for spread in SPREADS[1:])
 

@@ -37,6 +37,7 @@ SHARED = frozenset(
         "_dask",
         "_lazy",
         "_lines",
+        "_memory",
         "_progress",
         "_reading",
         "_seen",

@@ -38,7 +38,7 @@ def test_one_person_a_cell_without_noise_is_regression_on_rewards():
     rng = np.random.default_rng(1)
     phi, z = rng.standard_normal((1, 30, M)) / 3, rng.standard_normal((1, 30))
     law = posterior_from_cells(z, counts=np.ones((1, 30)), features=phi, noise_sd=0.0, prior=PRIOR)
-    exact = PRIOR.given(phi[0].T @ phi[0], phi[0].T @ z[0], reward_variance=0.25)
+    exact = PRIOR.given([phi[0].T @ phi[0]], phi[0].T @ z[0], reward_variance=0.25)
     np.testing.assert_allclose(law.mean, exact.mean)
     np.testing.assert_allclose(law.covariance, exact.covariance)
 

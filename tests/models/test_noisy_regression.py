@@ -281,7 +281,7 @@ def test_exact_statistics_update_any_law_by_bayes(n: int) -> None:
     prior = WeightPosterior.prior(PRIOR, supports)
     ours = prior
     for gram, vector in zip(data["grams"], data["vectors"], strict=True):
-        ours = ours.given(gram, vector, reward_variance=REWARD)
+        ours = ours.given([gram], vector, reward_variance=REWARD)
     exact = simple(data["grams"].sum(axis=0), data["vectors"].sum(axis=0), 0.0, 0.0)
     np.testing.assert_allclose(ours.mean, exact.mean, atol=1e-10)
     np.testing.assert_allclose(ours.covariance, exact.covariance, atol=1e-10)
@@ -293,7 +293,9 @@ def test_exact_updates_keep_supports_apart() -> None:
     supports = ((0, 3), (3, 7))
     gram, vector = data["grams"][0].copy(), data["vectors"][0]
     gram[:3, 3:] = gram[3:, :3] = 0.0
-    ours = WeightPosterior.prior(PRIOR, supports).given(gram, vector, reward_variance=REWARD)
+    ours = WeightPosterior.prior(PRIOR, supports).given(
+        [gram[:3, :3], gram[3:, 3:]], vector, reward_variance=REWARD
+    )
     exact = simple(gram, vector, 0.0, 0.0, supports=supports)
     np.testing.assert_allclose(ours.mean, exact.mean, atol=1e-12)
     np.testing.assert_allclose(ours.covariance, exact.covariance, atol=1e-12)
@@ -363,8 +365,8 @@ def test_wrong_shapes_are_refused() -> None:
         lambda: block(data, 1.0, 1.0, prior_grams=np.tril(data["grams"]), prior_gram_sd=np.ones(4)),
         lambda: simple(np.eye(3), np.ones(4), 1.0, 1.0),
         lambda: simple(np.tril(np.ones((4, 4))), np.ones(4), 1.0, 1.0),
-        lambda: posterior.given(np.eye(5), np.ones(5), reward_variance=REWARD),
-        lambda: posterior.given(np.eye(6), np.ones(5), reward_variance=REWARD),
+        lambda: posterior.given([np.eye(5)], np.ones(5), reward_variance=REWARD),
+        lambda: posterior.given([np.eye(6)], np.ones(5), reward_variance=REWARD),
         lambda: posterior.predict(np.ones((2, 5))),
         lambda: posterior.sample_weights(np.ones(6)),
     ):

@@ -246,17 +246,34 @@ class TestForms:
         gram, _ = mechanism.from_coordinates(mechanism.to_coordinates(mechanism.encode(phi, np.zeros(2))))
         assert gram == pytest.approx(phi.T @ phi, abs=1e-5)
 
+    @pytest.mark.parametrize("vector_only", [False, True])
+    def test_rows_of_their_support_are_encoded_as_with_their_zeros(self, vector_only):
+        supports, rng = ((0, 2), (2, 3), (3, 7)), np.random.default_rng(1)
+        mechanism = GramVectorMechanism(n_features=7, supports=supports, vector_only=vector_only)
+        support, rewards = rng.integers(3, size=50), rng.uniform(-0.6, 0.6, 50)
+        own, dense = rng.uniform(-0.7, 0.7, (50, 4)), np.zeros((50, 7))
+        for row, (low, high) in enumerate(supports[index] for index in support):
+            own[row, high - low :] = 0.0
+            dense[row, low:high] = own[row, : high - low]
+        sums = mechanism.encode(own, rewards, support=support)
+        assert np.array_equal(sums, mechanism.encode(dense, rewards))
+        for bad in (np.full(50, 3), np.full(50, -1), support[:5]):
+            with pytest.raises(InvalidData):
+                mechanism.encode(own, rewards, support=bad)
+        with pytest.raises(InvalidData):
+            mechanism.encode(dense, rewards, support=support)
+
     @pytest.mark.parametrize("supports", [None, ((0, 2), (2, 3), (3, 7))])
-    def test_a_part_of_the_features_is_that_part_of_all(self, supports):
+    def test_gram_matrices_by_support_are_those_of_all(self, supports):
         mechanism = GramVectorMechanism(n_features=7, supports=supports)
         coordinates = np.random.default_rng(0).standard_normal((3, mechanism.size))
         gram, vector = mechanism.from_coordinates(coordinates)
         assert np.array_equal(gram, np.swapaxes(gram, 1, 2))
-        for among in ([0, 2, 3, 6], [1], [3, 4, 5, 6]):
-            part, some = mechanism.from_coordinates(coordinates, among=np.array(among))
-            assert np.array_equal(part, gram[:, among][:, :, among])
-            assert np.array_equal(some, vector[:, among])
-        again = mechanism.gram_to_coordinates(gram)
+        assert vector.shape == (3, 7)
+        grams = mechanism.grams_from_coordinates(coordinates)
+        for (low, high), block in zip(mechanism.ranges, grams, strict=True):
+            assert np.array_equal(block, gram[:, low:high, low:high])
+        again = mechanism.gram_to_coordinates(grams)
         assert again == pytest.approx(coordinates[:, : mechanism.gram_size], rel=1e-14)
 
     def test_noise_in_natural_units(self):

@@ -24,7 +24,7 @@ from dpbandits.central.published_function import PublishedFunction
 from dpbandits.central.statement import OF_OTHERS, OF_THE_SAME
 from dpbandits.domains import Domain, RewardRange
 from dpbandits.errors import CorruptState, InvalidParameter
-from dpbandits.models.features import Features
+from dpbandits.models.features import Features, Placed
 from dpbandits.privacy import sentences
 from dpbandits.privacy.certificates import rounded_up
 from dpbandits.privacy.definitions import JointDP
@@ -262,8 +262,8 @@ def observations_of(
     menu: Menu | None,
     reward_range: RewardRange,
     reward_variance: float,
-) -> tuple[FloatArray, FloatArray]:
-    """Rows (k, m) and values (k,) of made-up observations that say what a function predicts, as m real ones.
+) -> tuple[Placed, FloatArray]:
+    """Features and values (k,) of made-up observations that say what a function predicts, as m real ones.
 
     At N points of the domain, with mean y and deviation s there: an observation of variance s^2 N/m each, so
     that on average over the domain the deviation of a function that is known by them alone is s. Both sides
@@ -283,8 +283,9 @@ def observations_of(
     mean, sd = published.at_points(asked)
     spread = np.maximum(sd / reward_range.width, LEAST_SD)
     weight = np.sqrt(reward_variance * features.n_features / POINTS) / spread
-    rows = weight[:, None] * features(points[known])
+    support, phi = features.placed(points[known])
+    rows = Placed(support, weight[:, None] * phi)
     values = weight * (mean - reward_range.middle) / reward_range.width
-    if not (np.isfinite(rows).all() and np.isfinite(values).all()):
+    if not (np.isfinite(rows.phi).all() and np.isfinite(values).all()):
         raise InvalidParameter("warm_start: what the function predicts is not finite")
     return rows, values

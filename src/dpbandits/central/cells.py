@@ -27,15 +27,16 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._memory import FLOAT
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.foresight import Foresight, foresight
-from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, Setup
+from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, ScheduleSize, Setup
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting, cell_release_guarantee
 from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.cell_regression import posterior_from_cells
-from dpbandits.models.decision_sets import PublicSets
+from dpbandits.models.decision_sets import PublicSets, public_rows
 from dpbandits.models.features import in_fixed_shapes
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
@@ -196,6 +197,13 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
             epsilon=setup.privacy.epsilon, rounds_per_user=setup.privacy.rounds_per_user, noise=setup.noise
         )
 
+    def bytes_needed(self) -> float:
+        """See `Kind.bytes_needed`: linear in everything."""
+        setup, m, held = self._setup, self.features.n_features, ScheduleSize.of(self.blocks, self._setup)
+        rows = public_rows(setup.domain, self.tuning.public_decision_sets)
+        past, locating = held.blocks * MOST_CELLS * (m + 2), held.longest * (2 * m + 3 * MOST_CELLS)
+        return FLOAT * (2 * past + 2 * rows * m + locating) + held.book
+
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
         return self.mechanism.record(len(self.blocks))
@@ -223,7 +231,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         if posterior is not None:
             normals = coins.normal(f"public sets/{block}", 0, len(sets), size)
             anywhere = points[: round(len(sets) * UNIFORM_SHARE / (1.0 - UNIFORM_SHARE))]
-            points = np.concatenate([anywhere, sets.best(self.weights(posterior, normals))])
+            points = np.concatenate([anywhere, sets.best(self.weights(posterior, normals)).phi])
             weights = np.where(np.arange(len(points)) < len(anywhere), UNIFORM_WEIGHT, 1.0)
         centres = _clustered(points @ law.factor, self._n_cells(block), seed=block)
         nearest = _nearest(points @ law.factor, centres)

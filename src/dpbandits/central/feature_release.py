@@ -19,14 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from dpbandits._memory import FLOAT
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.foresight import Foresight, foresight
-from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, Setup
-from dpbandits.central.regression import REWARD_VARIANCE, posterior_from_releases
+from dpbandits.central.kinds import BlockRows, Findings, MechanismKind, Past, ScheduleSize, Setup
+from dpbandits.central.regression import REWARD_VARIANCE, posterior_from_releases, resolved
+from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.errors import CorruptState
-from dpbandits.models.decision_sets import PublicSets
-from dpbandits.models.features import Features, in_fixed_shapes
+from dpbandits.models.decision_sets import PublicSets, public_rows
+from dpbandits.models.features import Features, Placed, block_entries, blocks_of, in_fixed_shapes
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins
@@ -64,7 +66,7 @@ class FeaturePast(Past):
     Attributes:
         raw_sums: (k, D), secret: later releases mix them again.
         mixed: (k, D) what was released, in units of `prefix_sums.RELEASE_UNIT`.
-        grams: (k, m, m) expected Gram matrices, or the exact ones where decision sets are public.
+        grams: (k, C) expected Gram matrices by support, or the exact ones where decision sets are public.
     """
 
     raw_sums: IntArray
@@ -86,7 +88,7 @@ class FeaturePast(Past):
 
 
 class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
-    """Mixed block sums with Gaussian noise; a design is the block's expected Gram matrix (m, m).
+    """Mixed block sums with Gaussian noise; a design is the block's expected Gram matrix (C,) by support.
 
     Args:
         setup: public arguments of the policy.
@@ -120,6 +122,26 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         self._public_sets: PublicSets | None = None
         self._squares: tuple[Features, FloatArray | None] | None = None
 
+    def bytes_needed(self) -> float:
+        """See `Kind.bytes_needed`: linear in supports; quadratic in features of one and in blocks."""
+        setup, supports, public = self._setup, self.features.supports, self.mechanism.mechanism
+        held, widest = ScheduleSize.of(self.blocks, setup), max(high - low for low, high in supports)
+        solved, entries = widest, block_entries(supports)
+        if (largest := self._largest()) is not None:
+            solved = len(resolved(largest, rounds=self.blocks[-1]))
+        rows = public_rows(setup.domain, self.tuning.public_decision_sets) * widest
+        past = held.blocks * (2 * public.size + entries)
+        drawing = past + 3 * held.blocks * public.size + 5 * held.longest * widest
+        forget, fitted = self.tuning.forget, held.blocks
+        if forget is not None:  # older ones are left out: see `regression.FORGOTTEN`
+            fitted = min(fitted, 10 * BLOCKS_A_HALF_LIFE)
+        joint = fitted * solved  # the largest system has a row for each feature of each block
+        fitting = fitted * (5 * public.size + 2 * entries + 6 * widest**2) + joint * (
+            1.5 * joint + 4 * solved
+        )
+        drawn = 3 * 32 * self.features.n_features
+        return FLOAT * (past + 2 * entries + rows + drawn + max(drawing, fitting, rows)) + held.book
+
     def record(self) -> MechanismRecord:
         """Its one use of noise, for the log of releases."""
         return self.mechanism.record()
@@ -131,11 +153,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
 
     def nothing(self) -> FeaturePast:
         """The past before any release."""
-        size, m = self.mechanism.mechanism.size, self.features.n_features
+        size = self.mechanism.mechanism.size
         return FeaturePast(
             raw_sums=np.zeros((0, size), dtype=np.int64),
             mixed=np.zeros((0, size), dtype=np.int64),
-            grams=np.zeros((0, m, m)),
+            grams=np.zeros((0, block_entries(self.features.supports))),
         )
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> FloatArray | None:
@@ -172,13 +194,12 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
         """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
         actions, rewards, told, refused = rows
-        features = in_fixed_shapes(self.features, actions)
+        support, phi = self.features.placed(actions, through=in_fixed_shapes)
         gram = design
         if gram is None:
-            answered = features[~refused]
-            gram = answered.T @ answered
+            gram = Placed(support[~refused], phi[~refused]).gram(self.features.supports)
         centred = self._setup.reward_range.to_centred(rewards[told])
-        sums = self.mechanism.mechanism.encode(features[told], centred)
+        sums = self.mechanism.mechanism.encode(phi[told], centred, support=support[told])
         raw_sums = np.vstack([past.raw_sums, sums])
         return FeaturePast(
             raw_sums=raw_sums,
@@ -242,25 +263,28 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         if not count or mechanism.vector_only:
             return Findings({}, [])
         estimates = self.mechanism.block_estimates(past.mixed[:count]).sum(axis=0)
-        gram, _ = mechanism.from_coordinates(estimates)
-        expected, noise_sd = (
-            past.grams[:count].sum(axis=0),
+        grams, noise_sd = (
+            mechanism.grams_from_coordinates(estimates),
             self.mechanism.gram_noise_sd * self._growth(count),
         )
-        told, sd = np.trace(gram) / np.trace(expected), noise_sd * len(gram) ** 0.5 / np.trace(expected)
+        expected = blocks_of(past.grams[:count].sum(axis=0), self.features.supports)
+        trace = sum(np.trace(block) for block in expected)
+        told = sum(np.trace(block) for block in grams) / trace
+        sd = noise_sd * self.features.n_features**0.5 / trace
         numbers = {"told_share": float(told), "told_share_sd": float(sd)}
         if told > CERTAIN * sd:
-            rest = mechanism.gram_to_coordinates(gram - told * expected)
+            known = told * mechanism.gram_to_coordinates(expected)
+            rest = mechanism.gram_to_coordinates(grams) - known
             square = max(0.0, float(rest @ rest) - len(rest) * noise_sd**2)
-            numbers["law_misfit"] = square**0.5 / float(np.linalg.norm(told * expected))
+            numbers["law_misfit"] = square**0.5 / float(np.linalg.norm(known))
         found = [FEW.format(told=max(0.0, told))] if told + CERTAIN * sd < FEW_TOLD else []
         return Findings(numbers, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
         """The past that a state kept; CorruptState where this configuration does not write it."""
         raw_sums, mixed, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
-        m, size, k = self.features.n_features, self.mechanism.mechanism.size, len(mixed)
+        entries, size, k = block_entries(self.features.supports), self.mechanism.mechanism.size, len(mixed)
         summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, mixed))
-        if k > len(self.blocks) or not summed or grams.shape != (k, m, m):
+        if k > len(self.blocks) or not summed or grams.shape != (k, entries):
             raise CorruptState("the saved releases contradict the saved configuration")
         return FeaturePast(raw_sums=raw_sums, mixed=mixed, grams=grams)

@@ -22,6 +22,7 @@ import numpy as np
 
 from dpbandits import _checks, domains
 from dpbandits._calls import caller_level
+from dpbandits._memory import check_fits
 from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
@@ -45,7 +46,7 @@ from dpbandits.errors import (
     NothingToLearn,
     ProtocolError,
 )
-from dpbandits.models.features import Features
+from dpbandits.models.features import Features, Placed, block_entries
 from dpbandits.models.kernels import Kernel
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PolicyOptions, RoundPolicy
@@ -105,6 +106,8 @@ KERNEL_TOO_SMALL = (
     "The kernel's variance is {variance:g}, so its features are small beside the noise. Pass a kernel of "
     "variance 1, and GPTuning(prior_variance=...) for a narrower prior."
 )
+
+FEWER = "take fewer columns, arms, features (GPTuning(n_features=...)) or blocks"
 
 SMALL_KERNEL = 0.1
 """Variance of a kernel below which the warning that hardly anything is learned names it as the cause."""
@@ -239,6 +242,7 @@ class GPBandit(RoundPolicy):
     noise: NoiseSource
     privacy: JointDP
     features: Features
+    bytes_needed: float
     config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
@@ -305,6 +309,8 @@ class GPBandit(RoundPolicy):
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
         self._kind = KINDS[tuning.release or kind_for(setup)](setup)
+        self.bytes_needed = self._kind.bytes_needed()
+        check_fits(self.bytes_needed, instead=FEWER)
         self.features, self.blocks = self._kind.features, self._kind.blocks
         self.tuning = replace(self._kind.tuning, features=self.features)
         self._deadlines = Deadlines(self.blocks, tuning.reporting_delay)
@@ -663,8 +669,7 @@ class GPBandit(RoundPolicy):
         return super().to_config() | ({"horizon": None} if self.open_ended else {})
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
-        phi = self.features(points)
-        self._add_public(phi.T @ phi, phi.T @ self.reward_range.to_centred(rewards))
+        self._add_public(self.features.placed(points), self.reward_range.to_centred(rewards))
 
     def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
         beginning = Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
@@ -681,29 +686,31 @@ class GPBandit(RoundPolicy):
         beginning = beginning.paid_by(self._holder, charged_as=charged_as)
         self._enter_release(beginning.release(), 0)
         self._beginning = beginning
-        self._add_public(rows.T @ rows, rows.T @ values)
+        self._add_public(rows, values)
 
     def _charge(self) -> None:
         super()._charge()
         if self._beginning is not None:  # an account that came with a ledger later pays for it as well
             self._beginning = self._beginning.paid_by(self._holder)
 
-    def _add_public(self, gram: FloatArray, vector: FloatArray) -> None:
-        """Statistics of public data, or of a published function."""
+    def _add_public(self, rows: Placed, values: FloatArray) -> None:
+        """Add public data, or what a published function says: features and centred rewards (n,)."""
+        supports = self.features.supports
+        gram, vector = rows.gram(supports), rows.vector(supports, values)
         if self._public_data is not None:
             gram, vector = gram + self._public_data[0], vector + self._public_data[1]
         self._public_data = (gram, vector)
         self._fit()
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        gram, vector = self._public_data or (np.zeros((0, 0)), np.zeros(0))
+        gram, vector = self._public_data or (np.zeros(0), np.zeros(0))
         return {**self._past.arrays(), "public_gram": gram, "public_vector": vector} | (
             {} if self._beginning is None else {"beginning": self._beginning.to_array()}
         )
 
     def _restore_own(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         gram, vector, m = arrays["public_gram"], arrays["public_vector"], self.features.n_features
-        if vector.size and (gram.shape, vector.shape) != ((m, m), (m,)):
+        if vector.size and (gram.shape, vector.shape) != ((block_entries(self.features.supports),), (m,)):
             raise CorruptState("the saved public data contradicts the saved configuration")
         self._kind.features, self._kind.noise = self.features, self.noise
         self._past = self._kind.taken_up(arrays)

@@ -22,13 +22,14 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from dpbandits._memory import FLOAT
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.foresight import Foresight
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import Setting
 from dpbandits.central.tuning import GPTuning, KindName
 from dpbandits.domains import Domain, RewardRange
-from dpbandits.models.features import Features
+from dpbandits.models.features import Features, blocks_of
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import features_for
 from dpbandits.models.forgetting import kept_after
@@ -40,7 +41,7 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.noise import NoiseSource
 from dpbandits.tables.menu import Menu
 
-__all__ = ["BlockRows", "Findings", "Kind", "MechanismKind", "Past", "Setup"]
+__all__ = ["BlockRows", "Findings", "Kind", "MechanismKind", "Past", "ScheduleSize", "Setup"]
 
 _AT_ONCE = 32
 """Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
@@ -124,6 +125,29 @@ class Setup:
         )
 
 
+class ScheduleSize(NamedTuple):
+    """What of a schedule takes memory; of an unknown horizon the first 10,000 rounds are counted.
+
+    Attributes:
+        blocks: number of blocks.
+        longest: rounds of the longest one.
+        book: bytes of the rounds that no release holds yet, and of 150 for every user's count.
+    """
+
+    blocks: int
+    longest: int
+    book: float
+
+    @classmethod
+    def of(cls, blocks: tuple[int, ...], setup: Setup) -> "ScheduleSize":
+        """By the ends of the blocks."""
+        rounds = 10_000 if setup.horizon is None else setup.horizon
+        ends = [0, *(end for end in blocks if end < rounds), rounds]
+        longest = int(np.diff(ends).max())
+        book = 2.0 * FLOAT * longest * (setup.domain.dim + 1) + 150.0 * rounds
+        return cls(len(ends) - 1, longest, book)
+
+
 class Findings(NamedTuple):
     """What releases say about a run.
 
@@ -205,6 +229,13 @@ class Kind(ABC, Generic[D, P]):
         """Rounds of a block."""
         return int(np.diff((0, *self.blocks))[block])
 
+    @abstractmethod
+    def bytes_needed(self) -> float:
+        """Peak memory of a policy of this kind, in bytes, from public numbers alone.
+
+        How close it is to what runs need: `python -m benchmarks.memory`.
+        """
+
     # -- what is promised -----------------------------------------------------------------------
 
     @abstractmethod
@@ -247,13 +278,13 @@ class Kind(ABC, Generic[D, P]):
         """The law of the weights, rewards centred and width 1; None where nothing was released."""
 
     def believed(self, past: P, public: tuple[FloatArray, FloatArray] | None) -> WeightPosterior | None:
-        """The law of the weights after `past` and public data, its Gram matrix and vector; see `fit`."""
+        """The law of the weights after `past` and public data: Gram (C,) and vector; see `fit`."""
         posterior = self.fit(past)
         if public is None:
             return posterior
         share = float(kept_after((0, *self.blocks)[past.count], self.tuning.forget))
-        gram, vector = public
-        return (posterior or self.prior).given(share * gram, share * vector, reward_variance=REWARD_VARIANCE)
+        grams, vector = blocks_of(share * public[0], self.features.supports), share * public[1]
+        return (posterior or self.prior).given(grams, vector, reward_variance=REWARD_VARIANCE)
 
     def kept(self, count: int) -> FloatArray:
         """(count,) what counts of all that was known before it, when each of the first blocks ends."""

@@ -6,14 +6,13 @@ marginal likelihood of the released Grams (`likely_spread`): from releases and p
 costs no privacy.
 """
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
-from dpbandits.models.features import Supports
+from dpbandits.models.features import Supports, blocks_of
 from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
 from dpbandits.privacy.prefix_sums import BlockRelease
 
@@ -62,7 +61,8 @@ def posterior_from_releases(
     Args:
         release: the mechanism that made the releases.
         released: (k, D) releases of the first k blocks.
-        grams: (k, m, m) exact Gram of each block where decision sets are public, else the expected one.
+        grams: (k, C) exact Gram of each block where decision sets are public, else the expected one; by
+            support, see `models.features.supports`.
         block_sizes: (k,) rounds in each block.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
@@ -79,43 +79,38 @@ def posterior_from_releases(
         recent = kept >= FORGOTTEN
         estimates, grams, block_sizes = estimates[recent], grams[recent], block_sizes[recent]
         covariance, kept = covariance[np.ix_(recent, recent)], kept[recent]
-    among = np.arange(grams.shape[1])
+    among = np.arange(supports[-1][1])
     if largest is not None:
         among = resolved(largest, rounds=float(block_sizes.sum()))
-        if not len(among):
-            return WeightPosterior.prior(prior_variance, supports)
-    # the ranges of what is left of each support, one after another; without those of which nothing is
-    ends = [0, *np.searchsorted(among, [high for _, high in supports]).tolist()]
+    expected, vectors = blocks_of(grams, supports), mechanism.vector_from_coordinates(estimates)
     common: dict[str, Any] = {
+        "noise_covariance": covariance,
         "vector_noise_sd": release.vector_noise_sd,
         "prior_variance": prior_variance,
         "reward_variance": REWARD_VARIANCE,
-        "supports": tuple((low, high) for low, high in pairwise(ends) if low < high),
+        "kept": kept,
+        "gram_noise_sd": release.gram_noise_sd,
     }
-    if mechanism.vector_only:
-        found = posterior_from_block_statistics(
-            _part(grams, among),
-            mechanism.vector_from_coordinates(estimates)[:, among],
-            noise_covariance=covariance,
-            gram_noise_sd=0.0,
-            kept=kept,
-            **common,
-        )
-    else:
-        deviations = estimates[:, : mechanism.gram_size] - mechanism.gram_to_coordinates(grams)
+    told = expected
+    if not mechanism.vector_only:
+        deviations = estimates[:, : mechanism.gram_size] - mechanism.gram_to_coordinates(expected)
         spread = likely_spread(deviations, release.gram_noise_sd**2 * covariance, block_sizes)
-        noisy_grams, vectors = mechanism.from_coordinates(estimates, among=among)
-        found = posterior_from_block_statistics(
-            noisy_grams,
-            vectors,
-            noise_covariance=covariance,
-            gram_noise_sd=release.gram_noise_sd,
-            prior_grams=_part(grams, among),
-            prior_gram_sd=spread * block_sizes,
-            kept=kept,
-            **common,
-        )
-    return found.widened(among, prior_variance=prior_variance, supports=supports)
+        common["prior_gram_sd"] = spread * block_sizes
+        told = mechanism.grams_from_coordinates(estimates)
+    mean, factors = np.zeros(supports[-1][1]), list[FloatArray]()
+    for (low, high), gram, prior in zip(supports, told, expected, strict=True):
+        own = among[slice(*np.searchsorted(among, [low, high]))] - low
+        factor = np.sqrt(prior_variance) * np.eye(high - low)
+        if len(own):
+            found = posterior_from_block_statistics(
+                _part(gram, own),
+                vectors[:, low + own],
+                prior_grams=None if mechanism.vector_only else _part(prior, own),
+                **common,
+            )
+            mean[low + own], factor[own[:, None], own] = found.mean, found.factor
+        factors.append(factor)
+    return WeightPosterior(mean=mean, factors=factors, supports=supports)
 
 
 def resolved(largest: FloatArray, *, rounds: float) -> IntArray:

@@ -10,9 +10,9 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.domains import Arms, Domain, Product
 from dpbandits.errors import InvalidParameter
-from dpbandits.models.features import Features
+from dpbandits.models.features import Features, Placed
 
-__all__ = ["PublicSets", "uniform_decision_sets"]
+__all__ = ["PublicSets", "public_rows", "uniform_decision_sets"]
 
 PUBLIC_SETS = 400
 """Sets that are drawn when none are declared: the mean of phi phi^T is then known to about 5%."""
@@ -39,6 +39,14 @@ def uniform_decision_sets(domain: Domain, *, n_sets: int, n_candidates: int, see
     return domain.sample(n_sets * n_candidates, rng).reshape(n_sets, n_candidates, domain.dim)
 
 
+def public_rows(domain: Domain, sets: FloatArray | str | None) -> int:
+    """Candidates in all the sets that `PublicSets.of` takes."""
+    if sets is not None and not isinstance(sets, str):
+        return int(np.prod(sets.shape[:2]))
+    arms = domain.parts[-1] if isinstance(domain, Product) else None
+    return PUBLIC_SETS * (arms.n_arms if isinstance(arms, Arms) else PUBLIC_CANDIDATES)
+
+
 class PublicSets:
     """Features of public decision sets, and the mean of phi phi^T over rows chosen in them.
 
@@ -50,34 +58,46 @@ class PublicSets:
     def __init__(self, features: Features, sets: FloatArray) -> None:
         if sets.ndim != 3 or 0 in sets.shape:
             raise InvalidParameter(f"public decision sets: expected shape (S, n, d), got {sets.shape}")
-        self.sets = sets
-        self._features = np.empty((*sets.shape[:2], features.n_features))
-        points, rows = sets.reshape(-1, sets.shape[-1]), self.rows
-        for start in range(0, len(points), ROWS_AT_ONCE):
-            at = slice(start, start + ROWS_AT_ONCE)
-            rows[at] = features.of_known(points[at])
+        self.sets, self._supports = sets, features.supports
+        points = sets.reshape(-1, sets.shape[-1])
+        parts = [
+            features.placed(
+                points[start : start + ROWS_AT_ONCE], through=lambda own, some: own.of_known(some)
+            )
+            for start in range(0, len(points), ROWS_AT_ONCE)
+        ]
+        self._placed = Placed(*map(np.concatenate, zip(*parts, strict=True)))
 
     def __len__(self) -> int:
         return len(self.sets)
 
     def mean_gram_uniform(self) -> FloatArray:
-        """(m, m) mean of phi phi^T when every row is equally likely."""
-        return np.asarray(self.rows.T @ self.rows / (len(self) * self.sets.shape[1]))
+        """(C,) mean of phi phi^T by blocks when every row is equally likely."""
+        return np.asarray(self._placed.gram(self._supports) / (len(self) * self.sets.shape[1]))
 
     @property
     def rows(self) -> FloatArray:
-        """(S n, m) features of all candidates: not a copy."""
-        return self._features.reshape(-1, self._features.shape[-1])
+        """(S n, w) features of all candidates, each in its support: not a copy."""
+        return self._placed.phi
 
-    def best(self, weights: FloatArray) -> FloatArray:
-        """(S, m) features of the best row of set s under weights[s]; weights (S, m)."""
-        scores = np.matmul(self._features, weights[:, :, None])[:, :, 0]
-        return np.asarray(self._features[np.arange(len(self)), np.argmax(scores, axis=1)])
+    def best(self, weights: FloatArray) -> Placed:
+        """Features of the best row of set s under weights[s]; weights (S, m)."""
+        support, phi = self._placed
+        each = (*self.sets.shape[:2], phi.shape[1])
+        if len(self._supports) == 1:
+            scores = np.matmul(phi.reshape(each), weights[:, :, None])[:, :, 0]
+        else:
+            starts = np.array([low for low, _ in self._supports])[support].reshape(each[:2])
+            scores = np.zeros(each[:2])
+            for column in range(each[2]):  # beyond the end of a support phi is zero
+                places = np.minimum(starts + column, weights.shape[1] - 1)
+                scores += phi[:, column].reshape(each[:2]) * np.take_along_axis(weights, places, axis=1)
+        chosen = np.arange(len(self)) * each[1] + np.argmax(scores, axis=1)
+        return Placed(support[chosen], phi[chosen])
 
     def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
-        """(m, m) mean of phi phi^T over the best row of set s under weights[s]; weights (S, m)."""
-        chosen = self.best(weights)
-        return np.asarray(chosen.T @ chosen / len(chosen))
+        """(C,) mean of phi phi^T by blocks over the best row of set s under weights[s]; weights (S, m)."""
+        return self.best(weights).gram(self._supports) / len(self)
 
     @classmethod
     def of(

@@ -28,9 +28,9 @@ import numpy as np
 from scipy.linalg import block_diag, cho_solve, cholesky, solve_triangular
 
 from dpbandits import _checks
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import FloatArray
 from dpbandits.errors import InvalidData, InvalidParameter
-from dpbandits.models.features import Features, Supports, left_out
+from dpbandits.models.features import Features, Placed, Supports, left_out
 from dpbandits.models.triangular import PANEL, factor_lower, solve_lower
 
 __all__ = ["WeightPosterior", "posterior_from_block_statistics"]
@@ -87,8 +87,16 @@ class WeightPosterior:
             X: points.
             weight_variance: p, of a weight before any data.
         """
-        phi = features(X)
-        mean, spread = self.predict(phi)
+        points = np.asarray(X, dtype=np.float64)
+        support, own = features.placed(points.reshape(-1, points.shape[-1]))
+        lead = points.shape[:-1]
+        means, variances = np.empty(len(own)), np.empty(len(own))
+        for index, rows in Placed(support, own).groups(self.supports):
+            (low, high), factor = self.supports[index], self.factors[index]
+            part = own[rows, : high - low]
+            means[rows], scaled = part @ self.mean[low:high], part @ factor
+            variances[rows] = np.einsum("ij,ij->i", scaled, scaled)
+        mean, spread, phi = means.reshape(lead), np.sqrt(variances).reshape(lead), own.reshape(*lead, -1)
         return mean, np.sqrt(spread**2 + weight_variance * left_out(features, X, phi))
 
     @classmethod
@@ -105,29 +113,10 @@ class WeightPosterior:
         factors = [sd * np.eye(high - low) for low, high in supports]
         return cls(mean=np.zeros(size), factors=factors, supports=supports)
 
-    def widened(self, places: IntArray, *, prior_variance: float, supports: Supports) -> "WeightPosterior":
-        """The law of all weights, of which these are those at `places`; the others keep N(0, p I).
-
-        Args:
-            places: (a,) increasing indices into all weights, one for each of these.
-            prior_variance: p.
-            supports: of all weights.
-        """
-        size = supports[-1][1]
-        if len(places) == size:
-            return self
-        mean = np.zeros(size)
-        mean[places] = self.mean
-        known, factors = self.factor, []
-        for low, high in supports:
-            start, stop = np.searchsorted(places, [low, high])
-            factor, own = np.sqrt(prior_variance) * np.eye(high - low), places[start:stop] - low
-            factor[own[:, None], own] = known[start:stop, start:stop]
-            factors.append(factor)
-        return WeightPosterior(mean=mean, factors=factors, supports=supports)
-
-    def given(self, gram: FloatArray, vector: FloatArray, *, reward_variance: float) -> "WeightPosterior":
-        """This law updated by exact statistics: gram (m, m) = sum phi phi^T, vector (m,) = sum z phi.
+    def given(
+        self, grams: Sequence[FloatArray], vector: FloatArray, *, reward_variance: float
+    ) -> "WeightPosterior":
+        """This law updated by exact statistics: sum phi phi^T by blocks (s, s), vector (m,) = sum z phi.
 
         With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so that nothing is inverted
         that the data leave undetermined.
@@ -136,20 +125,24 @@ class WeightPosterior:
             InvalidData: shapes that do not fit, or entries that are not finite.
             InvalidParameter: a variance that is not positive.
         """
-        grams, vectors = _as_statistics(np.asarray(gram)[None], np.asarray(vector)[None])
         _checks.number(reward_variance, name="reward_variance")
-        if vectors.shape[1] != self.mean.size:
-            raise InvalidData(f"statistics have {vectors.shape[1]} features: expected {self.mean.size}")
-
-        own = dict(zip(self.supports, self.factors, strict=True))
+        vector = np.asarray(vector, dtype=np.float64)
+        if vector.shape != self.mean.shape or len(grams) != len(self.supports):
+            raise InvalidData(
+                f"{len(grams)} Gram matrices and a vector of shape {vector.shape}: expected one of each "
+                f"support, {len(self.supports)}, and ({self.mean.size},)"
+            )
+        own = {
+            place: (factor, _as_statistics(np.asarray(gram)[None], vector[None, slice(*place)])[0][0])
+            for place, factor, gram in zip(self.supports, self.factors, grams, strict=True)
+        }
 
         def solve(low: int, high: int) -> tuple[FloatArray, FloatArray]:
-            F = own[low, high]
-            G = grams[0, low:high, low:high]
+            F, G = own[low, high]
             system = F.T @ G @ F / reward_variance
             system[np.diag_indices(high - low)] += 1.0
             lower = cholesky(system, lower=True)
-            residual = vectors[0, low:high] - G @ self.mean[low:high]
+            residual = vector[low:high] - G @ self.mean[low:high]
             shift = F @ cho_solve((lower, True), F.T @ residual / reward_variance)
             return self.mean[low:high] + shift, solve_triangular(lower, F.T, lower=True).T
 

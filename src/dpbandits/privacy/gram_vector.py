@@ -160,80 +160,85 @@ class GramVectorMechanism(Configured):
         """Largest norm of one round's coordinates: 1, or with ||phi phi^T|| = 1 beside it sqrt(1 + r)."""
         return 1.0 if self.vector_only else math.sqrt(1.0 + self.ratio)
 
-    def encode(self, features: ArrayLike, centred: ArrayLike) -> IntArray:
+    def encode(self, features: ArrayLike, centred: ArrayLike, *, support: IntArray | None = None) -> IntArray:
         """Sums (D,) over rounds, as exact integers.
 
         Args:
             features: (n, m), Euclidean norm of a row at most 1; longer rows are shortened.
             centred: (n,), rewards in [-1/2, 1/2]; others are clipped.
+            support: (n,) index of the support that each row is nonzero in. Then features are (n, w), w the
+                size of the largest support: a row's entries there, filled up with zeros.
 
         Raises:
-            InvalidData: wrong shapes, or NaN or infinity.
+            InvalidData: wrong shapes, no such support, or NaN or infinity.
         """
         phi, z = np.asarray(features, dtype=np.float64), np.asarray(centred, dtype=np.float64)
-        if phi.ndim != 2 or phi.shape[1] != self.n_features or z.shape != phi.shape[:1]:
-            raise InvalidData(
-                f"features {phi.shape}, centred {z.shape}: expected (n, {self.n_features}) and (n,)"
-            )
+        width = self.n_features if support is None else max(stop - start for start, stop in self.ranges)
+        if phi.ndim != 2 or phi.shape[1] != width or z.shape != phi.shape[:1]:
+            raise InvalidData(f"features {phi.shape}, centred {z.shape}: expected (n, {width}) and (n,)")
+        if support is not None and (
+            support.shape != z.shape or not ((support >= 0) & (support < len(self.ranges))).all()
+        ):
+            raise InvalidData(f"support: expected (n,) indices of {len(self.ranges)} supports")
         if not (np.isfinite(phi).all() and np.isfinite(z).all()):
             raise InvalidData("features or centred rewards hold NaN or infinity")
         sums = np.zeros(self.size, dtype=np.int64)
         for start in range(0, len(phi), _EXACT_ROWS):
             rows = slice(start, start + _EXACT_ROWS)
-            sums += self._encode_exactly(phi[rows], z[rows])
+            sums += self._encode_exactly(phi[rows], z[rows], None if support is None else support[rows])
         return sums
 
-    def _encode_exactly(self, phi: FloatArray, z: FloatArray) -> IntArray:
+    def _encode_exactly(self, phi: FloatArray, z: FloatArray, support: IntArray | None) -> IntArray:
         """Sums over at most `_EXACT_ROWS` rounds: all partial sums are integers below 2^53."""
         q, n = quantise_features(phi), quantise_rewards(z)
-        vector = n @ q
-        if self.vector_only:
-            return vector.astype(np.int64)
-        parts = []
-        for start, stop in self.ranges:
-            block = q[:, start:stop]
-            if len(self.ranges) > 1:
-                block = block[block.any(axis=1)]
-            parts.append((block.T @ block)[_triangle(stop - start)])
+        parts, vector = [], np.zeros(self.n_features)
+        for index, (start, stop) in enumerate(self.ranges):
+            if support is None:
+                block, own = q[:, start:stop], n
+                if len(self.ranges) > 1:
+                    used = block.any(axis=1)
+                    block, own = block[used], own[used]
+            else:
+                used = support == index
+                block, own = q[used, : stop - start], n[used]
+            vector[start:stop] = own @ block
+            if not self.vector_only:
+                parts.append((block.T @ block)[_triangle(stop - start)])
         return np.concatenate([*parts, vector]).astype(np.int64)
 
     def to_coordinates(self, sums: IntArray) -> FloatArray:
         """(..., D) integers -> (..., D) isometric coordinates."""
         return np.asarray(sums * (self._weights * LATTICE))
 
-    def from_coordinates(
-        self, coordinates: FloatArray, *, among: IntArray | None = None
-    ) -> tuple[FloatArray, FloatArray]:
-        """(..., D) coordinates -> gram (..., a, a), symmetric, and vector (..., a), in natural units.
+    def from_coordinates(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(..., D) coordinates -> gram (..., m, m), symmetric, and vector (..., m), in natural units.
 
-        Args:
-            coordinates: of the release.
-            among: (a,) increasing indices of the features that are asked for; None for all m.
+        Raises:
+            InvalidParameter: the mechanism releases the vector only.
+        """
+        gram = np.zeros((*coordinates.shape[:-1], self.n_features, self.n_features))
+        for (start, stop), block in zip(self.ranges, self.grams_from_coordinates(coordinates), strict=True):
+            gram[..., start:stop, start:stop] = block
+        return gram, self.vector_from_coordinates(coordinates)
+
+    def grams_from_coordinates(self, coordinates: FloatArray) -> list[FloatArray]:
+        """(..., D) coordinates -> the Gram matrix (..., s, s) of every support, in natural units.
 
         Raises:
             InvalidParameter: the mechanism releases the vector only.
         """
         if self.vector_only:
             raise InvalidParameter("vector_only releases no Gram: use vector_from_coordinates")
-        every = np.arange(self.n_features) if among is None else among
         entries = coordinates[..., : self.gram_size] / self._weights[: self.gram_size]
-        gram = np.zeros((*coordinates.shape[:-1], len(every), len(every)))
-        position = 0
+        found, position = [], 0
         for start, stop in self.ranges:
-            low, high = np.searchsorted(every, (start, stop)).tolist()
-            own = every[low:high] - start
-            places = position + _square(stop - start)[own[:, None], own]
-            gram[..., low:high, low:high] = entries.take(places, axis=-1)
+            found.append(entries.take(position + _square(stop - start), axis=-1))
             position += len(_triangle(stop - start)[0])
-        vector = self.vector_from_coordinates(coordinates)
-        return gram, vector if among is None else vector[..., among]
+        return found
 
-    def gram_to_coordinates(self, grams: FloatArray) -> FloatArray:
-        """(..., m, m) symmetric Gram matrices -> (..., gram_size) isometric coordinates, supports alone."""
-        parts = []
-        for start, stop in self.ranges:
-            rows, columns = _triangle(stop - start)
-            parts.append(grams[..., start + rows, start + columns])
+    def gram_to_coordinates(self, grams: Sequence[FloatArray]) -> FloatArray:
+        """Symmetric Gram matrices (..., s, s) of every support -> (..., gram_size) isometric coordinates."""
+        parts = [gram[(..., *_triangle(gram.shape[-1]))] for gram in grams]
         return np.asarray(np.concatenate(parts, axis=-1) * self._weights[: self.gram_size])
 
     def vector_from_coordinates(self, coordinates: FloatArray) -> FloatArray:

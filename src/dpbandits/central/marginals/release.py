@@ -40,9 +40,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dpbandits._memory import FLOAT
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.foresight import TYPICAL_VARIANCE, Foresight, expected_correlation
-from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, Setup
+from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, ScheduleSize, Setup
 from dpbandits.central.marginals.learning import (
     CENTRES,
     DRAWS,
@@ -75,6 +76,7 @@ from dpbandits.models.marginals import (
     best_design,
     columns_in_turn,
 )
+from dpbandits.models.marginals.designing import MOST_CELLS
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate
@@ -231,6 +233,19 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
         return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
 
+    def bytes_needed(self) -> float:
+        """See `Kind.bytes_needed`: linear in arms, quadratic in the weights of one."""
+        held, effects, arms = ScheduleSize.of(self.blocks, self._setup), self.reader.effects, self.arms
+        m = effects.n_weights
+        if effects.pairs is not None:  # about a third of the columns meets another one in a release's tables
+            d = self._columns.dim
+            m += 4 * min(d * (d - 1) // 2, held.blocks * d // 3)
+        square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
+        kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 3 * square + 2 * drawn
+        reading = SAMPLE * (2 * m + 2 * arms) + 2 * SCORED + cells * (2 * m + 3 * cells)
+        locating = 3 * held.longest * len(self.law.counted)
+        return FLOAT * (kept + max(4 * square, square + reading, locating)) + held.book
+
     # -- noise ----------------------------------------------------------------------------------
 
     def _largest(self, *, first: bool) -> int:
@@ -362,7 +377,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if self._informed is None or self._informed[0] is not self._public:
             nothing, base = self._plain.belief, effect_features(self.features)
             ratio, shape = base.ratio, nothing.evidence.shift.shape
-            gram = self._public[0].reshape(*shape, *shape)[np.arange(self.arms), :, np.arange(self.arms), :]
+            gram = self._public[0].reshape(*shape, shape[1])
             vector = ratio * self._public[1].reshape(shape)
             evidence = Evidence(ratio[:, None] * ratio * gram / VARIANCE, vector / VARIANCE)
             self._informed = (self._public, self._answering(None, *self.reader.given(nothing, evidence)))

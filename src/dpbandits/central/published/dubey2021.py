@@ -34,6 +34,7 @@ from scipy.linalg import cho_solve, solve_triangular
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._config import Configured
+from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds, tuned
 from dpbandits.central.published.printed import Formula, printed_levels, printed_scale
@@ -142,13 +143,15 @@ class Dubey2021(RoundPolicy):
             n_features=features.n_features, ratio=2.0, rounds_per_user=privacy.rounds_per_user
         )
         self._epoch_release = self._release_of(0)
+        size, m, levels = self._mechanism.size, features.n_features, self._epoch_release.tree.levels
+        # Every release is of the whole (m, m) Gram, also across arms: the tree twice, and five such matrices.
+        needed = FLOAT * (4 * levels * size + 5 * m**2)
+        check_fits(needed, instead="take fewer features, or central.GPBandit, which keeps arms apart")
         if self.guarantee.status == "broken" and not acknowledge_broken:
             raise InvalidParameter(
                 f"paper_constants={paper_constants!r} adds less noise than the promise needs: pass "
                 "acknowledge_broken=True to reproduce it on data that everyone may know"
             )
-        size, m = self._mechanism.size, features.n_features
-        levels = self._epoch_release.tree.levels
         self._clock = np.zeros(3, dtype=np.int64)  # epoch, its first round, rounds released in it
         self._open = np.zeros((levels, size), dtype=np.int64)  # secret: exact sums of open nodes
         self._nodes = np.zeros((levels, size), dtype=np.int64)  # released nodes of the current prefix

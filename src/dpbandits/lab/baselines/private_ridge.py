@@ -20,13 +20,14 @@ from numpy.typing import ArrayLike
 
 from dpbandits import domains
 from dpbandits._config import Configured
+from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.arguments import check_kinds
 from dpbandits.central.statement import Setting, block_release_guarantee
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.crude import CrudePolicy, CrudeTuning
-from dpbandits.models.features import Features, in_fixed_shapes
+from dpbandits.models.features import Features, block_entries, in_fixed_shapes
 from dpbandits.models.features.base import FEATURES, checked_points
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.noisy_regression import WeightPosterior
@@ -141,6 +142,8 @@ class PrivateRidge(CrudePolicy):
             base = QuadraticFeatures(domain=Product(*self.domain.parts[:-1]))
             features = ArmFeatures(base=base, arm_column=self.domain.dim - 1, n_arms=self.menu.n_arms)
         self.features = QuadraticFeatures(domain=self.domain) if features is None else features
+        released = len(self.blocks) * block_entries(self.features.supports)
+        check_fits(FLOAT * 3 * (self.features.n_features**2 + released), instead="take fewer columns or arms")
         self._mechanism = BlockRelease(
             factor=identity(len(self.blocks)),
             mechanism=GramVectorMechanism(

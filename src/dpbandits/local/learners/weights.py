@@ -12,11 +12,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.local.contract.gp_spec import GPSpec, PublishedWeights
 from dpbandits.local.learners.base import Counted
 from dpbandits.models.decision_sets import PublicSets, uniform_decision_sets
+from dpbandits.models.features import blocks_of
 from dpbandits.models.noisy_regression import WeightPosterior, posterior_from_block_statistics
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
@@ -132,8 +134,12 @@ class WeightLearner:
             )
             self._public = PublicSets(self.spec.features, sets)
         if self._posterior is None:
-            return self._public.mean_gram_uniform()
+            return self._dense(self._public.mean_gram_uniform())
         rng = np.random.Generator(np.random.Philox(key=[self.spec.seed, version]))
         normals = rng.standard_normal((len(self._public), self.spec.features.n_features))
         weights = self._posterior.sample_weights(normals, scale=self.spec.tuning.thompson_scale)
-        return self._public.mean_gram_of_best(weights)
+        return self._dense(self._public.mean_gram_of_best(weights))
+
+    def _dense(self, gram: FloatArray) -> FloatArray:
+        """(m, m) of a Gram matrix by blocks."""
+        return np.asarray(block_diag(*blocks_of(gram, self.spec.features.supports)))

@@ -11,7 +11,6 @@ from dpbandits._lazy import lazy
 from dpbandits.models.features.base import (
     Features,
     LittleVariance,
-    Supports,
     from_config,
     in_fixed_shapes,
     left_out,
@@ -22,14 +21,18 @@ from dpbandits.models.features.mercer import (
     SectionFeatures,
     mercer_or_given,
 )
+from dpbandits.models.features.supports import Placed, Supports, block_entries, blocks_of
 
 __all__ = [
     "ArmFeatures",
     "Features",
     "LittleVariance",
     "MercerFeatures",
+    "Placed",
     "SectionFeatures",
     "Supports",
+    "block_entries",
+    "blocks_of",
     "from_config",
     "in_fixed_shapes",
     "left_out",

@@ -8,7 +8,7 @@ here by scaling, and again, in integers, by the mechanism that releases.
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from dpbandits._config import Configured, Registry
 from dpbandits._typing import FloatArray
 from dpbandits.domains import Domain
 from dpbandits.errors import DPBanditsWarning, InvalidData
+from dpbandits.models.features.supports import Placed, Supports, placed_from_dense
 from dpbandits.models.kernels.base import DIFFERENCE
 
 __all__ = [
@@ -34,9 +35,6 @@ __all__ = [
     "left_out",
     "warn_if_little_is_held",
 ]
-
-Supports = tuple[tuple[int, int], ...]
-"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
 
 ROWS_AT_ONCE = 128
 """Points whose features are computed at once where every user's must come out the same whoever else is there:
@@ -85,6 +83,22 @@ class Features(Configured, ABC):
         length one by rounding only may stay as it is, as in `project`.
         """
         return self(points)
+
+    def placed(
+        self, points: FloatArray, through: "Callable[[Features, FloatArray], FloatArray] | None" = None
+    ) -> Placed:
+        """Feature vectors of points (n, d) by support, without the zeros elsewhere.
+
+        Args:
+            points: (n, d).
+            through: how a map is applied to points (n, d); default `map(points)`. Maps that are made of
+                another one apply it to that one.
+        """
+        return placed_from_dense(self(points) if through is None else through(self, points), self.supports)
+
+    def to_be_scored(self, points: FloatArray) -> FloatArray:
+        """Rows (n, L) of points (n, d), as in `of_known`: times rows of `to_score` they are scores."""
+        return self.of_known(points)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
         """Rows of weights (k, m) as `scores_of_known` takes them, (k, ...): made once for many decisions."""

@@ -4,7 +4,7 @@ For smooth kernels a few dozen eigenfunctions do what hundreds of random feature
 """
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,12 +22,12 @@ from dpbandits.models.features.base import (
     FEATURES,
     NORM_BOUND,
     Features,
-    Supports,
     checked_points,
     checked_rows_of_weights,
     checked_weights,
     warn_if_little_is_held,
 )
+from dpbandits.models.features.supports import Placed, Supports
 from dpbandits.models.kernels.base import BLOCK_ELEMENTS, GradientEvaluator, Kernel, RowEvaluator
 
 __all__ = ["ArmFeatures", "MercerFeatures", "SectionFeatures", "mercer_or_given", "spread_over"]
@@ -151,6 +151,10 @@ class SectionFeatures(Features):
         rows = np.empty((points.size // dim, n_landmarks))
         self._loose(points if points.ndim == 2 else points.reshape(-1, dim), rows)
         return rows
+
+    def to_be_scored(self, points: FloatArray) -> FloatArray:
+        """See `Features.to_be_scored`."""
+        return self._sections(points) if self._quick else self(points)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
         """See `Features.to_score`: (k, L), what kernel entries are multiplied by, where nothing is cut."""
@@ -460,6 +464,39 @@ class ArmFeatures(Features):
         phi[np.arange(len(arms)), arms] = self.base(others)
         return phi.reshape(*lead, self.n_features)
 
+    def placed(
+        self, points: FloatArray, through: Callable[[Features, FloatArray], FloatArray] | None = None
+    ) -> Placed:
+        """See `Features.placed`: the base's, one support after another for every arm."""
+        arms, others, _ = self._split(points)
+        own = self.base.placed(others, through)
+        return Placed(arms * len(self.base.supports) + own.support, own.phi)
+
+    def offered(self, sets: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Arms (B, n) and contexts (B, n, d) of decision sets; (B, 1, d) where each set has one context."""
+        last = self.arm_column == sets.shape[2] - 1
+        others = sets[:, :, :-1] if last else np.delete(sets, self.arm_column, axis=2)
+        one = others[:, :1]
+        contexts = one if (others == one).all() else others
+        return sets[:, :, self.arm_column].astype(np.int64), np.ascontiguousarray(contexts)
+
+    def to_score(self, weights: FloatArray) -> FloatArray:
+        """See `Features.to_score`: (k, n_arms, L)."""
+        each = self.base.to_score(weights.reshape(-1, self.base.n_features))
+        return each.reshape(len(weights), self.n_arms, -1)
+
+    def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
+        """See `Features.scores_of_known`. A context that is offered with all arms is looked at once."""
+        arms, contexts = self.offered(points)
+        out, step = np.empty(arms.shape), max(1, BLOCK_ELEMENTS // (arms.shape[1] * weights.shape[2]))
+        for low in range(0, len(arms), step):
+            some = contexts[low : low + step]
+            rows = self.base.to_be_scored(some.reshape(-1, some.shape[2]))
+            own = weights[np.arange(low, low + len(some))[:, None], arms[low : low + step]]
+            phi = np.broadcast_to(rows.reshape(*some.shape[:2], -1), own.shape)
+            np.einsum("bnl,bnl->bn", phi, own, out=out[low : low + step])
+        return out
+
     def project(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
         """phi(X) @ weights, (..., k), for points (..., d) and weights (n_arms * m, k)."""
         arms, others, lead = self._split(X)
@@ -471,16 +508,6 @@ class ArmFeatures(Features):
             if chosen.size:
                 out[chosen] = self.base.project(others[chosen], per_arm[arm])
         return out.reshape(*lead, matrix.shape[1])
-
-    def project_each(self, X: ArrayLike, weights: ArrayLike) -> FloatArray:
-        """Scores (B, n): phi(X[b]) @ weights[b] for decision sets (B, n, d) and weights (B, n_arms * m)."""
-        arms, others, lead = self._split(X)
-        matrix = checked_rows_of_weights(weights, lead, self.n_features)
-        per_arm = matrix.reshape(len(matrix), self.n_arms, self.base.n_features)
-        # Every row stays in its place: grouped by arm, the last bit of one set's scores would depend on
-        # how many rows of other people's sets name the same arm.
-        own = per_arm[np.arange(len(arms)) // lead[1], arms]
-        return self.base.project_each(others[:, None, :], own)[:, 0].reshape(lead)
 
     def gradient(self, X: FloatArray, V: FloatArray) -> FloatArray:
         """See `Features.gradient`; zero in the arm's column."""

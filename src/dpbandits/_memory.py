@@ -1,0 +1,41 @@
+"""The memory that one configuration may need: what would not fit is refused when it is built.
+
+Needs are estimated from public numbers alone, as the arrays at the worst moment, which is usually a release.
+"""
+
+from dpbandits import _checks
+from dpbandits.errors import InvalidParameter
+
+__all__ = ["FLOAT", "check_fits", "memory_limit", "set_memory_limit"]
+
+FLOAT = 8.0
+"""Bytes of a number in an array."""
+
+_limit = 4 << 30  # a constant, so that a configuration is accepted or refused alike on every machine
+
+
+def memory_limit() -> int:
+    """Bytes that one configuration may need: 4 GiB, or what `set_memory_limit` was given."""
+    return _limit
+
+
+def set_memory_limit(most: int) -> None:
+    """Let configurations that are built in this process from now on need as much memory, in bytes.
+
+    Example:
+        >>> set_memory_limit(8 << 30)
+        >>> memory_limit()
+        8589934592
+        >>> set_memory_limit(4 << 30)
+    """
+    global _limit  # noqa: PLW0603 - memory is one of the process
+    _limit = _checks.integer(most, name="most")
+
+
+def check_fits(needed: float, *, instead: str) -> None:
+    """Refuse, with InvalidParameter, what needs more bytes than the limit; `instead` says what to change."""
+    if needed > _limit:
+        raise InvalidParameter(
+            f"this needs about {needed / 1e9:.1f} GB of memory, and the limit is {_limit / 1e9:.1f} GB: "
+            f"{instead}, or raise the limit with dpbandits.set_memory_limit"
+        )

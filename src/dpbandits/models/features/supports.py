@@ -1,0 +1,93 @@
+"""Feature vectors and Gram matrices by support, without the zeros between supports.
+
+With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix (K m)^2. By support
+they have m and K m^2. Blocks are kept as one array (..., C): the entries of each support's block, row by row,
+one support after another.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+
+__all__ = ["Placed", "Supports", "block_entries", "blocks_of", "placed_from_dense"]
+
+Supports = tuple[tuple[int, int], ...]
+"""Half-open index ranges that split the features; every feature vector is nonzero inside one."""
+
+
+def block_entries(supports: Supports) -> int:
+    """C: entries of one block per support."""
+    return sum((high - low) ** 2 for low, high in supports)
+
+
+def blocks_of(flat: FloatArray, supports: Supports) -> list[FloatArray]:
+    """Views (..., s, s) of the blocks in an array (..., C).
+
+    Example:
+        >>> [block.tolist() for block in blocks_of(np.arange(5.0), ((0, 2), (2, 3)))]
+        [[[0.0, 1.0], [2.0, 3.0]], [[4.0]]]
+    """
+    found, at = [], 0
+    for low, high in supports:
+        size = high - low
+        found.append(flat[..., at : at + size**2].reshape(*flat.shape[:-1], size, size))
+        at += size**2
+    return found
+
+
+class Placed(NamedTuple):
+    """Feature vectors of n points by support.
+
+    Attributes:
+        support: (n,) index of the support that a point uses.
+        phi: (n, w) its features there, w the size of the largest support; zeros fill up smaller ones.
+    """
+
+    support: IntArray
+    phi: FloatArray
+
+    def __repr__(self) -> str:
+        return "Placed()"
+
+    def groups(self, supports: Supports) -> Iterator[tuple[int, IntArray | slice]]:
+        """Every support that some points use, and the rows of these points, in order."""
+        if len(supports) == 1:
+            yield 0, slice(None)
+            return
+        order = np.argsort(self.support, kind="stable")
+        used, starts = np.unique(self.support[order], return_index=True)
+        yield from zip(used.tolist(), np.split(order, starts[1:]), strict=bool(len(order)))
+
+    def gram(self, supports: Supports) -> FloatArray:
+        """(C,) sum of phi phi^T."""
+        flat = np.zeros(block_entries(supports))
+        blocks = blocks_of(flat, supports)
+        for index, rows in self.groups(supports):
+            part = self.phi[rows, : len(blocks[index])]
+            blocks[index][...] = part.T @ part
+        return flat
+
+    def vector(self, supports: Supports, values: FloatArray) -> FloatArray:
+        """(m,) sum of values (n,) times phi."""
+        found = np.zeros(supports[-1][1])
+        for index, rows in self.groups(supports):
+            low, high = supports[index]
+            found[low:high] = values[rows] @ self.phi[rows, : high - low]
+        return found
+
+
+def placed_from_dense(phi: FloatArray, supports: Supports) -> Placed:
+    """Dense vectors (n, m) by support; a vector of zeros is put into the first one."""
+    if len(supports) == 1:
+        return Placed(np.zeros(len(phi), dtype=np.int64), phi)
+    starts = np.array([low for low, _ in supports])
+    support = np.searchsorted(starts, (phi != 0.0).argmax(axis=1), side="right") - 1
+    own = np.zeros((len(phi), max(high - low for low, high in supports)))
+    found = Placed(support, own)
+    for index, rows in found.groups(supports):
+        low, high = supports[index]
+        own[rows, : high - low] = phi[rows, low:high]
+    return found

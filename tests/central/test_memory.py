@@ -1,0 +1,128 @@
+"""What a configuration needs is told in bytes from public numbers, and refused where it does not fit."""
+
+import re
+
+import numpy as np
+import pytest
+
+import dpbandits as dpb
+from dpbandits.central import GPBandit, GPTuning
+from dpbandits.central.published import Dubey2021
+from dpbandits.domains import Arms, Box, Product
+from dpbandits.errors import InvalidParameter
+from dpbandits.lab.baselines import FeatureGPUCB, PrivateRidge
+from dpbandits.models.features import ArmFeatures, MercerFeatures
+
+PRIVACY = dpb.JointDP(epsilon=1, delta=1e-6)
+
+
+def built(kind=GPBandit, *, columns=3, arms=4, horizon=2000, **more):
+    people = dpb.Schema(**{f"x{column}": dpb.Range(0, 1) for column in range(columns)})
+    own = {"privacy": PRIVACY} if kind is not FeatureGPUCB else {}
+    return kind(contexts=people, arms=list(range(arms)), reward_range=(0, 1), horizon=horizon, **own, **more)
+
+
+@pytest.fixture
+def limit():
+    before = dpb.memory_limit()
+    yield dpb.set_memory_limit
+    dpb.set_memory_limit(before)
+
+
+MEASURED = (
+    # columns, arms, rounds, features an arm, measured peak in MB: python -m benchmarks.memory
+    (3, 50, 2_000, 40, 95),
+    (3, 20, 3_000, 100, 208),
+    (3, 20, 3_000, 150, 449),
+    (10, 20, 1_000, None, 68),
+    (10, 100, 600, None, 281),
+)
+
+
+@pytest.mark.parametrize(("columns", "arms", "horizon", "n_features", "megabytes"), MEASURED)
+def test_estimates_are_within_a_factor_of_two_of_measured_peaks(
+    columns, arms, horizon, n_features, megabytes
+):
+    tuning = None if n_features is None else GPTuning(release="features", n_features=n_features)
+    found = built(columns=columns, arms=arms, horizon=horizon, tuning=tuning).bytes_needed
+    assert 0.5 < found / (1e6 * megabytes) < 2.0
+
+
+@pytest.mark.parametrize("columns", [3, 10])
+def test_bytes_are_linear_in_arms(columns):
+    few, many = (built(columns=columns, arms=arms).bytes_needed for arms in (20, 80))
+    assert 2.0 < many / few < 4.5
+
+
+def test_a_policy_that_does_not_fit_is_refused_in_numbers(limit):
+    needed = built(arms=100).bytes_needed
+    limit(int(needed) + 1)
+    built(arms=100)
+    limit(int(needed / 2))
+    words = re.escape(f"needs about {needed / 1e9:.1f} GB of memory")
+    with pytest.raises(InvalidParameter, match=rf"{words}.*fewer columns, arms.*set_memory_limit"):
+        built(arms=100)
+
+
+def test_the_default_limit_refuses_what_killed_processes_and_takes_what_fits():
+    with pytest.raises(InvalidParameter, match="GB of memory"):
+        built(columns=3, arms=100, tuning=GPTuning(release="features", n_features=500))
+    assert built(columns=3, arms=100).bytes_needed < 1e8
+    assert built(columns=10, arms=100).bytes_needed < 1.5e9
+
+
+@pytest.mark.parametrize("kind", [FeatureGPUCB, PrivateRidge])
+def test_baselines_are_refused_too(kind, limit):
+    limit(1 << 14)
+    with pytest.raises(InvalidParameter, match="fewer columns"):
+        built(kind, columns=10, arms=40)
+
+
+def test_a_whole_gram_across_arms_is_refused_by_its_bytes(limit):
+    box = Box(low=[0], high=[1])
+    kernel = dpb.kernels.Matern(nu=2.5, lengthscale=0.5)
+    base = MercerFeatures(kernel=kernel, domain=box, n_features=8)
+    features = ArmFeatures(base=base, arm_column=1, n_arms=20)
+    limit(1 << 20)
+    with pytest.raises(InvalidParameter, match="keeps arms apart"):
+        Dubey2021(
+            domain=Product(box, Arms(20)),
+            reward_range=(0, 1),
+            horizon=100,
+            privacy=PRIVACY,
+            features=features,
+        )
+
+
+def test_limits_are_positive_integers():
+    for bad in (0, -1, 1.5, "4 GB"):
+        with pytest.raises(InvalidParameter, match="most"):
+            dpb.set_memory_limit(bad)
+
+
+def test_more_of_anything_needs_more():
+    given = {"columns": 3, "arms": 20, "horizon": 2000, "tuning": GPTuning(release="features", n_features=20)}
+    least = built(**given).bytes_needed
+    more = {"arms": 40, "horizon": 20_000, "tuning": GPTuning(release="features", n_features=40)}
+    assert all(built(**{**given, name: value}).bytes_needed > least for name, value in more.items())
+    public = GPTuning(release="features", n_features=20, decision_sets="public")
+    assert built(**{**given, "tuning": public}).bytes_needed < least
+    box = {"domain": Box(low=[0, 0], high=[1, 1]), "reward_range": (0, 1), "privacy": PRIVACY}
+    cells = [
+        GPBandit(**box, horizon=horizon, tuning=GPTuning(release="cells")).bytes_needed
+        for horizon in (1000, 100_000)
+    ]
+    assert cells[0] < cells[1] < 1e9
+
+
+def test_an_unknown_horizon_counts_as_ten_thousand_rounds():
+    assert built(horizon=None).bytes_needed < 1e8
+
+
+def test_bytes_depend_on_nothing_that_people_bring():
+    policy = built(columns=2, horizon=200)
+    before = policy.bytes_needed
+    for number in range(60):
+        decision = policy.ask(tuple(np.random.default_rng(number).random(2)), user=str(number))
+        policy.tell(decision.id, 1.0)
+    assert policy.bytes_needed == before == built(columns=2, horizon=200).bytes_needed
