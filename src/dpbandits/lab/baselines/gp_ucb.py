@@ -1,8 +1,9 @@
 """GP-UCB without privacy: what the data could give if nobody had to be protected.
 
-`FeatureGPUCB` works on the bounded features that the private policies use (Bayesian linear regression,
-O(m^2) a round); `ExactGPUCB` on the kernel itself (incremental Cholesky, O(n t^2) a round), for short
-horizons and as the reference that features are held against.
+`FeatureGPUCB` works on the bounded features that the private policies use: Bayesian linear regression, in
+O(m^2) a round. Arms that have features of their own have separate laws (`models.arm_regression`).
+`ExactGPUCB` works on the kernel itself (incremental Cholesky, O(n t^2) a round), for short horizons and as
+the reference that features are held against.
 """
 
 from abc import abstractmethod
@@ -15,19 +16,20 @@ import numpy as np
 from dpbandits import _checks
 from dpbandits._calls import worded
 from dpbandits._config import Configured
+from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central import PublishedPosterior
 from dpbandits.central.arguments import tuned
 from dpbandits.central.beginning import Beginning, observations_of
 from dpbandits.central.schedule import BLOCKS_A_HALF_LIFE, check_half_life
 from dpbandits.lab.baselines.base import Shared, defaults
-from dpbandits.models.features import Features
+from dpbandits.models.arm_regression import ArmsGP
+from dpbandits.models.features import ArmFeatures, Features, Placed, left_out
 from dpbandits.models.features.maximise import WholeDomain
 from dpbandits.models.features.people import arm_kernel, features_for, kernel_over
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.gaussian_process import ExactGP, FeatureGP
 from dpbandits.models.kernels import Kernel
-from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import RoundPolicy, best_choice, best_row
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.sentences import shown_to
@@ -57,7 +59,7 @@ to 32 MiB.
 class _Optimist(RoundPolicy):
     """Chooses the row with the highest mean + ucb_weight * sd of a model that sees everything."""
 
-    _model: FeatureGP | ExactGP
+    _model: FeatureGP | ArmsGP | ExactGP
 
     def __init__(self, *, ucb_weight: float, **shared: Unpack[Shared]) -> None:
         super().__init__(**defaults(**shared), privacy=None)
@@ -134,18 +136,18 @@ class _Optimist(RoundPolicy):
 
 
 class _Seen(NamedTuple):
-    """What the last choice saw.
+    """What the last choice saw of the rows that it chose.
 
     Attributes:
         start: its first round.
-        best: B chosen rows.
-        phi: B arrays (n, m) of features.
-        looked: B arrays (n, m + 1) of what the model gave for them.
+        support: (B,) which support the rows use; of models that keep supports apart.
+        phi: (B, w) their features, there or in all.
+        looked: B arrays of what the model gave for them; none where it was not kept.
         known: rewards that the model had learned by then.
     """
 
     start: int
-    best: Sequence[int] | IntArray
+    support: Sequence[int] | IntArray
     phi: Sequence[FloatArray] | FloatArray
     looked: Sequence[FloatArray] | FloatArray
     known: int
@@ -197,7 +199,7 @@ class FeatureGPUCB(_Optimist):
 
     kind = "baselines.FeatureGPUCB"
     features: Features
-    _model: FeatureGP
+    _model: FeatureGP | ArmsGP
     config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
@@ -228,10 +230,13 @@ class FeatureGPUCB(_Optimist):
         self.forget = check_half_life(forget)
         self._seen: _Seen | None = None
         self._weight_variance = tuning.prior_variance * self.features.scale**2
-        self._model = FeatureGP(
-            self.features.n_features,
-            prior_variance=self._weight_variance,
-            noise_variance=tuning.noise_variance,
+        variances = {"prior_variance": self._weight_variance, "noise_variance": tuning.noise_variance}
+        supports = self.features.supports
+        apart = len(supports) > 1
+        needed = ArmsGP.bytes_needed(supports, self.horizon) if apart else 3 * FLOAT * supports[-1][1] ** 2
+        check_fits(needed, instead="take fewer columns, arms or features")
+        self._model = (
+            ArmsGP(supports, **variances) if apart else FeatureGP(self.features.n_features, **variances)
         )
 
     @property
@@ -248,19 +253,54 @@ class FeatureGPUCB(_Optimist):
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The deviation includes what the features leave out of the kernel; choices do without."""
-        mean, spread = self._model.posterior.predict_function(
-            self.features, points, weight_variance=self._weight_variance
-        )
+        placed = self.features.placed(points)
+        mean, spread = self._moments_of(placed)
+        spread = np.sqrt(spread**2 + self._weight_variance * left_out(self.features, points, placed.phi))
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     def _moments(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._model.predict_from_features(self.features(points))
+        mean, spread = self._moments_of(self.features.placed(points.reshape(-1, points.shape[-1])))
+        return mean.reshape(points.shape[:-1]), spread.reshape(points.shape[:-1])
+
+    def _moments_of(self, placed: Placed) -> tuple[FloatArray, FloatArray]:
+        if isinstance(self._model, ArmsGP):
+            return self._model.moments(placed)
+        return self._model.predict_from_features(placed.phi)
+
+    def _best_arms(
+        self, model: ArmsGP, candidates: FloatArray, available: BoolArray | None, start: int
+    ) -> IntArray:
+        """`_best` where arms have features of their own: a context that all arms share is looked at once."""
+        features, (n_sets, n) = self.features, candidates.shape[:2]
+        looked: tuple[FloatArray, ...] = ()
+        offered = None
+        if isinstance(features, ArmFeatures) and len(features.base.supports) == 1:
+            offered = features.offered(candidates)
+        if isinstance(features, ArmFeatures) and offered is not None and offered[1].shape[1] == 1:
+            arms, contexts = offered
+            phi, moments = features.base.of_known(contexts[:, 0]), np.empty((2, n_sets, n))
+            for row, codes in enumerate(arms):
+                seen = model.look(phi[row])
+                moments[:, row] = np.stack(model.moments_of_all(phi[row], seen))[:, codes]
+                looked = (seen,) if n_sets == 1 else ()
+            best = self._highest((moments[0], moments[1]), available, start)
+            support = arms[np.arange(n_sets), best]
+        else:
+            placed = features.placed(candidates.reshape(n_sets * n, -1))
+            mean, spread = (part.reshape(n_sets, n) for part in model.moments(placed))
+            best = self._highest((mean, spread), available, start)
+            support, phi = (part[np.arange(n_sets) * n + best] for part in placed)
+        self._seen = _Seen(start, support, phi, looked, model.n_observations)
+        return best
 
     def _best(self, candidates: FloatArray, available: BoolArray | None, start: int) -> IntArray:
+        if isinstance(self._model, ArmsGP):
+            return self._best_arms(self._model, candidates, available, start)
         phi = self.features.of_known(candidates)
         looked = self._model.look(phi)
         best = self._highest(self._model.moments(looked), available, start)
-        self._seen = _Seen(start, best, phi, looked, self._model.n_observations)
+        rows = np.arange(len(best)), best
+        self._seen = _Seen(start, best, phi[rows], looked[rows], self._model.n_observations)
         return best
 
     def _choose_one(
@@ -268,7 +308,7 @@ class FeatureGPUCB(_Optimist):
     ) -> tuple[int, float | None]:
         own, here = type(self), FeatureGPUCB
         theirs = own._choose is not here._choose or own._best is not here._best  # a subclass has another rule
-        if theirs or available is not None:
+        if theirs or available is not None or isinstance(self._model, ArmsGP):
             return super()._choose_one(candidates, available, start)
         phi = self.features.of_known(candidates)
         looked = self._model.look(phi)
@@ -278,8 +318,11 @@ class FeatureGPUCB(_Optimist):
         first, drawn = self._ties
         if not first <= start < first + len(drawn):  # drawn whether they tie or not, like those of a batch
             self._ties_of(start, start + 1)
-        best = best_row(scores, lambda: self._ties_of(start, start + 1).item())
-        self._seen = _Seen(start, (best,), (phi,), (looked,), self._model.n_observations)
+        best, known = (
+            best_row(scores, lambda: self._ties_of(start, start + 1).item()),
+            self._model.n_observations,
+        )
+        self._seen = _Seen(start, (best,), phi[best : best + 1], looked[best : best + 1], known)
         return best, None
 
     def _over_domain(self, start: int | None, count: int) -> FloatArray:
@@ -295,12 +338,12 @@ class FeatureGPUCB(_Optimist):
         return np.tile(self._maximiser.of_scores(scores), (count, 1))
 
     def _rounds_at_once(self, n_candidates: int) -> int:
-        return max(1, _FEATURES_HELD // (n_candidates * self.features.n_features))
+        widest = max(high - low for low, high in self.features.supports)
+        return max(1, _FEATURES_HELD // (n_candidates * widest))
 
     def publish(self) -> PublishedPosterior:
         """What was learned so far, as `GPBandit.publish` gives it: here of raw data."""
         law = self._model.posterior
-        law = WeightPosterior.of(law.mean, law.factor, self.features.supports)
         return PublishedPosterior(
             menu=self.menu,
             domain=self.domain,
@@ -322,17 +365,20 @@ class FeatureGPUCB(_Optimist):
         Both differ by the rounding of matrix products of another shape.
         """
         seen = self._seen
-        if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.best):
+        if seen is None or self.forget is not None or not 0 <= (place := index - seen.start) < len(seen.phi):
             super()._learn_one(index, reward)
             return
-        row, centred = seen.best[place], self.reward_range.centred(reward)
-        if seen.known == self._model.n_observations:
-            self._model.add_looked(seen.looked[place][row], centred)
+        model, centred = self._model, self.reward_range.centred(reward)
+        looked = seen.looked[place] if len(seen.looked) and seen.known == model.n_observations else None
+        if isinstance(model, ArmsGP):
+            model.add(int(seen.support[place]), seen.phi[place], centred, looked=looked)
+        elif looked is not None:
+            model.add_looked(looked, centred)
         else:
-            self._model.add(seen.phi[place][row], centred)
+            model.add(seen.phi[place], centred)
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
-        self._add(self.features(points), self.reward_range.to_centred(rewards))
+        self._add(self.features.placed(points), self.reward_range.to_centred(rewards))
 
     def _begin_from(self, published: Any, *, disjoint: bool | None, charged_as: str | None) -> None:
         Beginning.from_function(published, disjoint=disjoint, charged_as=charged_as)
@@ -346,11 +392,13 @@ class FeatureGPUCB(_Optimist):
         )
         self._add(rows, values)
 
-    def _add(self, phi: FloatArray, centred: FloatArray) -> None:
-        if len(phi) == 1:
-            self._model.add(phi[0], float(centred[0]))
+    def _add(self, rows: Placed, centred: FloatArray) -> None:
+        if isinstance(self._model, ArmsGP):
+            self._model.add_batch(rows, centred)
+        elif len(centred) == 1:
+            self._model.add(rows.phi[0], float(centred[0]))
         else:
-            self._model.add_batch(phi, centred)
+            self._model.add_batch(rows.phi, centred)
 
 
 class ExactGPUCB(_Optimist):

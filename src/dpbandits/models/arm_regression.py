@@ -1,0 +1,187 @@
+"""Bayesian linear regression on features of separate arms, one law for each support and never a joint matrix.
+
+The model is that of `FeatureGP`: y = phi . w + noise of variance s^2, w ~ N(0, p I). With c = s^2 / p, the
+covariance of a support's weights after some observations is p (I - V^T V), where every observation adds a row
+
+    r = (I - V^T V) phi,    v = r / sqrt(c + phi . r),    mean <- mean + r (y - phi . mean) / (c + phi . r)
+
+(the Sherman-Morrison formula). A support that was observed n times with m features costs O(min(n, m) m) to
+look at or to update; its rows are replaced by an equal triangle of m rows once there are twice as many.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from dpbandits._checks import number, scale
+from dpbandits._memory import FLOAT
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidData
+from dpbandits.models.features import Placed, Supports
+from dpbandits.models.noisy_regression import WeightPosterior
+
+__all__ = ["ArmsGP"]
+
+FEWEST_ROWS = 32
+"""Rows of a support that are kept without replacing them by a triangle, at least."""
+
+SPARE_ROWS = 4
+"""Rows that are free for every support after the rows were laid out, beside a quarter of those in use."""
+
+LEAST_RATIO = 1e-12
+"""Smallest c. Less noise than that cannot be told from rounding."""
+
+ENTRIES_HELD = 1 << 20
+"""Products of points and rows that are held at once (8 MiB)."""
+
+
+class ArmsGP:
+    """Gaussian law of the weights of several supports, which are independent of each other.
+
+    Args:
+        supports: index ranges of the features.
+        prior_variance: of a weight before any data.
+        noise_variance: of an observation.
+
+    Attributes:
+        n_observations: observations so far.
+
+    Example:
+        >>> model = ArmsGP(((0, 2), (2, 4)), prior_variance=1.0, noise_variance=0.01)
+        >>> model.add(1, np.array([1.0, 0.0]), 0.5)
+        >>> mean, sd = model.moments(Placed(np.array([0, 1]), np.array([[1.0, 0.0], [1.0, 0.0]])))
+        >>> mean.round(3).tolist(), sd.round(3).tolist()
+        ([0.0, 0.495], [1.0, 0.1])
+    """
+
+    def __init__(self, supports: Supports, *, prior_variance: float, noise_variance: float) -> None:
+        self.supports, self.n_observations = supports, 0
+        self.prior_variance = scale(prior_variance, name="prior_variance")
+        self._ratio = max(LEAST_RATIO, scale(noise_variance, name="noise_variance") / self.prior_variance)
+        self._width = max(high - low for low, high in supports)
+        self._mean = np.zeros((len(supports), self._width))
+        self._lay_out([np.zeros((0, self._width))] * len(supports))
+
+    @staticmethod
+    def bytes_needed(supports: Supports, observations: int | None) -> float:
+        """Peak memory after so many observations, or any number where None: rows, laid out anew."""
+        widest = max(high - low for low, high in supports)
+        rows = float(len(supports) * max(FEWEST_ROWS, 2 * widest))
+        if observations is not None:
+            rows = min(rows, float(observations))
+        return FLOAT * 2.25 * widest * (rows + SPARE_ROWS * len(supports))
+
+    def _lay_out(self, rows: list[FloatArray]) -> None:
+        """Put the rows of all supports side by side, each with zeros after them as room for more."""
+        sizes = np.array([len(own) for own in rows], dtype=np.int64)
+        starts = np.concatenate([[0], np.cumsum(sizes + sizes // 4 + SPARE_ROWS)])
+        laid = np.zeros((int(starts[-1]), self._width))
+        for start, own in zip(starts, rows, strict=False):
+            laid[start : start + len(own)] = own
+        self._sizes, self._starts, self._rows = sizes, starts, laid
+
+    def _of(self, support: int) -> FloatArray:
+        """V (n, w) of a support: a view."""
+        start = self._starts.item(support)
+        return self._rows[start : start + self._sizes.item(support)]
+
+    def _all_of(self) -> list[FloatArray]:
+        return [self._of(support) for support in range(len(self.supports))]
+
+    def look(self, phi: FloatArray) -> FloatArray:
+        """What all rows say at features (w,) that any support may have: for `moments_of_all` and `add`."""
+        return np.asarray(self._rows.dot(phi))
+
+    def moments_of_all(self, phi: FloatArray, looked: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (S,) of every support's function at features (w,) and their `look`."""
+        told = np.add.reduceat(looked * looked, self._starts[:-1])
+        return self._mean.dot(phi), np.sqrt(self.prior_variance * np.maximum(phi.dot(phi) - told, 0.0))
+
+    def moments(self, placed: Placed) -> tuple[FloatArray, FloatArray]:
+        """Mean and standard deviation (n,) of the function at n points."""
+        support, phi = placed
+        variance = np.einsum("ij,ij->i", phi, phi)
+        for index, rows in placed.groups(self.supports):
+            own, points = self._of(index), np.arange(len(phi))[rows]
+            step = max(1, ENTRIES_HELD // max(1, len(own)))
+            for low in range(0, len(points), step):
+                part = phi[points[low : low + step]] @ own.T
+                variance[points[low : low + step]] -= np.einsum("ij,ij->i", part, part)
+        mean = np.einsum("ij,ij->i", phi, self._mean[support])
+        return mean, np.sqrt(self.prior_variance * np.maximum(variance, 0.0))
+
+    def add(self, support: int, phi: FloatArray, y: float, *, looked: FloatArray | None = None) -> None:
+        """Observe `y` at features (w,) of a support; `looked` is their `look`, if nothing was learned since.
+
+        Raises:
+            InvalidData: numbers that are not finite, or whose squares are not.
+        """
+        own, start = self._of(support), self._starts.item(support)
+        seen = own.dot(phi) if looked is None else looked[start : start + len(own)]
+        left = phi - seen.dot(own)
+        total, error = max(0.0, float(phi.dot(left))) + self._ratio, y - float(phi.dot(self._mean[support]))
+        if not np.isfinite(total + error * error):
+            raise InvalidData(
+                "inputs or observations are NaN or infinite, or their squares are: leave them out"
+            )
+        self.n_observations += 1  # first: whatever interrupts this, what was looked at is used no more
+        if start + len(own) == self._starts.item(support + 1):
+            self._lay_out(self._all_of())
+            start = self._starts.item(support)
+        self._rows[start + len(own)] = left / np.sqrt(total)
+        self._sizes[support] += 1
+        self._mean[support] += (error / total) * left
+        if len(own) + 1 > max(FEWEST_ROWS, 2 * self._width):
+            rows = self._all_of()
+            rows[support] = np.asarray(np.linalg.qr(rows[support], mode="r"))
+            self._lay_out(rows)
+
+    def add_batch(self, placed: Placed, y: FloatArray) -> None:
+        """Observe values (n,) at n points, in their order."""
+        for support, phi, value in zip(placed.support.tolist(), placed.phi, y.tolist(), strict=True):
+            self.add(support, phi, value)
+
+    def fade(self, kept: float) -> None:
+        """Let all that was observed count for the share `kept`, in [0, 1]: the law nears the prior."""
+        share = number(kept, name="kept", exclusive=False, maximum=1.0)
+        if share == 1.0:
+            return
+        rows = self._all_of()
+        for support, own in enumerate(rows):
+            if len(own):
+                _, roots, directions = np.linalg.svd(own, full_matrices=False)
+                left = np.maximum(1.0 - roots**2, np.finfo(np.float64).eps)
+                precision = share / left + (1.0 - share)
+                mean = directions @ self._mean[support]
+                self._mean[support] = directions.T @ (mean * share / left / precision)
+                rows[support] = np.sqrt(share * (1.0 / left - 1.0) / precision)[:, None] * directions
+        self._lay_out(rows)
+
+    @property
+    def posterior(self) -> WeightPosterior:
+        """The Gaussian law of the weights, to draw from or to keep."""
+        mean, factors = np.zeros(self.supports[-1][1]), list[FloatArray]()
+        for index, (low, high) in enumerate(self.supports):
+            mean[low:high] = self._mean[index, : high - low]
+            own = self._of(index)[:, : high - low]
+            left = (1.0 + LEAST_RATIO) * np.eye(high - low) - own.T @ own  # positive, whatever rounding did
+            factors.append(np.asarray(np.linalg.cholesky(self.prior_variance * left)))
+        return WeightPosterior(mean=mean, factors=factors, supports=self.supports)
+
+    def to_arrays(self) -> dict[str, FloatArray | IntArray]:
+        """Everything learned, as arrays to be stored."""
+        count = np.array(float(self.n_observations))
+        rows = np.concatenate(self._all_of())
+        return {"mean": self._mean.copy(), "rows": rows, "sizes": self._sizes.copy(), "count": count}
+
+    def load_arrays(self, arrays: Mapping[str, FloatArray | IntArray]) -> None:
+        """Take back what `to_arrays` gave; InvalidData for arrays of another model."""
+        mean, rows, sizes, count = (
+            arrays.get(name, np.zeros(0)) for name in ("mean", "rows", "sizes", "count")
+        )
+        shapes = (mean.shape, sizes.shape, count.shape)
+        known = shapes == (self._mean.shape, self._sizes.shape, ()) and bool((sizes >= 0).all())
+        if not known or sizes.dtype != np.int64 or rows.shape != (sizes.sum(), self._width):
+            raise InvalidData(f"stored arrays do not fit {len(self.supports)} supports")
+        self._mean, self.n_observations = np.array(mean, dtype=np.float64), int(count)
+        self._lay_out(np.split(np.array(rows, dtype=np.float64), np.cumsum(sizes)[:-1]))
