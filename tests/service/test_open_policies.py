@@ -1,14 +1,20 @@
 """Policies beyond those that are held in memory are opened again, and decide as they would have."""
 
+from functools import partial
 from pathlib import Path
 
 from dpbandits.service.core import Service
+from dpbandits.service.engines import LEAST_WEIGHT
+from dpbandits.service.policies import kept_policy
 from dpbandits.service.settings import Settings
 from service.conftest import CUSTOMERS, OFFERS, served
 
+ROOM_FOR_ONE = 3 << 19
+"""Bytes: a small policy counts for between a half of it and all of it."""
 
-def arms(folder: Path, most: int) -> list[str]:
-    with served(Service(folder, settings=Settings(open_policies=most))) as caller:
+
+def arms(folder: Path, memory: int) -> list[str]:
+    with served(Service(folder, settings=Settings(policy_memory=memory))) as caller:
         assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
         for name in ("offers", "other"):
             asked = {**OFFERS, "name": name, "privacy": {"epsilon": 0.5, "delta": 1e-6}}
@@ -20,4 +26,32 @@ def arms(folder: Path, most: int) -> list[str]:
 
 
 def test_one_policy_in_memory_decides_as_many_do(tmp_path: Path) -> None:
-    assert arms(tmp_path / "one", 1) == arms(tmp_path / "many", 64)
+    assert arms(tmp_path / "one", ROOM_FOR_ONE) == arms(tmp_path / "many", 4 << 30)
+
+
+def test_open_policies_are_bounded_by_bytes_and_the_one_in_use_stays(tmp_path: Path) -> None:
+    service = Service(tmp_path / "folder", settings=Settings(policy_memory=ROOM_FOR_ONE))
+    with served(service) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        ids = []
+        for name in ("offers", "other", "third"):
+            asked = {**OFFERS, "name": name, "privacy": {"epsilon": 0.3, "delta": 1e-6}}
+            assert caller.post("/v1/policies", asked).status_code == 201
+            ids.append(service.read(partial(kept_policy, name=name)).id)
+            assert [service.engines.opened(one) is None for one in ids] == [True] * (len(ids) - 1) + [False]
+        caller.decide("v1", policy="offers")
+        assert [service.engines.opened(one) is None for one in ids] == [False, True, True]
+        engine = service.engines.opened(ids[0])
+        assert engine is not None
+        assert LEAST_WEIGHT <= engine.weight <= ROOM_FOR_ONE < 2 * engine.weight
+
+
+def test_a_policy_that_needs_more_than_all_may_take_is_refused_in_numbers(tmp_path: Path) -> None:
+    with served(Service(tmp_path / "folder", settings=Settings(policy_memory=ROOM_FOR_ONE))) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        asked = {**OFFERS, "name": "large", "arms": [f"arm {number}" for number in range(100)]}
+        answer = caller.post("/v1/policies", {**asked, "tuning": {"n_features": 64, "release": "features"}})
+        assert answer.status_code == 422
+        assert "GB of memory" in answer.text
+        assert "policy_memory" in answer.text
+        assert caller.post("/v1/policies", {**OFFERS, "name": "small"}).status_code == 201

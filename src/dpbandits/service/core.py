@@ -123,7 +123,7 @@ class Service:
                 self.store = SQLiteStore(folder / STORE)
                 self.ledger = OwnLedger(SQLiteLedger(folder / LEDGER, witness=self.settings.file_witness()))
                 policies_at = private_folder(folder / "policies", what="policies")
-                most = self.settings.open_policies
+                most = self.settings.policy_memory
                 self.engines = Engines(self.store, self.ledger, policies_at, most=most)
             else:
                 self._in_database(folder)
@@ -154,7 +154,7 @@ class Service:
         self.read_only = False
         self.store = PostgresStore(self.settings.database)
         self.ledger = self._rows = RowLedger(self.store, witness=self.settings.file_witness())
-        most = self.settings.open_policies
+        most = self.settings.policy_memory
         self.engines = SharedEngines(self.store, self._rows, under_way, most=most)
         self._folding = Folding(self.store, self.ledger, under_way, now=self.now, failed=_not_folded)
 

@@ -1,6 +1,9 @@
 """`Engines`: the policies that are open, each a `ServedBandit` that lives in the store; see `StoredLife`.
 
-A policy is opened when it is first needed, and the one not needed for longest is closed for it. Where a write
+A policy is opened when it is first needed. Where all together exceed a number of bytes, those not needed for
+longest are closed. Each is weighed by its estimate `bytes_needed`, which rests on public numbers alone: what
+one population's people bring closes no other population's policy. The policy that is being used is never
+closed, and one that would need more than all may have is refused when it begins. Where a write
 transaction is undone, the policies that it used are forgotten and opened again: they had gone further than
 what is recorded.
 """
@@ -11,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from dpbandits.budget import Ledger
+from dpbandits.errors import InvalidParameter
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import Old, done
 from dpbandits.service.round_log import StoredLife
@@ -18,6 +22,10 @@ from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Ahead, Reads, Store, Writes
 
 __all__ = ["Engine", "Engines", "Kept", "is_closed", "refuse_closed"]
+
+
+LEAST_WEIGHT = float(1 << 20)
+"""Bytes that an open policy counts for at least: its objects and the handle of its log."""
 
 
 class Kept(NamedTuple):
@@ -56,10 +64,11 @@ class Engine:
 
     Attributes:
         version: releases so far, by which it decides.
+        weight: bytes that it may take, by public numbers.
     """
 
     def __init__(self, policy: ServedBandit, life: Records) -> None:
-        self.policy, self.life = policy, life
+        self.policy, self.life, self.weight = policy, life, max(LEAST_WEIGHT, policy.bytes_needed)
         self.version, self._commits = 0, -1
 
     def __repr__(self) -> str:
@@ -95,12 +104,12 @@ class Engines:
         store: its rounds are their logs.
         ledger: witnesses their states, and pays.
         folder: holds their states.
-        most: policies that are open at a time.
+        most: bytes that open policies may take together.
     """
 
     at_once: ClassVar[bool] = False
 
-    def __init__(self, store: Store, ledger: Ledger, folder: Path, *, most: int) -> None:
+    def __init__(self, store: Store, ledger: Ledger, folder: Path, *, most: float) -> None:
         self._store, self._ledger, self._folder, self._most = store, ledger, folder, most
         self._open: OrderedDict[str, Engine] = OrderedDict()
         self.unpublished: set[str] = set()
@@ -160,9 +169,25 @@ class Engines:
         done(writes, old, now=now)
 
     def close_some(self) -> None:
-        """Leave those that were not needed for longest."""
-        while len(self._open) > self._most:
-            self._open.popitem(last=False)[1].policy.close()
+        """Leave those that were not needed for longest, and never the last one that was opened."""
+        taken = sum(engine.weight for engine in self._open.values())
+        while taken > self._most and len(self._open) > 1:
+            _, engine = self._open.popitem(last=False)
+            taken -= engine.weight
+            engine.policy.close()
+
+    def refuse_large(self, new: ServedBandit) -> None:
+        """Refuse a policy that would close all others whenever it is asked.
+
+        Raises:
+            InvalidParameter: it needs more than all open policies may take.
+        """
+        if new.bytes_needed > self._most:
+            raise InvalidParameter(
+                f"the policy needs about {new.bytes_needed / 1e9:.1f} GB of memory, and all policies together"
+                f" may take {self._most / 1e9:.1f} GB here: ask for fewer columns, arms or rounds, or raise "
+                "policy_memory in the service's settings"
+            )
 
     def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
         """Note the releases that there are by now."""

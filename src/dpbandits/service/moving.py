@@ -88,7 +88,7 @@ def into_database(folder: Path, *, settings: Settings) -> None:
         if move is None:
             move = uuid.uuid4().hex
             with store.writing() as writes:
-                engines = Engines(store, ledger, folder / "policies", most=settings.open_policies)
+                engines = Engines(store, ledger, folder / "policies", most=settings.policy_memory)
                 policies = _policies(writes, engines, folder)
                 fill_database(to, writes, policies, ledger, folder, move)
             write_durably(folder / MOVED, json.dumps({"move": move}).encode(), exclusive=True)

@@ -176,6 +176,7 @@ def begin(
         if row[3] == "beginning":  # paid for, and something kept it from being finished
             _finish(writes, engines, str(row[0]), new)
         return kept_policy(writes, name)
+    engines.refuse_large(new)
     check_open(writes, population)
     ledger.after(population, cost=cost_of_guarantee(new.guarantee))
     identity = uuid.uuid4().hex

@@ -30,8 +30,10 @@ class Settings:
             no release holds.
         database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
             a password, and is not shown.
-        open_policies: policies that are held in memory, those asked last; each is opened again when it is
-            asked after others were, which takes some tens of milliseconds.
+        policy_memory: bytes that policies may take which are held in memory, those asked last; 4 GiB by
+            default. Each counts for what it needs at its worst moment, by public numbers. It is opened again
+            when it is asked after others were, which takes some tens of milliseconds. A policy that needs
+            more by itself cannot begin.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none. All workers of a database have the same one, never copies.
 
@@ -46,7 +48,7 @@ class Settings:
     longest_request: float = 30.0
     mismatches_per_hour: int = 10
     retention_days: float = 30.0
-    open_policies: int = 64
+    policy_memory: int = 4 << 30
     witness: str = ""
     database: str = field(default="", repr=False)
 
@@ -60,7 +62,7 @@ class Settings:
         _checks.number(self.longest_request, name="longest_request")
         _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
         _checks.number(self.retention_days, name="retention_days")
-        _checks.integer(self.open_policies, name="open_policies", minimum=1)
+        _checks.integer(self.policy_memory, name="policy_memory", minimum=1 << 20)
 
     def file_witness(self) -> FileWitness | None:
         """The witness of the ledger; None where there is none."""

@@ -271,7 +271,7 @@ class SharedEngines(Engines):
 
     at_once: ClassVar[bool] = True
 
-    def __init__(self, store: Store, ledger: RowLedger, folder: Path, *, most: int) -> None:
+    def __init__(self, store: Store, ledger: RowLedger, folder: Path, *, most: float) -> None:
         super().__init__(store, ledger, folder, most=most)
         self._rows = ledger
 
