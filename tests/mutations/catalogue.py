@@ -943,7 +943,7 @@ MUTATIONS = (
         "a log loses an answer that has left, and its row is answered anew",
         (
             "state/journal.py",
-            "            if os.fstat(descriptor).st_size != self._mark.length:\n",
+            "            if size != self._mark.length:\n",
             "            os.ftruncate(descriptor, self._mark.length)\n            if False:\n",
         ),
         tests="tests/state/test_journal.py",

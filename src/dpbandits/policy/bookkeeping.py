@@ -339,8 +339,7 @@ class RoundBook:
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """`open` of one round; action (d,)."""
         if self.before is not None:
-            which = np.ones(1, dtype=np.bool_) if refused else None
-            self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, action[None], which))
+            self.before(round_log.ASK, round_log.pack_one_ask(self.asked, digests, action, refused=refused))
         index = self._place_for(1)
         self._status[index] = _REFUSED if refused else _PENDING
         self._actions[index - self._first_open] = action
@@ -422,8 +421,8 @@ class RoundBook:
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
         """`settle` of one round from `round_of`."""
         if self.before is not None:
-            one = np.array([index]), np.array([reward]), np.array([usable]), np.array([missing])
-            self.before(round_log.TELL, round_log.pack_tell(*one))
+            told = round_log.pack_one_tell(index, reward, usable=usable, missing=missing)
+            self.before(round_log.TELL, told)
         became = _BECOMES[2 * missing + usable][self._status.item(index)]
         if became == _TOLD:
             self._rewards[index - self._first_open] = reward

@@ -16,12 +16,24 @@ import numpy as np
 
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["ASK", "TELL", "Asked", "Told", "pack_ask", "pack_tell", "unpack_ask", "unpack_tell"]
+__all__ = [
+    "ASK",
+    "TELL",
+    "Asked",
+    "Told",
+    "pack_ask",
+    "pack_one_ask",
+    "pack_one_tell",
+    "pack_tell",
+    "unpack_ask",
+    "unpack_tell",
+]
 
 ASK, TELL = b"A", b"T"
 
 _ASK = struct.Struct("<QQI?")
 _TELL = struct.Struct("<Q")
+_ONE_TELL = struct.Struct("<Qqd??")
 _ROUND, _NUMBER, _FLAG = np.dtype("<i8"), np.dtype("<f8"), np.dtype("u1")
 _TOLD_BYTES = _ROUND.itemsize + _NUMBER.itemsize + 2 * _FLAG.itemsize
 
@@ -54,6 +66,12 @@ def pack_ask(
     return head + b"".join(digests) + flags.astype(_FLAG).tobytes() + actions.astype(_NUMBER).tobytes()
 
 
+def pack_one_ask(start: int, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> bytes:
+    """`pack_ask` of one round, action (d,), without arrays of one."""
+    head = _ASK.pack(start, 1, len(action), bool(digests))
+    return b"".join((head, *digests, b"\1" if refused else b"\0", action.astype(_NUMBER).tobytes()))
+
+
 def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
     """What `pack_ask` wrote; ValueError or struct.error for anything else."""
     start, count, dim, named = _ASK.unpack_from(content)
@@ -72,6 +90,11 @@ def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing:
     kept = np.where(usable, rewards, 0.0)
     parts = (rounds.astype(_ROUND), kept.astype(_NUMBER), usable.astype(_FLAG), missing.astype(_FLAG))
     return _TELL.pack(len(rounds)) + b"".join(part.tobytes() for part in parts)
+
+
+def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> bytes:
+    """`pack_tell` of one round, without arrays of one."""
+    return _ONE_TELL.pack(1, index, reward if usable else 0.0, usable, missing)
 
 
 def unpack_tell(content: bytes) -> Told:

@@ -241,7 +241,7 @@ class Holder:
         return self._live is not None
 
     def note(self, kind: bytes, content: bytes) -> None:
-        """Make durable what is about to happen; if it is interrupted, the next turn makes it happen."""
+        """Make durable what is about to happen; where the turn is interrupted, the next one makes it happen."""
         if self._live is not None:
             self._noted = self._live.records, kind, content
             self._live.append(kind, content)
@@ -294,6 +294,8 @@ class Holder:
             before, self._thread = self._thread, threading.get_ident()
             try:
                 yield
+                if before is None:
+                    self._noted = None  # all of it was made
             finally:
                 self._thread = before
 
@@ -483,7 +485,10 @@ def in_turn(method: Callable[Concatenate[_H, _P], _R]) -> Callable[Concatenate[_
                 holder._begin_turn()
             holder._thread = get_ident()
             try:
-                return method(self, *arguments, **options)
+                result = method(self, *arguments, **options)
+                if before is None:
+                    holder._noted = None
+                return result
             except TypeError as error:  # as in `worded`
                 problem = misfit(error, method, (self, *arguments), options)
                 if problem is None:

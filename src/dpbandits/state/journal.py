@@ -30,6 +30,8 @@ before it is not read again. Records are read one at a time, so that no log need
 A *lazy* journal replaces the end file when it is settled or closed, and not at every append, which then costs
 one write-through: what happened since is the row "E + k". A crash loses nothing by it. What goes unnoticed
 until then is a log whose last records were cut off; a damaged record with others behind it is `CorruptState`.
+A lazy journal also keeps the log open between appends. Each append checks that the path still leads to the file
+that is open, and opens the path again where it does not.
 
 A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
 `settle` went before, while something lies behind the last record, is refused: it could lie over a record
@@ -40,7 +42,8 @@ import hashlib
 import json
 import os
 import struct
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -87,6 +90,14 @@ class Place(NamedTuple):
     digest: bytes
 
 
+class _Appending(NamedTuple):
+    """A log that is open: its descriptor, device and inode, and what closes it, once."""
+
+    descriptor: int
+    identity: tuple[int, int]
+    closing: Callable[[], object]
+
+
 class Journal:
     """An append-only log in one file, with its end beside it.
 
@@ -129,6 +140,7 @@ class Journal:
         self._ledger = ledger
         self._lineage = subject if lineage is None else lineage
         self._mark = _first(self._header) if after is None else after
+        self._file: _Appending | None = None  # kept open by a lazy journal
         try:
             with open_regular(path) as (file, _):
                 held = file.read(_LONGEST_HEADER)
@@ -267,7 +279,8 @@ class Journal:
         self._mark = after
 
     def close(self) -> None:
-        """Replace the end file of a lazy journal, so that it says how far the log reaches."""
+        """Close the log, and replace the end file of a lazy journal, so that it says how far the log reaches."""
+        self._let_go()
         if self._lazy:
             _write_end(end_path(self._path), self._mark)
 
@@ -318,22 +331,43 @@ class Journal:
 
     def _write(self, data: bytes) -> None:
         """Behind the last record, through to disk; a failure is undone where the disk lets it."""
-        # No O_CREAT: a log that was deleted must not be begun anew.
-        descriptor = open_to_write(self._path, os.O_WRONLY)
+        kept = False
         try:
-            if os.fstat(descriptor).st_size != self._mark.length:
+            descriptor, size = self._appending()
+            if size != self._mark.length:
                 raise ProtocolError(
                     f"the log of {self._kind} goes on behind the last record that was settled: call settle "
                     "before every append, both under one lock"
                 )
-            os.lseek(descriptor, self._mark.length, os.SEEK_SET)
             try:
                 write_through(descriptor, data)
             except OSError:
                 os.ftruncate(descriptor, self._mark.length)
                 raise
+            kept = self._lazy
         finally:
-            os.close(descriptor)
+            if not kept:
+                self._let_go()
+
+    def _appending(self) -> tuple[int, int]:
+        """A descriptor that appends to the file at the path, and the file's size now."""
+        if self._file is not None:
+            status = os.lstat(self._path)
+            if (status.st_dev, status.st_ino) == self._file.identity:
+                return self._file.descriptor, status.st_size
+            self._let_go()  # another file, or a link, stands there now
+        # No O_CREAT: a log that was deleted must not be begun anew.
+        descriptor = open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
+        closing = weakref.finalize(self, os.close, descriptor)
+        status = os.fstat(descriptor)
+        self._file = _Appending(descriptor, (status.st_dev, status.st_ino), closing)
+        return descriptor, status.st_size
+
+    def _let_go(self) -> None:
+        """Close the log where it is open."""
+        if self._file is not None:
+            self._file.closing()
+            self._file = None
 
     def _forked(self) -> ForkedState:
         return ForkedState(
