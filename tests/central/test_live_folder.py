@@ -30,6 +30,7 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.policy import Receipt
+from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.state import StateKey, journal, read_state
 from dpbandits.state.live import WITNESSED_EVERY
 from internals import policy as internals
@@ -462,6 +463,22 @@ def test_a_batch_costs_one_write_through(tmp_path, monkeypatch):
         assert len(synced) == 1
         policy.tell_batch(batch.ids, np.full(6, 0.5))
         assert len(synced) == 2
+
+
+def test_what_a_call_has_done_is_not_done_again_by_the_next(tmp_path, monkeypatch):
+    """A call that returned is not played back; a call that was interrupted is, once."""
+    case, played, real = CASES[1], [], RoundBook.replayed
+    monkeypatch.setattr(RoundBook, "replayed", lambda *record: (played.append(record[1]), real(*record))[1])
+    with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
+        drive(policy, 0, 3)
+        assert played == []
+        with monkeypatch.context() as broken:
+            internals.interrupt_after_note(broken, policy)
+            with pytest.raises(KeyboardInterrupt):
+                ask(policy, 3)
+        drive(policy, 4, 6)
+        assert played == [b"A"]
+        assert policy.diagnostics()["rounds_asked"] == 6
 
 
 def test_an_interruption_between_log_and_book_is_made_good(tmp_path, monkeypatch):

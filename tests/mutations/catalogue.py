@@ -450,8 +450,8 @@ MUTATIONS = (
         "after a crash a round that could not be answered takes a reward, and counts",
         (
             "policy/bookkeeping.py",
-            "            which = np.ones(1, dtype=np.bool_) if refused else None\n",
-            "            which = None\n",
+            "pack_one_ask(self.asked, digests, action, refused=refused)",
+            "pack_one_ask(self.asked, digests, action, refused=False)",
         ),
         tests="tests/central/test_live_folder.py::test_a_round_that_was_refused_alone_is_refused_after_a_crash",
     ),
@@ -497,6 +497,16 @@ MUTATIONS = (
         "a turn that finishes nothing",
         "what was noted and interrupted is forgotten: a round that was answered is given to somebody else",
         ("state/holder.py", " or holder._noted is not None):", "):"),
+        tests="tests/central/test_live_folder.py",
+    ),
+    _bug(
+        "a turn that forgets what interrupted it",
+        "what was noted and interrupted is forgotten: a round that was answered is given to somebody else",
+        (
+            "state/holder.py",
+            "                holder._thread = before\n",
+            "                holder._thread = before\n                holder._noted = None\n",
+        ),
         tests="tests/central/test_live_folder.py",
     ),
     _bug(
@@ -945,6 +955,16 @@ MUTATIONS = (
             "state/journal.py",
             "            if size != self._mark.length:\n",
             "            os.ftruncate(descriptor, self._mark.length)\n            if False:\n",
+        ),
+        tests="tests/state/test_journal.py",
+    ),
+    _bug(
+        "a record in a log that was moved away",
+        "another file stands in the place of a policy's log, and what is acknowledged goes to the old one",
+        (
+            "state/journal.py",
+            "            if (status.st_dev, status.st_ino) == self._file.identity:\n",
+            "            if status.st_size:\n",
         ),
         tests="tests/state/test_journal.py",
     ),

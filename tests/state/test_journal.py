@@ -686,3 +686,126 @@ def test_a_cut_behind_a_closed_lazy_journal_is_noticed(path):
     path.write_bytes(path.read_bytes()[:-5])
     with pytest.raises(CorruptState):
         opened(path, lazy=True).settle()
+
+
+# -- a log that is kept open ---------------------------------------------------------------------------
+
+
+def opened_to_append(monkeypatch):
+    """Descriptors that journals append to, in the order in which they were opened."""
+    found, real = [], os.open
+
+    def noting(path, flags, *rest, **named):
+        descriptor = real(path, flags, *rest, **named)
+        if flags & os.O_APPEND:
+            found.append(descriptor)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", noting)
+    return found
+
+
+def is_open(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def test_a_lazy_journal_opens_its_log_once_and_any_other_at_each_append(path, monkeypatch):
+    found = opened_to_append(monkeypatch)
+    journal = lazy(path, *[b"word"] * 10)
+    assert len(found) == 1
+    assert is_open(found[0])
+    journal.close()
+    assert not is_open(found[0])
+    journal.append(b"W", b"after")  # a closed journal opens its log again
+    assert len(found) == 2
+    del journal  # nobody closed it
+    assert not is_open(found[1])
+    found.clear()
+    made(path.with_name("other.log"), *[b"word"] * 3)
+    assert len(found) == 3
+    assert not any(map(is_open, found))
+
+
+def test_a_log_that_was_deleted_while_it_was_open_is_not_begun_anew(path):
+    journal = lazy(path, b"one")
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        journal.append(b"W", b"two")
+    assert not path.exists()
+    with pytest.raises(CorruptState):
+        journal.settle()
+
+
+def test_records_go_to_the_file_that_stands_at_the_path(path):
+    """A copy in its place takes the next record; the file that was moved away takes none."""
+    journal = lazy(path, b"one")
+    moved = path.with_name("moved.log")
+    sound = path.read_bytes()
+    path.rename(moved)
+    path.write_bytes(sound)
+    journal.append(b"W", b"two")
+    assert moved.read_bytes() == sound
+    assert words(path) == [b"one", b"two"]
+
+
+def test_a_longer_log_in_the_place_of_the_open_one_is_not_written_over(path):
+    journal = lazy(path, b"one")
+    whole = path.read_bytes() + b"more"
+    path.unlink()
+    path.write_bytes(whole)
+    with pytest.raises(ProtocolError, match="settle"):
+        journal.append(b"W", b"two")
+    assert path.read_bytes() == whole
+
+
+def test_a_link_in_the_place_of_an_open_log_is_not_written_through(path):
+    journal = lazy(path, b"one")
+    target = path.with_name("target")
+    path.rename(target)
+    path.symlink_to(target)
+    sound = target.read_bytes()
+    with pytest.raises(OSError, match="symbolic links"):
+        journal.append(b"W", b"two")
+    assert target.read_bytes() == sound
+
+
+def test_an_append_never_lies_over_what_another_process_appended_to_an_open_log(path):
+    journal = lazy(path, b"one")
+    other = opened(path, lazy=True)
+    other.settle()
+    other.append(b"W", b"two")
+    with pytest.raises(ProtocolError, match="settle"):
+        journal.append(b"W", b"three")
+    assert journal.settle() == [(b"W", b"two")]
+    journal.append(b"W", b"three")
+    assert words(path) == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize(("step", "half"), [("write", False), ("write", True), ("sync", False)])
+def test_an_open_log_is_opened_again_after_a_write_that_failed(path, monkeypatch, step, half):
+    """A descriptor tells of a failed sync once: whoever asks it again may hear that all is well."""
+    found = opened_to_append(monkeypatch)
+    journal = lazy(path, b"one")
+    before = files_of(path)
+    with failing(monkeypatch, step, half=half), pytest.raises(OSError, match="disk full"):
+        journal.append(b"W", b"two")
+    assert files_of(path) == before
+    assert not is_open(found[0])
+    journal.append(b"W", b"three")
+    assert len(found) == 2
+    assert words(path) == [b"one", b"three"]
+
+
+def test_a_child_that_ends_leaves_the_log_open_to_its_parent(path):
+    journal = lazy(path, b"one")
+    child = os.fork()
+    if child == 0:
+        journal.close()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    journal.append(b"W", b"two")
+    assert words(path) == [b"one", b"two"]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpbandits.central.logged.logged_table import LoggedTable
+    from dpbandits.tables.coded import Coded
 
 __all__ = ["app", "evaluate", "learn", "predict"]
 
@@ -317,8 +318,8 @@ def evaluate(
     *,
     propensity: Propensity = None,
     cluster: Annotated[str | None, Option(help="Column whose values share a fate (family, school).")] = None,
-    draws: Annotated[int, Option(min=2, help="Bootstrap draws.")] = 1000,
-    seed: Annotated[int, Option(help="Of the bootstrap.")] = 0,
+    draws: Annotated[int, Option(min=2, help="Bootstrap draws; a log of many people needs none.")] = 1000,
+    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
     clip: Clip = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
@@ -344,7 +345,7 @@ def evaluate(
         "actions": given,
         "rewards": np.asarray(table[held.reward], dtype=float),
         "propensities": chances,
-        "clusters": None if cluster is None else np.asarray(table[cluster]).astype(str),
+        "clusters": None if cluster is None else _numbered(table[cluster]),
         "draws": draws,
         "seed": seed,
     }
@@ -353,4 +354,12 @@ def evaluate(
     for index, label in enumerate(held.arms or []):
         if (given == index).any():
             typer.echo(f"always {label}: {policy_value(np.full(len(given), index), **known)}")
-    typer.echo(f"random: {policy_value(np.full((len(given), count), 1.0 / count), **known)}")
+    evenly = np.broadcast_to(np.full(count, 1.0 / count), (len(given), count))
+    typer.echo(f"random: {policy_value(evenly, **known)}")
+
+
+def _numbered(column: "Coded") -> "NDArray[Any]":
+    """(n,) a number for each row's text, equal where the texts are."""
+    texts = list(map(str, column.values.tolist()))
+    places = dict(zip(texts, range(len(texts)), strict=True))
+    return column.spread(list(map(places.__getitem__, texts)))

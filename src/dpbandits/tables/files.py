@@ -12,6 +12,7 @@ block sizes.
 import csv
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -155,6 +156,10 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
 integer."""
 
 
+_READABLE = re.compile(r"[A-HJ-MO-Za-hj-mo-z]|[0-9]{1,15}\Z")
+"""Texts that `cell_value` reads for certain: they spell no float, so none beyond 2^53 and no infinity."""
+
+
 class _Column:
     """A column as its blocks come.
 
@@ -224,12 +229,19 @@ class _Column:
         """
         known = list(words)
         for place, word in enumerate(words):
-            short = type(word) is not str or (len(word) <= LONGEST_WORD and word not in self._words)
-            if short and is_missing(word):
+            if type(word) is not str:
+                absent = is_missing(word)
+            else:  # as `is_missing`, without a call for each of many words
+                absent = len(word) <= LONGEST_WORD and word.strip().casefold() in MISSING
+                absent = absent and word not in self._words
+            if absent:
                 known[place], self._missing = None, True
         fits = _CHECKS.get(self.kind)
         if fits is not None and not self.gaps:
-            self._bad = self._bad or not all(word is None or fits(cell_value(word)) for word in known)
+            unsure = known
+            if self.kind is str:
+                unsure = [word for word in known if type(word) is not str or not _READABLE.match(word)]
+            self._bad = self._bad or not all(word is None or fits(cell_value(word)) for word in unsure)
         return known
 
 
