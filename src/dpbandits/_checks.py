@@ -251,6 +251,10 @@ def contents(values: ArrayLike, *, name: str, width: int | None = None) -> Float
         raise InvalidData(f"{name} ({type(values).__name__}) cannot be read as an array") from None
 
 
+_PLAIN_ID = re.compile(r"(?:[A-EGHJ-MO-SU-Za-eghj-mo-su-z][0-9A-Za-z]*|[1-9][0-9]{0,14})\Z")
+"""Ids that are their own text: no blanks, no other spelling of a number, no word that readers know."""
+
+
 def person(user: object, *, name: str = "user") -> str:
     """One text for all spellings of an id that readers of files turn into one another.
 
@@ -280,6 +284,8 @@ def person(user: object, *, name: str = "user") -> str:
 
 def person_in(cell: object) -> str | None:
     """`person` of a cell of a table, None if it names nobody; a boolean is the number that readers write."""
+    if type(cell) is str and _PLAIN_ID.match(cell):
+        return cell
     if type(cell) is int:
         return str(cell) if abs(cell) <= EXACT else _number_of_person(cell)
     try:

@@ -251,8 +251,10 @@ def _between_bounds(
     )
     named = None if arms is None else names_in(arms)
     words = {action: frozenset(_NO_ARM if named is None else named)}
+    numeric = len(limits) > len(columns.contexts) + 1  # the action has bounds of its own
+    kinds = columns.kinds | ({action: float} if numeric else {})
     return LoggedTable.read(
-        read_table_file(table, columns.kinds, gaps=columns.kinds, words=words),
+        read_table_file(table, kinds, gaps=columns.kinds, words=words),
         columns,
         limits,
         arms=named,
@@ -337,6 +339,8 @@ def evaluate(
     kinds = columns.kinds | held.kinds | ({} if cluster is None else {cluster: str})
     if held.function.menu is not None:
         kinds[held.action] = type(held.function.menu.arms.labels[0])
+    elif held.arms is None:
+        kinds[held.action] = float
     table = read_table_file(log, kinds, gaps=held.gaps, words=held.words)
     contexts, given = held.context_rows(table, clip=clip), held.action_cells(table)
     count = len(held.action_names)

@@ -116,7 +116,11 @@ class UserCounts:
         had = np.flatnonzero(counts)
         if len(had) < len(digests):
             digests, counts = [digests[place] for place in had.tolist()], counts[had]
-        self._taken.update(dict(zip(digests, counts.tolist(), strict=True)))
+        rows = zip(digests, counts.tolist(), strict=True)
+        if self._taken:
+            self._taken.update(dict(rows))
+        else:  # `Counter.update` would count the pairs
+            dict.update(self._taken, rows)
 
     def merged(self, other: "UserCounts") -> Counter[bytes]:
         """Counts of both together; nothing is changed."""

@@ -49,12 +49,15 @@ class Owners:
                 known = {one: place for place, one in enumerate(dict.fromkeys(ids))}
                 places = np.fromiter(map(known.__getitem__, ids), np.int64, len(ids))
                 ids = list(known)
-        found = [_checks.person_in(one) for one in ids]
-        numbers: dict[str | None, int] = {None: -1}
-        for text in found:
-            numbers.setdefault(text, len(numbers) - 1)
-        of_ids = np.fromiter(map(numbers.__getitem__, found), np.int64, len(found))
-        return cls(of_ids if places is None else of_ids[places], list(numbers)[1:])  # type: ignore[arg-type]
+        found = list(map(_checks.person_in, ids))
+        texts = [text for text in dict.fromkeys(found) if text is not None]
+        if len(texts) == len(found):  # each id is another person
+            of_ids = np.arange(len(texts))
+        else:
+            numbers: dict[str | None, int] = dict(zip(texts, range(len(texts)), strict=True))
+            numbers[None] = -1
+            of_ids = np.fromiter(map(numbers.__getitem__, found), np.int64, len(found))
+        return cls(of_ids if places is None else of_ids[places], texts)
 
 
 def first_rows(numbers: IntArray, most: int, had: IntArray | int = 0) -> BoolArray:

@@ -392,14 +392,18 @@ class LoggedTable:
         Raises:
             InvalidParameter: bounds or arms that do not fit.
         """
-        cells = _by_values(table[columns.action])
         contexts = len(columns.contexts)
         if len(bounds) != contexts + 1 and (arms is not None or len(bounds) != contexts + 2):
             raise InvalidParameter(
                 f"{len(bounds)} bounds, expected {contexts + 1} where the action has arms: one a context "
                 f"and the reward; or {contexts + 2} where it is a number, its own before the reward's"
             )
-        names = _arm_names(cells, arms) if len(bounds) == contexts + 1 else None
+        if len(bounds) == contexts + 1:
+            cells = _by_values(table[columns.action])
+            names = _arm_names(cells, arms)
+            actions = cells.spread(Arms(names).codes(cells.values))
+        else:
+            names, actions = None, _numbers(table[columns.action])
         ranges = bounds[: len(columns.contexts)]
         named = zip(columns.contexts, ranges, strict=True)
         if names is None:
@@ -423,9 +427,7 @@ class LoggedTable:
                 "contexts": np.column_stack(
                     [_within(table[name], limits, clip=clip, name=name) for name, limits in named]
                 ),
-                "actions": cells.spread(
-                    numbers_of(cells.values) if names is None else Arms(names).codes(cells.values)
-                ),
+                "actions": actions,
                 "rewards": _within(table[columns.reward], bounds[-1], clip=clip, name=columns.reward),
                 "propensities": None if propensity is None else contents(table[propensity], name=propensity),
                 "users": None if user is None else _ids(table[user]),
@@ -477,8 +479,12 @@ class LoggedTable:
         digest = hmac.new(key, json.dumps(public, sort_keys=True).encode(), hashlib.sha256)
         for name, values in sorted(self._rows.items()):
             for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
-                data = part.tobytes() if isinstance(part, np.ndarray) else json.dumps(part).encode()
-                digest.update(f"\n{name} {len(data)}\n".encode() + data)
+                if isinstance(part, np.ndarray):
+                    data = memoryview(np.ascontiguousarray(part)).cast("B")
+                else:
+                    data = memoryview(json.dumps(part).encode())
+                digest.update(f"\n{name} {len(data)}\n".encode())
+                digest.update(data)
         return digest.hexdigest()
 
     def publish(
@@ -659,15 +665,15 @@ class PublishedTable:
                     f"the action column holds something else than the {len(self.action_names)} arms"
                 )
             return coded
-        cells = _by_values(table[self.action])
         if self.arms is not None:
+            cells = _by_values(table[self.action])
             coded = cells.spread(Arms(self.arms).codes(cells.values))
             if (coded < 0).any():
                 raise InvalidData(f"the action column holds something else than the {len(self.arms)} arms")
             return coded
         if not isinstance(self.function, PublishedCells):  # of people, see above; for type checkers
             raise InvalidData("the function has no actions but arms")
-        return self.function.actions.locate(cells.spread(numbers_of(cells.values)), name="actions")
+        return self.function.actions.locate(_numbers(table[self.action]), name="actions")
 
     def to_files(self) -> dict[str, bytes]:
         """The function's files, `columns.json`, and `manifest.json`, which binds them to each other."""
@@ -777,6 +783,13 @@ def _by_values(column: ArrayLike | Coded) -> Coded:
     places = {cell: place for place, cell in enumerate(dict.fromkeys(cells))}
     codes = np.fromiter(map(places.__getitem__, cells), np.int64, len(cells))
     return Coded(codes, as_objects(list(places)))
+
+
+def _numbers(column: ArrayLike | Coded) -> FloatArray:
+    """(n,) cells as `numbers_of` reads them; a column of text by its different texts."""
+    if isinstance(column, Coded):
+        return column.spread(numbers_of(column.values))
+    return numbers_of(array_of(column, flat=True))
 
 
 def _ids(column: ArrayLike | Coded) -> Coded | list[Any]:
