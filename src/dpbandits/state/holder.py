@@ -30,6 +30,7 @@ from os import PathLike
 from pathlib import Path
 from threading import get_ident
 from typing import Any, ClassVar, Concatenate, NamedTuple, NoReturn, ParamSpec, Protocol, TypeVar
+from weakref import WeakMethod
 
 from dpbandits._calls import misfit
 from dpbandits._reading import reading
@@ -101,7 +102,8 @@ class Holder:
     """One object's lineage: its account, where it is kept, and how far it has gone.
 
     Args:
-        describe: (lineage, position) -> the object's whole state now; None where nothing is saved.
+        describe: method (lineage, position) -> the object's whole state now, held weakly, so that the memory of
+            an object that nobody uses is free at once; None where nothing is saved.
         what: how messages call the object.
         account: pays for every release; its ledger witnesses saved copies.
         lineage: of an object that has one already; a fresh one by default.
@@ -125,7 +127,8 @@ class Holder:
         lineage: str | None = None,
         nested: str | None = None,
     ) -> None:
-        self._describe, self._what, self._nested = describe, what, nested
+        self._describe = None if describe is None else WeakMethod(describe)
+        self._what, self._nested = what, nested
         self._ledger, self._account = witness_of(account), None if account is None else account.name
         self._store: StateStore | None = None
         self._uncommitted: tuple[StateStore, State] | None = None
@@ -408,14 +411,15 @@ class Holder:
             ForkedState: another copy has gone on; nothing of this one leaves any more.
             StateError, OSError: nothing was saved; commit again.
         """
-        if self._store is None or self._describe is None:
+        describe = None if self._describe is None else self._describe()
+        if self._store is None or describe is None:
             return
         if self._forked:
             raise self._overtaken()
         if self._uncommitted is not None:
             store, state = self._uncommitted
             self._write(self._store if self._store.seals_like(store) else store, state)
-        present = self._describe(self.lineage, self.position + 1)
+        present = describe(self.lineage, self.position + 1)
         # What was drawn is not always part of a state (an answer is not). Two copies that draw under one
         # number must differ all the same, or the second would pass for a repetition of the first.
         mark = {"commit": secrets.token_hex(16)}
