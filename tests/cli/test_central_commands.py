@@ -86,6 +86,9 @@ def test_learn_predict_evaluate_with_named_arms(tables):
     policy, drug = (float(values[name].split()[0]) for name in ("policy", "always drug"))
     assert policy > drug + 0.1
     assert "not a private release" in done.stdout
+    words = ["evaluate", tables / "policy", tables / "held.csv", "--propensity", "chance", "--draws", "50"]
+    assert call(*words, "--cluster", "person").stdout == done.stdout  # everybody has one row
+    assert call(*words, "--cluster", "arm").stdout != done.stdout
 
 
 def test_integers_are_arms_and_numbers_are_doses(tables):

@@ -1,11 +1,13 @@
 """`Holder`: one process, one thread, one lineage, one charge; by a small object that does nothing else."""
 
 import copy
+import gc
 import os
 import pickle
 import shutil
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -413,3 +415,16 @@ def test_a_long_log_is_read_and_written_in_time():
     assert time.process_time() - started < 10.0
     assert read.count("block") == log.count("block") == 30_000
     assert read.to_json() == log.to_json() == entries
+
+
+def test_an_object_that_nobody_uses_is_gone_without_a_garbage_collection():
+    """A policy holds hundreds of megabytes; a cycle through its holder would keep several of them."""
+    counter = Counter()
+    counter.step()
+    seen = weakref.ref(counter)
+    gc.disable()
+    try:
+        del counter
+        assert seen() is None
+    finally:
+        gc.enable()

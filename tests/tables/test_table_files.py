@@ -790,3 +790,40 @@ def test_a_frame_of_mixed_cells_is_read_cell_by_cell():
     with pytest.raises(InvalidData, match="'age' has cells that are no float") as caught:
         columns_of_frame(frame, {"age": float})
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "is_text"),
+    [
+        ("u17", True),
+        ("51624", True),
+        ("0", True),
+        ("999999999999999", True),
+        ("9007199254740993", True),
+        ("infinitely", True),
+        ("north 12", True),
+        ("1e15", True),
+        ("1e300", False),
+        ("inf", False),
+        ("-Infinity", False),
+    ],
+)
+def test_a_column_of_text_holds_what_a_cell_may_mean(tmp_path, word, is_text):
+    """A float beyond 2^53 stands for several ids, and is refused as every reader refuses it."""
+    path = tmp_path / "table.csv"
+    path.write_text(f"who\nann\n{word}\n", newline="\n")
+    if is_text:
+        assert read_table_file(path, {"who": str})["who"].tolist() == ["ann", word]
+    else:
+        with pytest.raises(InvalidData, match="no str"):
+            read_table_file(path, {"who": str})
+
+
+def test_ids_are_persons_however_many_of_them_are_one(tmp_path):
+    """Ids that all differ take a shorter way than ids that do not: the persons are the same."""
+    ids = ["u1", "17", "u2", "Ann", "90071992547409", "t5"]
+    numbers = Owners.of(ids, count=6)
+    assert (numbers.numbers.tolist(), numbers.texts) == ([0, 1, 2, 3, 4, 5], ids)
+    again = Owners.of([*ids, "017", None, "ann"], count=9)
+    assert again.numbers.tolist() == [0, 1, 2, 3, 4, 5, 1, -1, 6]
+    assert again.texts == [*ids, "ann"]

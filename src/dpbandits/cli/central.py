@@ -10,7 +10,7 @@ import io
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 from typer import Argument, Option
@@ -349,7 +349,7 @@ def evaluate(
         "actions": given,
         "rewards": np.asarray(table[held.reward], dtype=float),
         "propensities": chances,
-        "clusters": None if cluster is None else _numbered(table[cluster]),
+        "clusters": None if cluster is None else _numbered(cast("Coded", table[cluster])),
         "draws": draws,
         "seed": seed,
     }

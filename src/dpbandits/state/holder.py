@@ -102,8 +102,8 @@ class Holder:
     """One object's lineage: its account, where it is kept, and how far it has gone.
 
     Args:
-        describe: method (lineage, position) -> the object's whole state now, held weakly, so that the memory of
-            an object that nobody uses is free at once; None where nothing is saved.
+        describe: method (lineage, position) -> the object's whole state now; None where nothing is saved. It
+            is held weakly, so that the memory of an object that nobody uses is free at once.
         what: how messages call the object.
         account: pays for every release; its ledger witnesses saved copies.
         lineage: of an object that has one already; a fresh one by default.
@@ -244,7 +244,7 @@ class Holder:
         return self._live is not None
 
     def note(self, kind: bytes, content: bytes) -> None:
-        """Make durable what is about to happen; where the turn is interrupted, the next one makes it happen."""
+        """Make durable what is about to happen; if the turn is interrupted, the next one makes it happen."""
         if self._live is not None:
             self._noted = self._live.records, kind, content
             self._live.append(kind, content)

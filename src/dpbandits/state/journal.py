@@ -30,8 +30,8 @@ before it is not read again. Records are read one at a time, so that no log need
 A *lazy* journal replaces the end file when it is settled or closed, and not at every append, which then costs
 one write-through: what happened since is the row "E + k". A crash loses nothing by it. What goes unnoticed
 until then is a log whose last records were cut off; a damaged record with others behind it is `CorruptState`.
-A lazy journal also keeps the log open between appends. Each append checks that the path still leads to the file
-that is open, and opens the path again where it does not.
+A lazy journal also keeps the log open between appends. Each append checks that the path still leads to the
+file that is open, and opens the path again where it does not.
 
 A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
 `settle` went before, while something lies behind the last record, is refused: it could lie over a record
@@ -279,7 +279,7 @@ class Journal:
         self._mark = after
 
     def close(self) -> None:
-        """Close the log, and replace the end file of a lazy journal, so that it says how far the log reaches."""
+        """Close the log; a lazy journal replaces its end file, which then says how far the log reaches."""
         self._let_go()
         if self._lazy:
             _write_end(end_path(self._path), self._mark)

@@ -141,7 +141,9 @@ def resampled(parts, seed, draws=1000):
     """(draws,) bootstrap copies of a sum of +-ratios."""
     rng, count = np.random.default_rng(seed), len(parts[0][1])
     columns = np.column_stack([column for _, *own in parts for column in own])
-    found = np.array([np.bincount(rng.integers(count, size=count), minlength=count) @ columns for _ in range(draws)])
+    found = np.array(
+        [np.bincount(rng.integers(count, size=count), minlength=count) @ columns for _ in range(draws)]
+    )
     return sum(sign * found[:, 2 * at] / found[:, 2 * at + 1] for at, (sign, *_) in enumerate(parts))
 
 

@@ -480,9 +480,9 @@ class LoggedTable:
         for name, values in sorted(self._rows.items()):
             for part in (values.numbers, values.texts) if isinstance(values, Owners) else (values,):
                 if isinstance(part, np.ndarray):
-                    data = memoryview(np.ascontiguousarray(part)).cast("B")
+                    data: Any = np.ascontiguousarray(part).ravel().view(np.uint8)  # no copy
                 else:
-                    data = memoryview(json.dumps(part).encode())
+                    data = json.dumps(part).encode()
                 digest.update(f"\n{name} {len(data)}\n".encode())
                 digest.update(data)
         return digest.hexdigest()

@@ -11,14 +11,14 @@ For evaluation on data that one may look at: not a release.
 
 Standard errors
 ---------------
-Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c, with W_c the number of rows where
+Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. W_c is the number of rows where
 the method divides by a number of people. To first order in the deviations of the two means, the error of R is
 the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta method* takes
-sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval. A difference of two
-policies has the difference of their influences, cluster by cluster, so scatter that they share cancels.
+sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval. The influences of
+a difference are the differences of influences, cluster by cluster, so scatter that both policies share cancels.
 
 The *bootstrap* draws G clusters with replacement, and takes the standard deviation and the quantiles of the
-ratio over its draws. It costs `draws` passes over the clusters, and is used where the delta method is not known
+ratio over its draws. It costs `draws` passes over the clusters. It is used where the delta method is not known
 to be accurate; see `SMOOTH`.
 """
 
@@ -43,10 +43,10 @@ SMOOTH = 1000.0
 """Effective number of clusters from which the delta method is used; below it, the bootstrap.
 
 The effective number is (sum p)^2 / sum p^2, taken of the squared influences and of the weights: few clusters
-that carry most of either count as few. With N of both, the mean of the weights scatters by at most N^-1/2 of
-itself (3 percent at 1,000), which is the relative size of what the delta method leaves out. The skewness of the
-estimate is at most N^-1/2, so the end of a 95% interval is off by at most (1.96^2 - 1) / 6 N^-1/2 standard errors
-(Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 / sqrt(2,000) = 2.2 percent.
+that carry most of either count as few. Let it be N for both. The mean of the weights scatters by at most N^-1/2
+of itself, 3 percent at 1,000, and the delta method leaves out terms of this relative size. The skewness of the
+estimate is at most N^-1/2, so the end of a 95% interval moves by at most (1.96^2 - 1) / 6 N^-1/2 of a standard
+error (Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 / sqrt(2,000), 2.2 percent.
 """
 
 
@@ -240,7 +240,8 @@ def _by_cluster(
         raise InvalidData("nobody in the log was given an arm that the policy chooses")
     if place is None:
         return terms, weights
-    return np.bincount(place, terms, count), np.bincount(place, weights, count)
+    together = [np.bincount(place, part, count).astype(np.float64) for part in (terms, weights)]
+    return together[0], together[1]
 
 
 def _resampled(terms: FloatArray, weights: FloatArray, *, draws: int, seed: Seed) -> FloatArray:
