@@ -2557,7 +2557,7 @@ MUTATIONS = (
     _bug(
         "a person by type",
         "a person whose id is 51624 in one row and '51624' in another has two rows, and loses twice as much",
-        ("tables/owners.py", "_checks.person_in(one) for", "repr(one) for"),
+        ("tables/owners.py", "map(_checks.person_in, ids)", "map(repr, ids)"),
         tests="tests/policy/test_bookkeeping.py tests/outsourced/test_curator.py",
     ),
     _bug(

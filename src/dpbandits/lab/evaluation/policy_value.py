@@ -11,15 +11,16 @@ For evaluation on data that one may look at: not a release.
 
 Standard errors
 ---------------
-Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. W_c is the number of rows where
-the method divides by a number of people. To first order in the deviations of the two means, the error of R is
-the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta method* takes
-sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval. The influences of
-a difference are the differences of influences, cluster by cluster, so scatter that both policies share cancels.
+Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. W_c is the number of rows
+where the method divides by a number of people. To first order in the deviations of the two means, the error
+of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta
+method* takes sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval.
+The influences of a difference are the differences of influences, cluster by cluster, so scatter that both
+policies share cancels.
 
 The *bootstrap* draws G clusters with replacement, and takes the standard deviation and the quantiles of the
-ratio over its draws. It costs `draws` passes over the clusters. It is used where the delta method is not known
-to be accurate; see `SMOOTH`.
+ratio over its draws. It costs `draws` passes over the clusters. It is used where the delta method is not
+known to be accurate; see `SMOOTH`.
 """
 
 from collections.abc import Sequence
@@ -42,11 +43,12 @@ METHODS: tuple[Method, ...] = ("ips", "self_normalised", "doubly_robust")
 SMOOTH = 1000.0
 """Effective number of clusters from which the delta method is used; below it, the bootstrap.
 
-The effective number is (sum p)^2 / sum p^2, taken of the squared influences and of the weights: few clusters
-that carry most of either count as few. Let it be N for both. The mean of the weights scatters by at most N^-1/2
-of itself, 3 percent at 1,000, and the delta method leaves out terms of this relative size. The skewness of the
-estimate is at most N^-1/2, so the end of a 95% interval moves by at most (1.96^2 - 1) / 6 N^-1/2 of a standard
-error (Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 / sqrt(2,000), 2.2 percent.
+The effective number is (sum p)^2 / sum p^2, taken of the squared influences and of the weights: few
+clusters that carry most of either count as few. Let it be N for both. The mean of the weights scatters by
+at most N^-1/2 of itself, 3 percent at 1,000, and the delta method leaves out terms of this relative size.
+The skewness of the estimate is at most N^-1/2, so the end of a 95% interval moves by at most (1.96^2 - 1) /
+6 N^-1/2 of a standard error (Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 /
+sqrt(2,000), 2.2 percent.
 """
 
 
