@@ -10,17 +10,17 @@
 - `Estimate.of(values)`, `share_kept(policy, reference, uniform)`: the same arithmetic on plain numbers.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
-from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
 from dpbandits.lab.evaluation.policy_value import PolicyValue, policy_value, value_difference
 from dpbandits.lab.evaluation.runner import BANNER, Repetitions, RunResult, repeat, run
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
-from dpbandits.lab.evaluation.transfer_crowds import (
-    SimulatedSource,
-    SourcePeople,
-    simulate_transfer,
-)
+
+if TYPE_CHECKING:  # crowds import a local policy with all it needs
+    from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
+    from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, SourcePeople, simulate_transfer
 
 __all__ = [
     "BANNER",
@@ -47,4 +47,10 @@ __all__ = [
     "value_difference",
 ]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.lab.evaluation.crowds": ["CrowdWorld", "SimulationResult", "simulate"],
+        "dpbandits.lab.evaluation.transfer_crowds": ["SimulatedSource", "SourcePeople", "simulate_transfer"],
+    },
+)
