@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from dpbandits._memory import FLOAT
+from dpbandits._threads import one_thread
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.foresight import Foresight
 from dpbandits.central.regression import REWARD_VARIANCE
@@ -308,7 +309,8 @@ class Kind(ABC, Generic[D, P]):
     def weights(self, posterior: WeightPosterior, normals: FloatArray) -> FloatArray:
         """Thompson weights (k, m) from public standard normals (k, m)."""
         scale = self.tuning.thompson_scale
-        return posterior.sample_weights(normals, scale=self.thompson_scale if scale is None else scale)
+        with one_thread():
+            return posterior.sample_weights(normals, scale=self.thompson_scale if scale is None else scale)
 
     def choose(
         self,

@@ -223,6 +223,7 @@ class ExploreThenCommit(KeptPolicy):
         "tuning": ExploreTuning.from_config,
     }
 
+    @one_thread()
     def __init__(
         self,
         *,
