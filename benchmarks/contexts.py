@@ -302,7 +302,7 @@ def child(name: str, columns: int, arms: int, rounds: int, limit: float) -> dict
         earned += reward
         made = t + 1
         elsewhere += start - mark
-        if made % CHUNK == 0 and time.process_time() - began - elsewhere > limit:
+        if made % 20 == 0 and time.process_time() - began - elsewhere > limit:
             break
         mark = time.thread_time()
     spent = time.process_time() - began - elsewhere
@@ -392,6 +392,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="", help='columns and arms: "3x4,10x20"; default all')
     parser.add_argument("--methods", default="", help="methods whose name has one of these, with ; between")
     parser.add_argument("--threads", choices=THREADS, help="default both")
+    parser.add_argument("--limit", type=float, default=OURS_LIMIT, help="CPU seconds of one of our policies")
     parser.add_argument("--out", type=Path, help=f"default {RESULTS.name} where everything is measured")
     parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -405,7 +406,7 @@ def main() -> None:
     absent = [name for name, (needed, _) in PEERS.items() if importlib.util.find_spec(needed) is None]
     for name in absent:
         print(f"left out, because it is not installed: {name}", flush=True)
-    limits = dict.fromkeys(OURS, OURS_LIMIT) | dict.fromkeys(PEERS, PEER_LIMIT)
+    limits = dict.fromkeys(OURS, options.limit) | dict.fromkeys(PEERS, PEER_LIMIT)
     parts = options.methods.lower().split(";")
     methods = [name for name in limits if name not in absent and any(part in name.lower() for part in parts)]
     threads = [one for one in THREADS if options.threads in (None, one)]
@@ -431,6 +432,7 @@ def main() -> None:
         "repetitions": options.repetitions,
         "seed": SEED,
         "lag": LAG,
+        "limits_s": [options.limit, PEER_LIMIT],
         "memory_limit_gb": MEMORY / 1024**3,
         "versions": versions(),
         "cpus": os.cpu_count(),

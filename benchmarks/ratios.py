@@ -91,6 +91,32 @@ def features_of(horizon: int, n_features: int) -> dpb.features.MercerFeatures:
     return dpb.features.MercerFeatures(kernel=kernel, domain=world(horizon).domain, n_features=n_features)
 
 
+def folder_over_memory(pairs: int) -> Measured:
+    """Asks and tells of a policy that lives in a folder over those of one in memory."""
+    contexts = dpb.Schema(age=dpb.Range(0, 1), score=dpb.Range(0, 1), income=dpb.Range(0, 1))
+    rows = [
+        dict(zip(contexts.names, row, strict=True)) for row in np.random.default_rng(0).random((pairs, 3))
+    ]
+
+    def built() -> dpb.central.GPBandit:
+        return dpb.central.GPBandit(
+            contexts=contexts, arms=range(4), reward_range=(0, 1), horizon=pairs, privacy=PRIVACY
+        )
+
+    def run(policy: dpb.central.GPBandit) -> None:
+        for t, row in enumerate(rows):
+            policy.tell(policy.ask(row, user=t).id, 1.0)
+
+    def in_a_folder() -> None:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            dpb.central.GPBandit.open(Path(folder) / "live", new=built()) as policy,
+        ):
+            run(policy)
+
+    return in_turn(in_a_folder, lambda: run(built()))
+
+
 def whole_run(horizon: int, *, n_features: int, batched: bool = True, secure: bool = False) -> Call:
     environment, features = world(horizon), features_of(horizon, n_features)
 
@@ -451,6 +477,11 @@ def read_by_pandas(rows: int) -> Cost:
 
 
 @lru_cache
+def evaluated(rows: int) -> Cost:
+    return process(_COMMAND, "central", "evaluate", learned(rows)[0], table_of(rows))
+
+
+@lru_cache
 def predicted(rows: int) -> Cost:
     return process(_COMMAND, "central", "predict", learned(rows)[0], table_of(rows))
 
@@ -657,6 +688,13 @@ RATIOS = (
         lambda: people_over_matrices(2000),
     ),
     Ratio(
+        "2,000 asks and tells of a policy in a folder, over the same in memory: CPU time",
+        "times",
+        2.0,
+        None,
+        lambda: folder_over_memory(2_000),
+    ),
+    Ratio(
         "99th percentile over median of an ask's CPU time, m = 500, lag of 190 rounds",
         "times",
         5.0,
@@ -776,6 +814,15 @@ RATIOS = (
         lambda: lambda: learned(10 * MILLION)[1].megabytes / 1e3,
         repeats=1,
         needs=("pyarrow",),
+    ),
+    Ratio(
+        "evaluate 1,000,000 rows of persons, over pandas reading the file: CPU time",
+        "times",
+        4.0,
+        None,
+        lambda: lambda: evaluated(MILLION).cpu / read_by_pandas(MILLION).cpu,
+        repeats=1,
+        needs=("pandas", "pyarrow"),
     ),
     Ratio(
         "predict for 1,000,000 rows: CPU time",

@@ -1,8 +1,8 @@
 """CPU time with the default BLAS threads over CPU time with one: `python -m benchmarks.threads`.
 
-Each case is a whole process, with the processes that it starts; CPU time is user and system time. The case runs
-with default threads and then with one, and this is repeated. The aim is at most `AIM` times: a user need not
-set an environment variable.
+Each case is a whole process, with the processes that it starts. CPU time is user and system time. Each case
+runs with default threads and then with one, and this is repeated. The aim is at most `AIM` times: a user need
+not set an environment variable.
 """
 
 import argparse
