@@ -11,6 +11,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import dpbandits as dpb
 from dpbandits._threads import one_thread
+from dpbandits.lab.worlds.supervised import supervised_ceiling
+from dpbandits.models.measures import CellMeasure
+from dpbandits.models.noisy_regression import WeightPosterior
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +42,9 @@ from threading import Event, Thread
 import sys, numpy, scipy.linalg
 from threadpoolctl import ThreadpoolController
 from dpbandits._threads import one_thread
+from dpbandits.lab.worlds.supervised import supervised_ceiling
+from dpbandits.models.measures import CellMeasure
+from dpbandits.models.noisy_regression import WeightPosterior
 
 def threads():
     return [one["num_threads"] for one in ThreadpoolController().info() if one["user_api"] == "blas"]
@@ -97,3 +103,69 @@ def test_a_release_is_made_by_one_thread(monkeypatch):
         policy.tell(policy.ask([0.5], user=number).id, 1.0)
     assert seen
     assert all(one == {1} for one in seen)
+
+
+def test_thompson_weights_are_drawn_by_one_thread(monkeypatch):
+    seen, drawn = [], WeightPosterior.sample_weights
+
+    def watched(self, *arguments, **options):
+        seen.append(set(threads()))
+        return drawn(self, *arguments, **options)
+
+    monkeypatch.setattr(WeightPosterior, "sample_weights", watched)
+    policy = dpb.central.GPBandit(
+        contexts=dpb.Schema(age=dpb.Range(0, 1)),
+        arms=["a", "b"],
+        reward_range=(0, 1),
+        horizon=2000,
+        privacy=dpb.JointDP(epsilon=2, delta=1e-6),
+        noise=dpb.SimulatedNoise(1),
+        tuning=dpb.central.GPTuning(blocks=(2,)),
+    )
+    for number in range(4):
+        policy.tell(policy.ask([0.5], user=number).id, 1.0)
+    assert seen
+    assert all(one == {1} for one in seen)
+
+
+def test_learning_from_a_log_is_prepared_by_one_thread(monkeypatch):
+    seen, solve = [], np.linalg.eigh
+
+    def watched(*arguments, **options):
+        seen.append(set(threads()))
+        return solve(*arguments, **options)
+
+    monkeypatch.setattr(np.linalg, "eigh", watched)
+    measure = CellMeasure.uniform(low=0, high=1, cells=12)
+    dpb.central.ExploreThenCommit(
+        contexts=dpb.central.ContextLaw(measure),
+        actions=measure,
+        kernel=dpb.kernels.SquaredExponential(lengthscale=0.3),
+        reward_range=(0, 1),
+        horizon=2000,
+        privacy=dpb.JointDP(epsilon=2, delta=1e-6),
+        noise=dpb.SimulatedNoise(1),
+    )
+    assert seen
+    assert all(one == {1} for one in seen)
+
+
+def test_the_ceiling_of_a_table_is_fitted_by_one_thread(monkeypatch):
+    """The trees use OpenMP, which has threads of its own."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    seen, model = [], ensemble.HistGradientBoostingRegressor
+    fit = model.fit
+
+    def watched(self, *arguments, **options):
+        found = ThreadpoolController().info()
+        seen.append({one["user_api"]: one["num_threads"] for one in found})
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(model, "fit", watched)
+    rng = np.random.default_rng(0)
+    with threadpool_limits(2, user_api="openmp"):
+        supervised_ceiling(
+            rng.random((50, 2)), rng.random((50, 2)).round(), codes={}, people=np.arange(50), seed=0
+        )
+    assert seen
+    assert all(set(one.values()) == {1} and "openmp" in one for one in seen)
