@@ -108,6 +108,9 @@ test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the lib
 	$(PY) -O -m pytest -W ignore::pytest.PytestConfigWarning $(ARGS)
 
 bench: $(VENV)/.dev ## Time what a step costs, beside bare NumPy and peers
+	$(INSTALL) '.[dev,bench]'
+	$(PY) -m benchmarks.contexts
+	$(PY) -m benchmarks.threads
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.run --out reproduction/results/speed.json $(ARGS)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(PY) -m benchmarks.peers
 

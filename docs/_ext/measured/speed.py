@@ -1,9 +1,129 @@
 """What `speed.md` shows."""
 
+import statistics
+
 from IPython.display import HTML, Markdown
-from pages import draw, load, load_all, pm, shown, table
+from pages import Row, draw, grid, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
+
+PRIVATE, BARE, PEER = "GPBandit", "NumPy LinUCB", "Vowpal Wabbit, --cb_explore_adf"
+OURS = (
+    PRIVATE,
+    "GPBandit, releases beside the answers",
+    "twin without privacy",
+    "FeatureGPUCB, without privacy",
+)
+"""Methods of `benchmarks.contexts` that the table of decisions shows."""
+
+Key = tuple[int, int, str, str]
+
+
+def speed_contexts_opening() -> Markdown:
+    found = load("contexts-speed")
+    cells = _cells(found["rows"])
+    private = [cells[key] for key in cells if key[2:] == ("default", PRIVATE)]
+    failed = [f"{_size(row)} ({row['failed']})" for row in private if row["failed"]]
+    ratios = {_size(row): _ratio(cells, row, PEER) for row in private if not row["failed"]}
+    worst = max(ratios, key=lambda size: ratios[size] or 0.0)
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    said = (
+        f"With default threads a private decision takes at most {ratios[worst]:.2g} times the CPU time of "
+        f"Vowpal Wabbit's, at {worst} (columns x arms). "
+        + (f"It does not finish at {', '.join(failed)}. " if failed else "")
+        + (f"Left out, because not installed: {', '.join(found['left_out'])}. " if found["left_out"] else "")
+    )
+    return Markdown(
+        f"{said}{found['rounds']:,} decisions, median of {found['repetitions']} runs that take turns, seed "
+        f"{found['seed']}, {found['cpus']} cores, load {found['load_before']:.1f} at the start. {versions}."
+    )
+
+
+def _cells(rows: list[Row]) -> dict[Key, Row]:
+    return {(row["columns"], row["arms"], row["threads"], row["method"]): row for row in rows}
+
+
+def _size(row: Row) -> str:
+    return f"{row['columns']} x {row['arms']}"
+
+
+def _ratio(cells: dict[Key, Row], row: Row, other: str) -> float | None:
+    """CPU time over that of another method in the same cell; None where it failed or was not measured."""
+    beside = cells.get((row["columns"], row["arms"], row["threads"], other))
+    if row["failed"] or beside is None or beside["failed"]:
+        return None
+    return float(row["cpu_us"]["median"] / beside["cpu_us"]["median"])
+
+
+def speed_contexts() -> Markdown:
+    """Our methods with default threads: what failed first, then by the ratio to Vowpal Wabbit."""
+    found = load("contexts-speed")
+    return contexts_table(found["rows"], found["rounds"])
+
+
+def contexts_table(rows: list[Row], rounds: int) -> Markdown:
+    cells = _cells(rows)
+    ours = [row for row in rows if row["threads"] == "default" and row["method"] in OURS]
+    ours.sort(key=lambda row: (row["failed"] is None, -(_ratio(cells, row, PEER) or 0.0)))
+    lines = []
+    for row in ours:
+        start = [_size(row), row["method"]]
+        if row["failed"]:
+            lines.append([*start, f"**{row['failed']}**", *[""] * 6])
+            continue
+        to_peer, to_bare = (_ratio(cells, row, other) for other in (PEER, BARE))
+        cpu, worst = row["cpu_us"], row["ask_worst_ms"]["median"]
+        stopped = "" if row["rounds"] == rounds else f", first {row['rounds']:,} decisions"
+        lines.append(
+            [
+                *start,
+                f"{cpu['median']:,.0f} ({cpu['smallest']:,.0f} to {cpu['largest']:,.0f}){stopped}",
+                "" if to_peer is None else f"{to_peer:.1f}",
+                "" if to_bare is None else f"{to_bare:.1f}",
+                f"{row['ask_p50_us']['median']:,.0f}",
+                f"{worst:,.1f}",
+                f"{row['ask_worst_wall_ms']['median']:,.1f}",
+                f"{row['peak_mb']['median']:,.0f}",
+            ]
+        )
+    heads = ["columns x arms", "policy", "CPU, us", "over Vowpal Wabbit", "over NumPy", "median ask, us"]
+    return table([*heads, "worst ask, CPU ms", "worst ask, clock ms", "peak memory, MB"], lines)
+
+
+def speed_contexts_peers() -> Markdown:
+    """CPU microseconds of a decision by every method, with default threads."""
+    rows = [row for row in load("contexts-speed")["rows"] if row["threads"] == "default"]
+    return grid(
+        rows,
+        down=lambda row: row["method"],
+        across=_size,
+        cell=lambda row: _number(row, "cpu_us"),
+        head="method",
+    )
+
+
+def speed_contexts_memory() -> Markdown:
+    """Peak megabytes of the process of every method, with default threads."""
+    rows = [row for row in load("contexts-speed")["rows"] if row["threads"] == "default"]
+    return grid(
+        rows,
+        down=lambda row: row["method"],
+        across=_size,
+        cell=lambda row: _number(row, "peak_mb"),
+        head="method",
+    )
+
+
+def _number(row: Row, key: str) -> str:
+    return "fails" if row["failed"] else f"{row[key]['median']:,.0f}"
+
+
+def speed_threads() -> Markdown:
+    lines = []
+    for row in sorted(load("threads")["rows"], key=lambda row: -row["ratio"]):
+        default, one = (f"{statistics.median(row['seconds'][name]):.2f}" for name in ("default", "one"))
+        lines.append([row["name"], default, one, f"{row['ratio']:.2f}" + ", **missed**" * row["missed"]])
+    return table(["process", "default threads, s", "one thread, s", "ratio"], lines)
 
 
 def speed_opening() -> Markdown:
@@ -40,24 +160,6 @@ def speed_table() -> Markdown:
             [row["name"], row["unit"], before, f"{row['after']:.3g}", spread, aim, f"{row['load']:.1f}"]
         )
     return table(["what", "unit", "before", "after", "range", "aim at most", "load"], lines)
-
-
-def speed_unresolved() -> Markdown:
-    return _less_work("unresolved", "part left out", "0")
-
-
-def _less_work(results: str, ways: str, whole: str) -> Markdown:
-    rows, lines = list(load_all(results)), []
-    took = {(row["world"], row["epsilon"]): row["seconds"] for row in rows if row["way"] == whole}
-    for row in rows:
-        done = row["way"] == whole
-        more = "" if done else f"{row['more']:.1f} ± {row['more_error']:.1f}"
-        time = f"{row['seconds'] / took[row['world'], row['epsilon']]:.2f}" if row["seconds"] else ""
-        regret = f"{row['regret']:.1f} ± {row['error']:.1f}"
-        way = f"{whole} (all the work)" if done else row["way"]
-        lines.append([row["world"], f"{row['epsilon']:g}", way, regret, more, time])
-    heads = ["world", "epsilon", ways, "regret", "more than with all the work", "time of a run"]
-    return table(heads, lines)
 
 
 def speed_box() -> Markdown:
