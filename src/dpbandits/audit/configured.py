@@ -37,8 +37,9 @@ from dpbandits.audit.running import AuditSettings, run_audits
 from dpbandits.central import GPBandit
 from dpbandits.errors import InvalidParameter
 from dpbandits.local import Server, Spec
-from dpbandits.privacy.certificates import Certificate, GaussianDP
+from dpbandits.privacy.certificates import GaussianDP
 from dpbandits.privacy.noise import NoiseSource, SecureNoise, SimulatedNoise
+from dpbandits.privacy.reports import ReportMechanism
 
 __all__ = ["ShiftAudit", "TableShiftAudit", "audit_configuration", "audit_of", "names_for"]
 
@@ -64,32 +65,21 @@ _FOR_KIND = {
 }
 
 
-class _NoNoise:
+class _NoNoise(PreparedNoise):
     """Asked for noise as `SecureNoise` is; gives zeros, and remembers what was asked for.
-
-    Args:
-        scales: solves each calibration once.
 
     Attributes:
         asked: (law, scale or rate, size) of every draw, in order.
     """
 
-    gaussian_law = SecureNoise.gaussian_law
-
     def __init__(self, scales: PreparedNoise) -> None:
-        self._scales = scales
+        super().__init__(scales)
         self.asked: list[tuple[Literal["gaussian", "laplace"], float, int]] = []
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
         """It protects nobody."""
         return "simulated"
-
-    def gaussian_scale(
-        self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
-    ) -> tuple[float, Certificate]:
-        """As the real one: its scale is what is audited."""
-        return self._scales.gaussian_scale(sensitivity, epsilon, delta, draws=draws)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
         """Zeros."""
@@ -100,10 +90,6 @@ class _NoNoise:
         """Zeros."""
         self.asked.append(("laplace", rate, size))
         return np.zeros(size, dtype=np.int64)
-
-    def to_config(self) -> dict[str, Any]:
-        """As simulated noise: nothing of it is ever saved."""
-        return {"kind": "SimulatedNoise", "seed": 0}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +120,7 @@ class ShiftAudit(Audit):
             (self._told(one, two), first, second)
             for (first, one), (second, two) in combinations(enumerate(lives), 2)
         )
-        if (
-            policy.tuning.release == "features" and not policy.open_ended
-        ):  # later releases mix the first block
+        if policy.tuning.release == "features" and not policy.open_ended:  # the first block is mixed into all
             blocks = max(1, sum(end <= MOST_ROUNDS for end in policy.batch_boundaries))
             pair = [self._life(*worlds[one], scales, blocks=blocks) for one in (first, second)]
             found = max(found, self._told(*pair))
@@ -284,14 +268,13 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
     """
     found = _read(config)
     if isinstance(found, Spec):
-        report = found.protocol.counted_by(Server(found).publish())[-1]
         return ExactAudit(
             name="configuration",
             epsilon=found.privacy.epsilon,
             scope="policy",
             sees="the payload of a report that answers the first version",
             neighbours="any two inputs (cell, sign)",
-            pairs=lambda: combinations(laws(report), 2),
+            pairs=lambda: combinations(laws(_first_report(found)), 2),
         )
     privacy, public = found.privacy, found.tuning.decision_sets == "public"
     tables = found.tuning.release == "marginals"
@@ -315,9 +298,13 @@ def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
     """
     found = _read(config)
     if isinstance(found, Spec):
-        report = found.protocol.counted_by(Server(found).publish())[-1]
-        return (f"report-{report.name}", "local-refusals", "local-missing-reward")
+        return (f"report-{_first_report(found).name}", "local-refusals", "local-missing-reward")
     return _FOR_KIND[found.tuning.release or "features"]
+
+
+def _first_report(spec: Spec) -> ReportMechanism:
+    """The mechanism of reports that answer the first version."""
+    return spec.protocol.counted_by(Server(spec).publish())[-1]
 
 
 def audit_configuration(

@@ -132,7 +132,7 @@ def count(
     service = Service(data, settings=settings if database is None else replace(settings, database=database))
     try:
         service.refuse_in_a_copy()
-        typer.echo(f"added {service.surveys.merge(name, read)} reports")
+        typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
     except Problem as problem:
         raise InvalidParameter(problem.detail) from None
     finally:

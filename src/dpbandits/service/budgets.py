@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpbandits.budget import Account, Balance, Charge, Cost, Ledger, Terms
+from dpbandits.budget import Balance, Cost, Ledger
 from dpbandits.budget.ledger import Entries
-from dpbandits.errors import DPBanditsError, InvalidParameter, ProtocolError
+from dpbandits.errors import DPBanditsError, InvalidParameter
 from dpbandits.privacy import definitions
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
@@ -41,21 +41,6 @@ class OwnLedger(Ledger):
         self._ledger = ledger
         self._known: dict[str, Witness | None] = {}
 
-    def open_account(self, name: str, *, privacy: definitions.Definition | Terms) -> Account:  # noqa: D102
-        self._ledger.open_account(name, privacy=privacy)
-        return self.account(name)
-
-    def charge(  # noqa: D102
-        self, account: str, *, charge_id: str, cost: Cost | definitions.Definition
-    ) -> Balance:
-        return self._ledger.charge(account, charge_id=charge_id, cost=cost)
-
-    def balance(self, account: str) -> Balance:  # noqa: D102
-        return self._ledger.balance(account)
-
-    def charged(self, account: str, charge_id: str) -> Charge | None:  # noqa: D102
-        return self._ledger.charged(account, charge_id)
-
     def advance(self, lineage: str, *, position: int, digest: str) -> None:  # noqa: D102
         self._known.pop(lineage, None)
         self._ledger.advance(lineage, position=position, digest=digest)
@@ -67,15 +52,14 @@ class OwnLedger(Ledger):
         return self._known[lineage]
 
     def _event(self) -> AbstractContextManager[Entries]:
-        raise ProtocolError("the ledger behind this one has the rows")
+        return self._ledger._event()
+
+    def _reading(self) -> AbstractContextManager[Entries]:
+        return self._ledger._reading()
 
 
 def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
-    """The promise that JSON names; `kind` is JointDP where it is left out.
-
-    Raises:
-        InvalidParameter: it is none.
-    """
+    """The promise that JSON names, JointDP where `kind` is left out; InvalidParameter where it is none."""
     return definitions.from_config({"kind": "JointDP", **asked})
 
 
@@ -102,11 +86,7 @@ def charge_for(
 
 
 def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
-    """What a charge would leave of an account, as JSON; nothing is charged.
-
-    Raises:
-        Problem: there is no such population.
-    """
+    """What a charge would leave of an account, as JSON; nothing is charged. Raises as `standing`."""
     before = standing(ledger, population)
     try:
         after, why = balance_to_json(ledger.after(population, cost=cost)), ""

@@ -2,6 +2,7 @@
 
 import asyncio
 from asyncio import wrap_future
+from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from dpbandits.service.messages import (
     ReleaseRequest,
     WorkRequest,
 )
+from dpbandits.service.store import Writes
 from dpbandits.service.tokens import Token
 
 __all__ = ["add_exchanges"]
@@ -34,9 +36,7 @@ _BALANCE = {
     "unit": "one row of the table, up to a move of 1 after public scaling",
     "neighbours": "two tables are neighbours when they have the same rows except one ...",
     "simulated": False,
-    "parts": [
-        {"name": "epsilon", "spent": "0", "left": "3", "limit": "3"},
-    ],
+    "parts": [{"name": "epsilon", "spent": "0", "left": "3", "limit": "3"}],
 }
 _PREVIEW = {
     "fits": True,
@@ -46,8 +46,7 @@ _PREVIEW = {
         "delta": "0",
         "rho": "2",
         "mu": None,
-        "unit": _BALANCE["unit"],
-        "neighbours": _BALANCE["neighbours"],
+        **{name: _BALANCE[name] for name in ("unit", "neighbours")},
     },
     "population": {"name": "patients", "before": _BALANCE, "after": _BALANCE},
 }
@@ -80,6 +79,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     """The routes."""
     route = Routes(app, "outsourced", "/v1/outsourced")
 
+    async def written(call: Callable[[Writes], dict[str, Any]]) -> dict[str, Any]:
+        return await wrap_future(service.write(call))
+
     @route("POST :preview", "What an exchange would cost", _PREVIEW, "not-found")
     def preview(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
         """Nothing is kept or charged."""
@@ -97,10 +99,8 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def begin(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
         asked = _asked(message)
-        return await wrap_future(
-            service.write(
-                lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
-            )
+        return await written(
+            lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
         )
 
     @route("GET ", "All exchanges", {"exchanges": [_EXCHANGE]})
@@ -131,7 +131,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
-        return await wrap_future(service.write(lambda writes: exchanges.upload(writes, exchange, new)))
+        return await written(lambda writes: exchanges.upload(writes, exchange, new))
 
     @route("GET /{exchange}/release", "The release", _RELEASE, "not-found", "conflict")
     def release(exchange: _Name, token: _Party) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     )
     async def ask(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
         """All of them or none; a row that was asked for before is the same question, with its answer."""
-        return await wrap_future(service.write(lambda writes: exchanges.ask(writes, exchange, message.rows)))
+        return await written(lambda writes: exchanges.ask(writes, exchange, message.rows))
 
     @route(
         "GET /{exchange}/questions",
@@ -165,10 +165,8 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     )
     async def work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
         """A worker that comes back gets its own open rows first, then those that no worker has."""
-        given = message.model_dump()
-        return await wrap_future(
-            service.write(lambda writes: exchanges.open_work(writes, service.keys, exchange, **given))
-        )
+        how = message.model_dump()
+        return await written(lambda writes: exchanges.open_work(writes, service.keys, exchange, **how))
 
     @route(
         "PUT /{exchange}/questions/{row}/answer",
@@ -181,12 +179,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def tell(exchange: _Name, row: _Row, message: AnswerRequest, token: Curator) -> dict[str, Any]:
         """Once; the same answer again changes nothing."""
         value = None if message.answer is None else float(message.answer)
-        return await wrap_future(
-            service.write(lambda writes: exchanges.answer(writes, exchange, row, value, service.now()))
-        )
+        return await written(lambda writes: exchanges.answer(writes, exchange, row, value, service.now()))
 
 
 def _asked(message: ExchangeRequest) -> dict[str, Any]:
     """The request as it is kept: what was left out is left out of the promise."""
-    found = message.model_dump(exclude_none=True)
-    return {"answers": None, **found}
+    return {"answers": None, **message.model_dump(exclude_none=True)}

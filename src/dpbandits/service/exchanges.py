@@ -122,11 +122,7 @@ def _opened(reads: Reads, name: str) -> _Exchange:
 
 
 def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
-    """What is promised, the noise on answers, and what both cost: they add up, as the curator's own do.
-
-    Raises:
-        InvalidParameter: it is none.
-    """
+    """What is promised, the noise on answers, and what both cost: they add up, as the curator's own do."""
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: an outsourced table promises RowDP")
@@ -135,11 +131,7 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
 
 
 def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """What an exchange would cost its population, and leave it; nothing is kept.
-
-    Raises:
-        InvalidParameter, Problem: it cannot be, or there is no such population.
-    """
+    """What an exchange would cost its population, and leave it; raises as `policies.preview`."""
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
@@ -193,12 +185,7 @@ def checked_upload(
 ) -> Upload:
     """A curator's release, held against what was paid for; that takes long, and needs no transaction.
 
-    Args:
-        reads: the store.
-        name: of the exchange.
-        description: what its release.json holds.
-        inputs: its inputs.npy, in Base64; None where they lie elsewhere.
-        at: the address where they lie then; nothing is fetched from there.
+    Where the inputs lie at an address, nothing is fetched from there.
 
     Raises:
         Problem: it is no release, or promises something else than was paid for.
@@ -206,7 +193,10 @@ def checked_upload(
     found = _exchange(reads, name)
     if (inputs is None) == (at is None):
         raise Problem("invalid", "Send the inputs, or the address where they lie: one of the two.")
-    data = None if inputs is None else _decoded(inputs)
+    try:
+        data = None if inputs is None else base64.b64decode(inputs, validate=True)
+    except ValueError:
+        raise Problem("invalid", "inputs: expected Base64 of inputs.npy.") from None
     _check_release(found, description, data)
     return Upload(canonical(description), data, at)
 
@@ -231,13 +221,6 @@ def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
         found.id,
     )
     return described_exchange(writes, name)
-
-
-def _decoded(inputs: str) -> bytes:
-    try:
-        return base64.b64decode(inputs, validate=True)
-    except ValueError:
-        raise Problem("invalid", "inputs: expected Base64 of inputs.npy.") from None
 
 
 def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes | None) -> None:
@@ -322,28 +305,14 @@ def _told(reads: Reads, exchange: _Exchange) -> list[dict[str, Any]]:
 def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) -> dict[str, Any]:
     """Rows for a worker to answer: its own open ones first, then those that nobody has, the oldest first.
 
-    Args:
-        writes, keys: the service's.
-        name: of the exchange.
-        worker: its name among the curator's workers, kept as a digest; one that died begins again under it.
-        most: rows at most.
+    The worker's name is kept as a digest; one that died begins again under it.
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
     own = keys.digest("worker", found.id, worker)
-    mine = writes.rows(
-        "SELECT number FROM questions WHERE exchange = ? AND status = 'open' AND worker = ? "
-        "ORDER BY place LIMIT ?",
-        found.id,
-        own,
-        most,
-    )
-    free = writes.rows(
-        "SELECT number FROM questions WHERE exchange = ? AND status = 'open' AND worker IS NULL "
-        "ORDER BY place LIMIT ?",
-        found.id,
-        most - len(mine),
-    )
+    still_open = "SELECT number FROM questions WHERE exchange = ? AND status = 'open' AND worker"
+    mine = writes.rows(f"{still_open} = ? ORDER BY place LIMIT ?", found.id, own, most)
+    free = writes.rows(f"{still_open} IS NULL ORDER BY place LIMIT ?", found.id, most - len(mine))
     for (number,) in free:
         writes.run("UPDATE questions SET worker = ? WHERE exchange = ? AND number = ?", own, found.id, number)
     return {"rows": [int(row[0]) for row in (*mine, *free)]}
@@ -393,8 +362,9 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
 
 def exchange_names(reads: Reads) -> list[str]:
     """Of all exchanges."""
-    rows = reads.rows("SELECT name FROM exchanges WHERE status <> 'beginning' ORDER BY name")
-    return [str(row[0]) for row in rows]
+    return [
+        name for (name,) in reads.rows("SELECT name FROM exchanges WHERE status <> 'beginning' ORDER BY name")
+    ]
 
 
 def described_exchange(reads: Reads, name: str) -> dict[str, Any]:

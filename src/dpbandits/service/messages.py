@@ -12,6 +12,10 @@ from pydantic import (
     WrapValidator,
 )
 
+from dpbandits.local import Spec
+from dpbandits.privacy.definitions import LocalDP
+from dpbandits.tables import Range, Schema
+
 __all__ = [
     "IN_PATH",
     "MEMBERS",
@@ -48,34 +52,7 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
 
 
-_SURVEY: dict[str, Any] = {
-    "name": "tips",
-    "population": "people",
-    "spec": {
-        "kind": "Spec",
-        "format": 1,
-        "contexts": {
-            "type": "Schema",
-            "columns": [{"name": "age", "type": "Range", "low": 18.0, "high": 90.0, "clip": False}],
-        },
-        "arms": ["mail", "call"],
-        "privacy": {"kind": "LocalDP", "epsilon": 1.0},
-        "reward_range": {"low": 0.0, "high": 1.0},
-        "chooser": "server",
-        "learner": "questions",
-        "n_users": None,
-        "seed": 0,
-        "epsilons": [],
-        "deadline": 86400.0,
-        "tuning": {
-            "mechanism": "auto",
-            "reports_per_version": 100,
-            "window": 8,
-            "max_leaves": 1024,
-            "constants": {},
-        },
-    },
-}
+_SPEC = Spec(contexts=Schema(age=Range(18.0, 90.0)), arms=["mail", "call"], privacy=LocalDP(epsilon=1.0))
 
 
 class _Strict(BaseModel):
@@ -189,7 +166,7 @@ class SurveyRequest(_Strict):
     population: Name
     spec: dict[str, Any]
 
-    model_config = _shown(_SURVEY)
+    model_config = _shown({"name": "tips", "population": "people", "spec": _SPEC.to_config()})
 
 
 class RowPromiseRequest(_Strict):

@@ -44,14 +44,12 @@ LAG_SHARE = 200
 """A release takes effect a 200th of the horizon after its block, where nothing else is asked for: it is made
 meanwhile, and nobody waits for it."""
 
+_ROWS = "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies"
+
 
 def kept_policy(reads: Reads, name: str) -> Kept:
     """The policy of a name; Problem where there is none."""
-    row = reads.one(
-        "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies "
-        "WHERE name = ?",
-        name,
-    )
+    row = reads.one(f"{_ROWS} WHERE name = ?", name)
     if row is None or row[5] == "beginning":
         raise Problem("not-found", "There is no policy of this name.")
     return _kept(row)
@@ -64,11 +62,7 @@ def _kept(row: tuple[Any, ...]) -> Kept:
 def _built(
     asked: Mapping[str, Any], ledger: Ledger | None, population: str
 ) -> tuple[ServedBandit, list[str]]:
-    """The policy that JSON asks for, and what the library warns of.
-
-    Raises:
-        InvalidParameter: there is no such policy.
-    """
+    """The policy that JSON asks for, and what the library warns of; InvalidParameter where there is none."""
     arguments: dict[str, Any] = {name: asked[name] for name in ("horizon", "seed") if name in asked}
     if "arms" in asked:
         columns = asked.get("contexts") or []
@@ -120,9 +114,8 @@ def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
         InvalidParameter, Problem: it cannot be, or there is no such population.
     """
     population = asked["population"]
-    body = {name: value for name, value in asked.items() if name not in ("settings",)}
-    _checked_settings(asked.get("settings") or {}, body)
-    policy, said = _built(body, None, population)
+    _checked_settings(asked.get("settings") or {}, asked)
+    policy, said = _built(asked, None, population)
     guarantee = policy.guarantee
     return {
         **previewed(ledger, population, cost_of_guarantee(guarantee)),
@@ -156,11 +149,7 @@ def begin(
 ) -> Kept:
     """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
 
-    Args:
-        writes, engines, ledger: the service's.
-        asked: the request.
-        new: what `built` made of it.
-        now: seconds since 1970.
+    `new` is what `built` made of the request.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing was kept or computed.
@@ -215,11 +204,7 @@ def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger, now: flo
     What was paid for and cannot be finished stays as it is, and stops nobody else: an event says so, and the
     same request tries again.
     """
-    rows = writes.rows(
-        "SELECT id, name, population, asked, settings, status, revision, made_at FROM policies "
-        "WHERE status = 'beginning'"
-    )
-    for kept in map(_kept, rows):
+    for kept in map(_kept, writes.rows(f"{_ROWS} WHERE status = 'beginning'")):
         if ledger.charged(kept.population, kept.id) is None:
             writes.run("DELETE FROM policies WHERE id = ?", kept.id)
         else:
@@ -236,17 +221,10 @@ def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger, now: flo
 def change(
     writes: Writes, name: str, *, status: str | None, settings: Mapping[str, Any] | None, if_match: str | None
 ) -> Kept:
-    """Change how a policy is used; never what it promises.
-
-    Args:
-        writes: the transaction.
-        name: of the policy.
-        status: active, paused or retired; a retired one stays so.
-        settings: those to change.
-        if_match: the ETag that the change rests on.
+    """Change how a policy is used; never what it promises. `if_match` is the ETag that the change rests on.
 
     Raises:
-        Problem: somebody else changed it meanwhile; or a retired policy.
+        Problem: somebody else changed it meanwhile; or a retired policy, which stays so.
         InvalidParameter: settings that do not fit.
     """
     kept = kept_policy(writes, name)

@@ -27,24 +27,8 @@ from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from dpbandits._lazy import needing
-from dpbandits.errors import (
-    CorruptState,
-    InvalidData,
-    InvalidParameter,
-    ProtocolError,
-    StateError,
-)
-from dpbandits.service.store import (
-    NUMBER,
-    OTHERWISE,
-    Ahead,
-    NotKnown,
-    Reads,
-    Row,
-    Store,
-    TryAgain,
-    Writes,
-)
+from dpbandits.errors import CorruptState, InvalidData, InvalidParameter, ProtocolError, StateError
+from dpbandits.service.store import NUMBER, OTHERWISE, Ahead, NotKnown, Reads, Row, Store, TryAgain, Writes
 
 with needing("PostgreSQL needs its extra: pip install 'dpbandits[service,postgres]'"):
     import psycopg
@@ -281,7 +265,6 @@ those that begin later learn from the answer that the database was left."""
 class PostgresWrites(Writes):
     """A write transaction of PostgreSQL."""
 
-    begin: ClassVar[str] = _BEGIN + _SERVES
     shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
@@ -290,17 +273,6 @@ class PostgresWrites(Writes):
         super().__init__(connection)
         self._seen: dict[tuple[str, tuple[object, ...]], list[Row]] = {}
         self._numbers: list[int] = []
-
-    @classmethod
-    def refuse_if_left(cls, begun: Any) -> None:
-        """StateError where what a database held goes on elsewhere, or has not come yet.
-
-        Args:
-            begun: the cursor of what began the transaction.
-        """
-        row = begun.fetchone()
-        if row is not None:
-            raise StateError(f"this database serves nobody: {row[0]}")
 
     def later(self, sql: str, *arguments: object, changes: int = 1) -> None:
         self._connection.later(sql, arguments, changes)
@@ -375,16 +347,6 @@ class PostgresWrites(Writes):
             thread.join()
 
 
-class MovingWrites(PostgresWrites):
-    """A write transaction of who makes the tables, or moves what they hold."""
-
-    begin: ClassVar[str] = _BEGIN
-
-    @classmethod
-    def refuse_if_left(cls, begun: Any) -> None:
-        pass
-
-
 _BEGIN_READING = (
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL idle_in_transaction_session_timeout = '60s'"
     + _UNLOGGED
@@ -449,7 +411,7 @@ class PostgresStore(Store):
         return "PostgresStore()"
 
     def _begin_tables(self) -> None:
-        with self._writing(MovingWrites) as writes:
+        with self._writing(moving=True) as writes:
             if writes.one("SHOW server_encoding") != ("UTF8",):  # it would refuse some texts, or all of them
                 raise StateError(
                     "the database's texts are not in UTF-8: make one, CREATE DATABASE ... ENCODING 'UTF8' "
@@ -509,22 +471,25 @@ class PostgresStore(Store):
 
     def writing(self) -> AbstractContextManager[Writes]:
         """See `Store.writing`; StateError also where the database was left, or has not been filled yet."""
-        return self._writing(PostgresWrites)
+        return self._writing()
 
     @contextmanager
     def moving(self) -> Iterator[Writes]:
         """A write transaction beside which there is no other one, also in a database that serves nobody."""
-        with self._writing(MovingWrites) as writes:
+        with self._writing(moving=True) as writes:
             writes.run("LOCK TABLE facts IN EXCLUSIVE MODE")
             yield writes
 
     @contextmanager
-    def _writing(self, kind: type[PostgresWrites]) -> Iterator[Writes]:
+    def _writing(self, *, moving: bool = False) -> Iterator[Writes]:
+        """A write transaction; `moving`: of who makes the tables, or moves what they hold."""
         if self.current is not None:
             raise ProtocolError("a write transaction is open already")
-        with self._begun(kind.begin) as (connection, begun):
-            kind.refuse_if_left(begun)
-            self.current = writes = kind(connection)
+        with self._begun(_BEGIN if moving else _BEGIN + _SERVES) as (connection, begun):
+            row = None if moving else begun.fetchone()
+            if row is not None:
+                raise StateError(f"this database serves nobody: {row[0]}")
+            self.current = writes = PostgresWrites(connection)
             try:
                 yield writes
                 writes.finish()

@@ -389,7 +389,7 @@ class Writes(Reads):
     def undo(self) -> None:
         """Roll back to the last commit, and call what waits for that."""
         with suppress(*self.errors):  # a failed commit may have rolled back already
-            self._end("ROLLBACK")
+            self._connection.execute("ROLLBACK")
         for call in self._lost:
             call()
 
@@ -397,10 +397,7 @@ class Writes(Reads):
         while self._last:
             self._last.pop(0)()
         self.settled()
-        self._end("COMMIT")
-
-    def _end(self, how: str) -> None:
-        self._connection.execute(how)
+        self._connection.execute("COMMIT")
 
 
 def note_fact(writes: Writes, name: str, value: str) -> None:

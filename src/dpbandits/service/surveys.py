@@ -21,7 +21,7 @@ from dpbandits.errors import StateError
 from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Store, Writes
+from dpbandits.service.store import Store, Writes
 from dpbandits.state.files import private_folder
 
 if TYPE_CHECKING:
@@ -113,8 +113,7 @@ class Surveys:
 
     def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
         self._store, self._ledger = store, ledger
-        self._folder = private_folder(folder, what="local policies")
-        self._lock = threading.Lock()
+        self._folder, self._lock = private_folder(folder, what="local policies"), threading.Lock()
         self._open: dict[str, local.DurableServer[Any] | SharedServer] = {}
 
     def __repr__(self) -> str:
@@ -125,10 +124,10 @@ class Surveys:
         with self._lock:
             if name not in self._open:
                 with self._store.reading() as reads:
-                    identity, population, spec = _row(reads, name)
-                if self._ledger.charged(population, f"local:{identity}") is None:
+                    row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
+                if row is None or self._ledger.charged(row[1], f"local:{row[0]}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                self._open[name] = self._opened(identity, local.Spec.from_json(spec))
+                self._open[name] = self._opened(row[0], local.Spec.from_json(row[2]))
             return self._open[name]
 
     def _opened(self, identity: str, spec: "local.Spec") -> "local.DurableServer[Any] | SharedServer":
@@ -146,21 +145,10 @@ class Surveys:
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
     def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        """Take batches; how many reports of each were accepted, and how many not, when all are on disk.
-
-        Of a batch that cannot be read its Problem, instead.
-        """
+        """How many reports of each batch were accepted, and how many not, once on disk; else its Problem."""
         server, read = self.server(name), [_read(body) for body in bodies]
         tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
         return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]
-
-    def merge(self, name: str, counts: "local.ReportCounts[Any]") -> int:
-        """Add counts of reports that did not come here, when they are on disk; how many reports.
-
-        Raises:
-            IncompatibleState, ProtocolError: they are of other versions, or hold reports that came here.
-        """
-        return self.server(name).merge(counts)
 
     def close(self) -> None:
         """Leave all of them."""
@@ -178,10 +166,3 @@ def _read(body: bytes) -> list[bytes] | Problem:
 
 def _counts(tally: "Absorbed") -> dict[str, int]:
     return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
-
-
-def _row(reads: Reads, name: str) -> tuple[str, str, str]:
-    row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
-    if row is None:
-        raise Problem("not-found", "There is no local policy of this name.")
-    return str(row[0]), str(row[1]), str(row[2])

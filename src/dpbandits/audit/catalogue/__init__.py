@@ -16,16 +16,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from dpbandits._typing import Seed
-from dpbandits.audit.catalogue import (
-    broken,
-    central,
-    crowds,
-    devices,
-    local,
-    mechanisms,
-    outsourced,
-    state,
-)
+from dpbandits.audit.catalogue import broken, central, crowds, devices, local, mechanisms, outsourced, state
 from dpbandits.audit.claims import Audit
 from dpbandits.errors import InvalidParameter
 

@@ -15,14 +15,11 @@ from dpbandits._typing import FloatArray
 from dpbandits.audit.catalogue.parts import DELTA, Entries, LineFeatures, PreparedNoise, listed, lived, lives
 from dpbandits.audit.claims import Draw, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories
-from dpbandits.central import (
-    ExploreThenCommit,
-    ExploreTuning,
-)
-from dpbandits.central.logged.policy import NothingToLearn
+from dpbandits.central import ExploreThenCommit, ExploreTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.central.published.pavlovic2025 import USCA
 from dpbandits.domains import Box
+from dpbandits.errors import NothingToLearn
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import RoundPolicy
@@ -46,8 +43,7 @@ _AGAINST = np.array([[-1.0], [1.0]])
 
 def _first_user(policy: RoundPolicy, world: int) -> None:
     """The user who is replaced."""
-    decision = policy.ask(np.array([[1.0 - 2.0 * world]]))
-    policy.tell(decision.id, 1.0)
+    policy.tell(policy.ask(np.array([[1.0 - 2.0 * world]])).id, 1.0)
 
 
 def dubey(
@@ -123,9 +119,7 @@ def _etc(epsilon: float, seed: int, **changes: Any) -> ExploreThenCommit:
         "tuning": _TUNING,
         "seed": seed,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingToLearn)  # two rows are for attacking, not for learning
-        return ExploreThenCommit(**(arguments | changes))
+    return ExploreThenCommit(**(arguments | changes))
 
 
 @_rewarded(
@@ -193,10 +187,8 @@ def _published_answer(epsilon: float, seed: int) -> Draw:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)
             return USCA(
-                kernel=_TWO_ARMS["kernel"],
-                actions=_TWO_ARMS["actions"],
+                **_TWO_ARMS,
                 contexts=CellMeasure.uniform(low=0.0, high=1.0, cells=1),
-                reward_range=(-1.0, 1.0),
                 horizon=1,
                 privacy=JointDP(epsilon=epsilon),
                 seed=seed,

@@ -6,7 +6,6 @@ late or never come, several phases, answers beside a release and a histogram bes
 people, all of them replaced by their neighbours at once; see `crowded`.
 """
 
-import warnings
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
@@ -24,15 +23,9 @@ from dpbandits.audit.catalogue.parts import (
 )
 from dpbandits.audit.claims import CERTAIN, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
-from dpbandits.central import (
-    ExploreThenCommit,
-    ExploreTuning,
-    GPBandit,
-    GPTuning,
-)
+from dpbandits.central import ExploreThenCommit, ExploreTuning, GPBandit, GPTuning
 from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.logged.contexts import ContextLaw
-from dpbandits.central.logged.policy import NothingToLearn
 from dpbandits.central.marginals.learning import CENTRES
 from dpbandits.central.marginals.noise import CONTEXT_SHARE
 from dpbandits.central.marginals.release import UNITS
@@ -44,7 +37,7 @@ from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
 from dpbandits.tables import Categories, Schema
 
-__all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "offer", "tell_everyone", "vector"]
+__all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "next_ask", "tell_everyone"]
 
 ENTRIES: Entries = {}
 
@@ -100,7 +93,7 @@ def axes_policy(
     return GPBandit(**(arguments | changes))
 
 
-def offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
+def _offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
     """Everybody asks, and is offered one row: `place` on their axis. Returns the decisions' ids."""
     axes = np.arange(PEOPLE, dtype=np.float64)
     rows = np.column_stack([axes, np.full(PEOPLE, place)])[:, None]
@@ -109,12 +102,13 @@ def offer(policy: GPBandit, place: float, people: range) -> tuple[str, ...]:
 
 def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
     """Everybody takes a row at one end of their axis, or at the other, and reports the highest reward."""
-    ids = offer(policy, 1.0 - 2.0 * world, range(first, first + PEOPLE))
+    ids = _offer(policy, 1.0 - 2.0 * world, range(first, first + PEOPLE))
     policy.tell_batch(ids, np.ones(PEOPLE))
 
 
-def vector(policy: GPBandit) -> FloatArray:
-    """(people, blocks) what has been released of everybody's rewards."""
+def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
+    """(people, blocks) what is released of everybody's rewards once one more person has asked."""
+    policy.ask(np.array([[0.0, 0.0]]), user=user)
     return policy.released[:, -PEOPLE:].T.astype(np.float64)
 
 
@@ -127,9 +121,8 @@ def _released(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> Fl
     """In the second block nobody reports, and it is released all the same."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
     tell_everyone(policy, world)
-    offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
-    policy.ask(np.array([[0.0, 0.0]]), user="last")
-    return np.column_stack([vector(policy), policy.released[:, :PEOPLE].T])
+    _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    return np.column_stack([next_ask(policy), policy.released[:, :PEOPLE].T])
 
 
 @_crowded(
@@ -158,8 +151,7 @@ def _several_rounds(epsilon: float, seed: int, noise: PreparedNoise, world: int)
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], rounds=2)
     tell_everyone(policy, world)
     tell_everyone(policy, world)
-    policy.ask(np.array([[0.0, 0.0]]), user="last")
-    return vector(policy)
+    return next_ask(policy)
 
 
 @_turned("gp-bandit-unknown-horizon", sees="all released statistics of two blocks, the user in the first")
@@ -167,48 +159,38 @@ def _unknown_horizon(epsilon: float, seed: int, noise: PreparedNoise, world: int
     """Every block has fresh noise; it must not be that of a horizon that happened to be shorter."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE], horizon=None)
     tell_everyone(policy, world)
-    offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
-    policy.ask(np.array([[0.0, 0.0]]), user="last")
-    return vector(policy)
+    _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    return next_ask(policy)
 
 
-@_crowded(
+@_turned(
     "gp-bandit-public-sets",
-    GaussianAudit,
     sees="all released statistics",
     neighbours="one user's reward from lowest to highest, decision sets public",
-    score=None,
-    share=0.1,
 )
 def _public_sets(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE], decision_sets="public")
-    ids = offer(policy, 1.0, range(PEOPLE))
+    ids = _offer(policy, 1.0, range(PEOPLE))
     policy.tell_batch(ids, np.full(PEOPLE, float(world)))
-    policy.ask(np.array([[0.0, 0.0]]), user="last")
-    return vector(policy)
+    return next_ask(policy)
 
 
-@_crowded(
+@_turned(
     "gp-bandit-missing-rewards",
-    GaussianAudit,
     sees="all released statistics",
     neighbours="one user's reward in time, or never or too late",
-    score=None,
-    share=0.1,
 )
 def _missing_rewards(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """In one world everybody reports; in the other half are late by a release, and half never report."""
     policy = axes_policy(epsilon, seed, noise, blocks=[PEOPLE, 2 * PEOPLE])
-    ids = offer(policy, 1.0, range(PEOPLE))
+    ids = _offer(policy, 1.0, range(PEOPLE))
     if world == 0:
         policy.tell_batch(ids, np.ones(PEOPLE))
-    second = offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
+    second = _offer(policy, 0.0, range(PEOPLE, 2 * PEOPLE))
     if world == 1:
         policy.tell_batch(ids[::2], np.ones(PEOPLE // 2))
     policy.tell_batch(second, np.full(PEOPLE, 0.5))
-    policy.ask(np.array([[0.0, 0.0]]), user="last")
-    grams = policy.released[:, :PEOPLE].T
-    return np.column_stack([vector(policy), grams])
+    return np.column_stack([next_ask(policy), policy.released[:, :PEOPLE].T])
 
 
 # -- sums in cells: a cell for everybody ------------------------------------------------------------------
@@ -259,9 +241,8 @@ def _between(outputs: FloatArray, *, end: float = 0.5) -> FloatArray:
     score=_between,
 )
 def _cells(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    return _seen_in_cells(
-        _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS], rounds=1), world, times=1
-    )
+    policy = _cells_policy(epsilon, seed, noise, blocks=[FEWEST_CELLS], rounds=1)
+    return _seen_in_cells(policy, world, times=1)
 
 
 @_in_cells(
@@ -430,18 +411,16 @@ def _tables_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) -
 )
 def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Everybody has an arm of one cell, whose expected reward rises with the released sum."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingToLearn)  # a row an arm is for attacking, not for learning
-        policy = ExploreThenCommit(
-            contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
-            arms=list(range(_ARMS)),
-            reward_range=(0.0, 1.0),
-            horizon=_ARMS,
-            privacy=JointDP(epsilon=epsilon, user_ids=False),
-            seed=seed,
-            noise=noise,
-            tuning=ExploreTuning(release="marginals"),
-        )
+    policy = ExploreThenCommit(
+        contexts=Schema(place=Categories(list(range(2 * _ARMS)))),
+        arms=list(range(_ARMS)),
+        reward_range=(0.0, 1.0),
+        horizon=_ARMS,
+        privacy=JointDP(epsilon=epsilon, user_ids=False),
+        seed=seed,
+        noise=noise,
+        tuning=ExploreTuning(release="marginals"),
+    )
     own = np.arange(_ARMS)
     policy.learn({"place": 2 * own + world}, own.tolist(), np.full(_ARMS, float(world)))
     mean, _ = policy.publish().predict({"place": 2 * own})
@@ -452,28 +431,23 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
 
 _ENDS = (-1.0, 1.0)
 _CELLS = CellMeasure.uniform(low=0.0, high=1.0, cells=PEOPLE)
-_CELL_ARGUMENTS: dict[str, Any] = {
-    "kernel": Indicator(columns=(0, 1)),
-    "contexts": _CELLS,
-    "reward_range": _ENDS,
-}
-_TWO = CellMeasure.finite([0.0, 1.0])
 
 
 def _explore_then_commit(
     epsilon: float, seed: int, *, answer_epsilon: float | None = None, **changes: Any
 ) -> ExploreThenCommit:
     """`epsilon` is of the release."""
-    arguments = _CELL_ARGUMENTS | {
-        "actions": _TWO,
+    arguments: dict[str, Any] = {
+        "kernel": Indicator(columns=(0, 1)),
+        "contexts": _CELLS,
+        "reward_range": _ENDS,
+        "actions": CellMeasure.finite([0.0, 1.0]),
         "horizon": PEOPLE,
         "privacy": JointDP(epsilon=epsilon, delta=DELTA, user_ids=False),
         "tuning": ExploreTuning(ridge=10.0, publish_epsilon=epsilon, answer_epsilon=answer_epsilon),
         "seed": seed,
     }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NothingToLearn)  # a row a cell is for attacking, not for learning
-        return ExploreThenCommit(**(arguments | changes))
+    return ExploreThenCommit(**(arguments | changes))
 
 
 @_crowded(
@@ -527,14 +501,7 @@ def _histogram_beside_release(epsilon: float, seed: int, noise: PreparedNoise, w
     return np.column_stack([np.clip(people - 20.5, -0.5, 0.5), np.clip(mean, -4.0, 4.0)])
 
 
-@_crowded(
-    "explore-then-commit-release",
-    GaussianAudit,
-    sees="the released function",
-    neighbours=_REWARDED,
-    score=None,
-    share=0.2,
-)
+@_turned("explore-then-commit-release", sees="the released function", neighbours=_REWARDED, share=0.2)
 def _released_function(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     policy = _learned(epsilon, seed, noise, np.full(PEOPLE, _ENDS[world]), PEOPLE)
     return np.asarray(policy.publish().mean[0][:, None])
@@ -552,13 +519,10 @@ def _learned(
     return policy
 
 
-@_crowded(
+@_turned(
     "explore-then-commit-missing-reward",
-    GaussianAudit,
     sees="the released function",
     neighbours="one row's reward highest, or missing",
-    score=None,
-    share=0.1,
 )
 def _missing_reward(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     rewards = np.full(PEOPLE, np.nan if world else 1.0)

@@ -162,13 +162,17 @@ class PreparedNoise:
 
     The sampler is `SecureNoise`'s, and nothing is handed out twice. It has no `prepare`: a policy would begin
     a thread in each of its short lives, to draw what is there already.
+
+    Args:
+        known: its calibrations are used and added to.
     """
 
     gaussian_law = SecureNoise.gaussian_law
 
-    def __init__(self) -> None:
+    def __init__(self, known: "PreparedNoise | None" = None) -> None:
         self._source = SecureNoise()
-        self._scales: dict[tuple[float, float, float, int | None], tuple[float, Certificate]] = {}
+        self._scales: dict[tuple[float, float, float, int | None], tuple[float, Certificate]]
+        self._scales = {} if known is None else known._scales
         self._waiting: dict[float, int] = {}
 
     @property
@@ -177,7 +181,7 @@ class PreparedNoise:
         return self._source.status
 
     def to_config(self) -> dict[str, Any]:
-        """As `SecureNoise`: what is loaded draws from the system anew."""
+        """As `SecureNoise`."""
         return self._source.to_config()
 
     def gaussian_scale(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.audit.catalogue.crowds import PEOPLE, axes_policy, tell_everyone, vector
+from dpbandits.audit.catalogue.crowds import PEOPLE, axes_policy, next_ask, tell_everyone
 from dpbandits.audit.catalogue.parts import DELTA, Entries, PreparedNoise, crowded
 from dpbandits.audit.claims import GaussianAudit
 from dpbandits.budget import Ledger, MemoryLedger
@@ -59,9 +59,8 @@ def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: L
 
 
 def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
-    """(people,) what is released of everybody once one more person has asked."""
-    policy.ask(np.array([[0.0, 0.0]]), user=user)
-    return vector(policy)[:, 0]
+    """(people,) what the first release holds of everybody, once one more person has asked."""
+    return next_ask(policy, user)[:, 0]
 
 
 @_audited(
