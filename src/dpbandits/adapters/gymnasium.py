@@ -79,10 +79,8 @@ class GymWorld:
         if self._menu.n_arms != int(done.n):
             raise InvalidParameter(f"arms: expected {int(done.n)} labels, one an action")
         self.name = "environment" if env.spec is None else str(env.spec.id)
-        self.reward_range, self.seed = (
-            RewardRange.of(reward_range),
-            _checks.integer(seed, name="seed", minimum=0),
-        )
+        self.reward_range = RewardRange.of(reward_range)
+        self.seed = _checks.integer(seed, name="seed", minimum=0)
         self.horizon = _checks.integer(horizon, name="horizon")
 
     @property

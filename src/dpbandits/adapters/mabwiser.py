@@ -54,8 +54,7 @@ class MAB:
 
     Args:
         policy: with `contexts` and `arms`, and not asked yet; with `JointDP(..., user_ids=False)`, or name
-            `users` in every
-            call.
+            `users` in every call.
 
     Raises:
         InvalidParameter: a policy without arms.

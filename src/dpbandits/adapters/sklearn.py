@@ -232,18 +232,7 @@ class LoggedPolicy(BaseEstimator):
                 "expected contexts=, arms=, horizon= and privacy=: all are public, and none is read off "
                 "the log"
             )
-        self.policy_ = ExploreThenCommit(
-            contexts=self.contexts,
-            arms=self.arms,
-            reward_range=self.reward_range,
-            horizon=self.horizon,
-            privacy=self.privacy,
-            kernel=self.kernel,
-            tuning=self.tuning,
-            seed=self.seed,
-            noise=self.noise,
-            account=self.account,
-        )
+        self.policy_ = ExploreThenCommit(**self.get_params(deep=False))
         self.classes_ = np.array(self.arms)
         self.n_features_in_ = self.contexts.dim
         self.feature_names_in_ = np.array(self.contexts.names, dtype=object)

@@ -295,7 +295,10 @@ class SQLiteLedger(Ledger):
         try:
             with _connected(temporary, self._timeout) as connection:
                 connection.execute("BEGIN IMMEDIATE")
-                _create_tables(connection)
+                for statement in _TABLES:
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 _write_book(connection, _Book.new())
                 connection.execute("COMMIT")
             with suppress(FileExistsError):
@@ -538,13 +541,6 @@ def _damaged() -> CorruptState:
 # -- soundness --------------------------------------------------------------------------------------
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
-    for statement in _TABLES:
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
 def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
     """Refuse another program's database, and one that is damaged in a way that could hide spending."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -572,11 +568,6 @@ def _check_sound(connection: sqlite3.Connection, path: Path) -> None:
         _check_kept(connection, book)
 
 
-def _check_pages(connection: sqlite3.Connection) -> None:
-    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-        raise _damaged()
-
-
 def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balance]:
     """Hold accounts and lineages against the book; the accounts."""
     accounts, lineages = (
@@ -593,7 +584,8 @@ def _check_kept(connection: sqlite3.Connection, book: _Book) -> dict[str, Balanc
 
 def _check_whole(connection: sqlite3.Connection, book: _Book) -> None:
     """Hold every row against the book, and what accounts have spent against what was charged to them."""
-    _check_pages(connection)
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        raise _damaged()
     balances = _check_kept(connection, book)
     totals = dict.fromkeys(balances, Charge())
     n_charges = charges = 0

@@ -34,6 +34,7 @@ from dpbandits.errors import DPBanditsError, InvalidParameter
 
 __all__ = [
     "console",
+    "drop_output",
     "error_console",
     "guarded",
     "new_file",
@@ -77,10 +78,10 @@ def _status_of(command: Callable[[], object]) -> int | str | None:
         _say(type(error).__name__, str(error))
         return REFUSED
     except BrokenPipeError:
-        _drop_output()
+        drop_output()
         return status or REFUSED
     except OSError as error:
-        _drop_output()
+        drop_output()
         where = "" if error.filename is None else f"{error.filename}: "
         _say(type(error).__name__, f"{where}{error.strerror or 'cannot be reached'}")
         return REFUSED
@@ -122,7 +123,7 @@ def _place(error: BaseException) -> str:
     return names[-1] if names else "a library"
 
 
-def _drop_output() -> None:
+def drop_output() -> None:
     """What is left in the buffer of standard output is nobody's: not an error at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)

@@ -11,13 +11,13 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
 from dpbandits._progress import watched
-from dpbandits.cli.console import error_console, new_file
+from dpbandits.cli.console import drop_output, error_console, new_file
 from dpbandits.cli.options import (
     Account,
     Budget,
@@ -195,17 +195,10 @@ def answer(
     curator = Curator.open(directory, objective=None if command is None else Command(command))
     given = serve(curator, request_lines(sys.stdin.buffer), sys.stdout, report=directory.note)
     error_console().print(f"{given} answers given, {len(curator.answered)} in all")
-    _leave_quietly(sys.stdout)
-
-
-def _leave_quietly(stream: TextIO) -> None:
-    """When the reader of `stream` is gone, what is left in its buffer is nobody's: not an error at exit."""
     try:
-        stream.flush()
+        sys.stdout.flush()
     except BrokenPipeError:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream.fileno())
-        os.close(null)
+        drop_output()
 
 
 @app.command()

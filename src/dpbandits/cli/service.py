@@ -1,11 +1,18 @@
 """`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
+
+from dpbandits.cli.options import names_in
+from dpbandits.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from dpbandits.service.settings import Settings
 
 __all__ = ["app", "serve"]
 
@@ -24,21 +31,27 @@ Database = Annotated[
 ]
 
 
+def _settings(config: Path | None, database: str | None = None) -> "Settings":
+    """What the file says, with another database where one is named."""
+    from dpbandits.service.settings import Settings
+
+    settings = Settings.from_toml(config)
+    return settings if database is None else replace(settings, database=database)
+
+
 def serve(
     *,
     data: Annotated[Path, Option(help="Folder with everything it keeps; made if missing.")] = Path(
         "dpbandits-data"
     ),
-    config: Annotated[Path | None, Option(help="service.toml; every value has a default.")] = None,
+    config: Config = None,
     host: Annotated[str | None, Option(help="Where it listens, before the file's.")] = None,
     port: Annotated[int | None, Option(help="0 takes any that is free.", min=0, max=65535)] = None,
     database: Database = None,
     workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
 ) -> None:
     """Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped."""
-    if (
-        workers > 1
-    ):  # threads of linear algebra wait busily: no more of them than cores, unless somebody says so
+    if workers > 1:  # threads of linear algebra wait busily: no more than cores, unless somebody says so
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // workers)))
     from dpbandits.service.serving import serve_folder
@@ -73,9 +86,8 @@ def adopt(
 ) -> None:
     """Let a copy go on where its witness, or your word, says that nothing was done since."""
     from dpbandits.service import backups
-    from dpbandits.service.settings import Settings
 
-    if backups.adopt(data, settings=Settings.from_toml(config), nothing_since=nothing_since):
+    if backups.adopt(data, settings=_settings(config), nothing_since=nothing_since):
         typer.echo("adopted: it goes on where it stood")
     else:
         typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")
@@ -90,18 +102,13 @@ def copy(
     config: Config = None,
 ) -> None:
     """Move everything into a database, or from one into a folder; where it was is retired."""
-    from dataclasses import replace
-
-    from dpbandits.errors import InvalidParameter
     from dpbandits.service.moving import into_database, into_folder
-    from dpbandits.service.settings import Settings
 
-    settings = Settings.from_toml(config)
     if to.startswith(("postgresql://", "postgres://")):
-        into_database(data, settings=replace(settings, database=to))
+        into_database(data, settings=_settings(config, to))
         typer.echo("moved: serve with --database; the folder's policies are retired")
         return
-    settings = settings if database is None else replace(settings, database=database)
+    settings = _settings(config, database)
     if not settings.database:
         raise InvalidParameter("--to: expected postgresql://..., or a folder together with --database")
     into_folder(data, Path(to), settings=settings)
@@ -120,16 +127,12 @@ def count(
     config: Config = None,
 ) -> None:
     """Add reports that were counted in files to a local policy; in a database its workers go on meanwhile."""
-    from dataclasses import replace
-
-    from dpbandits.errors import InvalidParameter
     from dpbandits.local.server.aggregation import read_counts
     from dpbandits.service.core import Service
     from dpbandits.service.problems import Problem
-    from dpbandits.service.settings import Settings
 
-    settings, read = Settings.from_toml(config), read_counts(counts)
-    service = Service(data, settings=settings if database is None else replace(settings, database=database))
+    settings, read = _settings(config, database), read_counts(counts)
+    service = Service(data, settings=settings)
     try:
         service.refuse_in_a_copy()
         typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
@@ -148,15 +151,13 @@ def token(
     config: Config = None,
 ) -> None:
     """Make a token and show it once."""
-    from dpbandits.errors import InvalidParameter
     from dpbandits.service.core import Service
-    from dpbandits.service.settings import Settings
     from dpbandits.service.tokens import SCOPES, make_token
 
-    named = [name.strip() for name in scopes.split(",")]
+    named = names_in(scopes)
     if not set(named) <= set(SCOPES):
         raise InvalidParameter(f"--scopes: expected some of {', '.join(SCOPES)}")
-    service = Service(data, settings=Settings.from_toml(config))
+    service = Service(data, settings=_settings(config))
     try:
         made = service.write(
             lambda writes: make_token(writes, service.keys, label=label, scopes=named, now=service.now())

@@ -91,6 +91,9 @@ class Lines(StreamingResponse):
 
 PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 SurveyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["tips"])]
+PopulationName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])]
+TokenId = Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])]
+Tag = Annotated[str | None, Header()]
 DecisionId = Annotated[
     str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
 ]
@@ -199,15 +202,11 @@ def application(service: Service) -> Application:
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)
-        told = status if status in _JUDGED_UNREAD or status >= 500 or not _of_people(route) else "answered"
+        of_people = "{policy}/" in route or "{row}/" in route  # the status may depend on a person
+        told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
         log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
 
     return Gate(Straight(app, "reports", Needs("report")), service.settings, saw)
-
-
-def _of_people(route: str) -> bool:
-    """Whether the status of an answer may depend on a person."""
-    return "{policy}/" in route or "{row}/" in route
 
 
 async def _tick(service: Service, door: Doorkeeper) -> None:
@@ -233,9 +232,8 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 
 async def _of_request(request: Request, error: Exception) -> Response:
     """A body that does not fit: which of its members, by names that this service gave them, and no value."""
-    return await _of_problem(
-        request, _misfit(error.errors() if isinstance(error, RequestValidationError) else [])
-    )
+    found = error.errors() if isinstance(error, RequestValidationError) else []
+    return await _of_problem(request, _misfit(found))
 
 
 def _misfit(found: Sequence[Any]) -> Problem:
@@ -305,10 +303,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         return {"id": identity, "token": text, "scopes": message.scopes}
 
     @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
-    async def withdraw_token(
-        identity: Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])],
-        token: Admin,
-    ) -> Response:
+    async def withdraw_token(identity: TokenId, token: Admin) -> Response:
         def withdrawing(writes: Any) -> None:
             tokens.withdraw(writes, identity, service.now())
             writes.when(kept=app.state.door.forget)
@@ -341,9 +336,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         }
 
     @route("GET /{name}", "What a population has spent and has left", _POPULATION, "not-found")
-    def population(
-        name: Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])], token: Reader
-    ) -> dict[str, Any]:
+    def population(name: PopulationName, token: Reader) -> dict[str, Any]:
         if service.read(lambda reads: reads.one("SELECT name FROM populations WHERE name = ?", name)) is None:
             raise Problem("not-found", "There is no population of this name.")
         return {"name": name, **balance_to_json(service.ledger.balance(name))}
@@ -385,11 +378,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         "needs-if-match",
     )
     async def change(
-        policy: PolicyName,
-        message: ChangeRequest,
-        token: Admin,
-        response: Response,
-        if_match: Annotated[str | None, Header()] = None,
+        policy: PolicyName, message: ChangeRequest, token: Admin, response: Response, if_match: Tag = None
     ) -> dict[str, Any]:
         """Its status and settings; never what it promises. `If-Match` is needed."""
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
@@ -406,9 +395,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         "conflict",
         s304="It is the version that If-None-Match names",
     )
-    def published(
-        policy: PolicyName, token: Reader, if_none_match: Annotated[str | None, Header()] = None
-    ) -> Response:
+    def published(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
         """What `PublishedFunction.from_json` reads; its ETag is its version."""
         text, etag = service.published(policy)
         if if_none_match in (etag, "*"):
@@ -536,9 +523,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         "not-found",
         s304="It is the version that If-None-Match names",
     )
-    def policy(
-        survey: SurveyName, token: Device, if_none_match: Annotated[str | None, Header()] = None
-    ) -> Response:
+    def policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
         """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
         service.refuse_in_a_copy()  # a device's answer to it would be lost
         text, etag = service.surveys.published(survey)
@@ -592,8 +577,7 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
                 "SELECT number, at, what, subject, told FROM events ORDER BY number DESC LIMIT 200"
             )
         )
-        names = ("number", "at", "what", "subject", "told")
-        return {"events": [dict(zip(names, row, strict=True)) for row in rows]}
+        return {"events": [dict(zip(_EVENT, row, strict=True)) for row in rows]}
 
     @route(
         "GET /v1/policies/{policy}/raw",

@@ -4,11 +4,9 @@ A copy is older than what it was made of as soon as that goes on: it knows of fe
 was spent. To go on from it could release a block a second time with other noise, and spend what is spent. So
 
 - a copy says that it is one (`service.backup`), and a service on it only reads: published functions,
-  statements,
-  releases, budgets;
+  statements, releases, budgets;
 - `adopt` ends that. Where the ledger has a witness on another disk, the witness knows how far the original
-  went:
-  a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
+  went: a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
   policies are retired and never opened again, as the original may have released what is due there, with other
   noise; their rounds and states are erased, no reward is awaited, populations are closed, what was published
   stays, and whoever begins anew does so with other people, or says that nothing was asked of the original
@@ -42,10 +40,6 @@ def refuse_moved(folder: Path) -> None:
 def back_up(folder: Path, to: Path) -> None:
     """Copy the folder of a service that is stopped.
 
-    Args:
-        folder: of the service.
-        to: must not exist.
-
     Raises:
         StateError: a service uses the folder, or there is something at `to` already.
         MissingState: there is no service's folder.
@@ -65,7 +59,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
     Args:
         folder: the copy.
-        settings: of the service; they name the witness.
+        settings: they name the witness.
         nothing_since: nobody has asked the original for anything since the copy was made, and nobody will.
 
     Raises:

@@ -73,8 +73,7 @@ class Routes:
             summary: of the route.
             example: of its answer; None where that has no body.
             problems: slugs of what else may come of it, beside what may come of any request.
-            status: of its answer.
-            media: of its answer.
+            status, media: of its answer.
             needs_token: whether it does.
             options: further ones of the framework's `api_route`.
             others: further statuses, as `s304`, and what they say.
@@ -94,10 +93,6 @@ class Routes:
                 "content": {"application/problem+json": content},
             }
         method, _, path = place.partition(" ")
-        told: dict[str, Any] = {
-            "methods": [method],
-            "summary": summary,
-            "responses": found,
-            **(options or {}),
-        }
-        return self._app.api_route(self._under + path, status_code=status, tags=[self._tag], **told)
+        told: dict[str, Any] = {"summary": summary, "responses": found, **(options or {})}
+        told |= {"methods": [method], "tags": [self._tag], "status_code": status}
+        return self._app.api_route(self._under + path, **told)

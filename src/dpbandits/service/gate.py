@@ -75,10 +75,8 @@ class Gate:
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
                 named = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(pair for pair in _HEADERS if pair[0] not in named),
-                ]
+                more = (pair for pair in _HEADERS if pair[0] not in named)
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         try:

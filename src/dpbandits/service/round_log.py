@@ -78,9 +78,9 @@ class StoredLife(Life):
         rows = self._store.now_writing.rows(
             "SELECT number, kind, content, digest FROM rounds WHERE policy = ? ORDER BY number", self._policy
         )
-        held, digest = (
-            (0, self._first()) if follows is None else (follows.records, bytes.fromhex(follows.digest))
-        )
+        held, digest = 0, self._first()
+        if follows is not None:
+            held, digest = follows.records, bytes.fromhex(follows.digest)
         if self._records < held:
             raise CorruptState("the store is older than the state beside it: restore both from one backup")
         if not rows and held:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpbandits._lazy import needing
 from dpbandits.errors import InvalidParameter
@@ -56,13 +56,9 @@ def serve_folder(
         import uvicorn  # noqa: F401 - before anything is said
     from dpbandits.service.core import Service
 
-    settings = Settings.from_toml(config)
-    settings = replace(
-        settings,
-        host=settings.host if host is None else host,
-        port=settings.port if port is None else port,
-        database=settings.database if database is None else database,
-    )
+    said = {"host": host, "port": port, "database": database}
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    settings = replace(Settings.from_toml(config), **given)
     if workers > 1 and not settings.database:
         raise InvalidParameter("--workers: one process uses a folder; several need --database")
     if workers > 1 and not hasattr(os, "fork"):

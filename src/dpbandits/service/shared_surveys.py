@@ -89,14 +89,13 @@ class SharedServer:
     def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
         """Write down version 0 of a policy that begins; the spec's own, where none is given."""
         first = Server(spec).publish() if published is None else published
-        row = identity, 1, _BEGUN, first.to_json(spec).encode()
-        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
+        content = first.to_json(spec).encode()
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", identity, 1, _BEGUN, content)
 
     @staticmethod
     def take_over(writes: Writes, identity: str, spec: Spec, known: Server[Any]) -> None:
         """Write down a policy that goes on where another server of it is: one that is left."""
-        content = _whole(spec, 1, known)
-        writes.run("INSERT INTO survey_states VALUES (?, ?, ?)", identity, 1, content)
+        writes.run("INSERT INTO survey_states VALUES (?, ?, ?)", identity, 1, _whole(spec, 1, known))
 
     def server_in(self, reads: Reads) -> Server[Any]:
         """The server, with all that is written in the tables as they are read here."""
@@ -280,8 +279,7 @@ class SharedServer:
         self._tail_rows += 1
 
     def _append(self, writes: Writes, kind: str, content: bytes) -> None:
-        row = self._id, self._number + 1, kind, content
-        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", *row)
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", self._id, self._number + 1, kind, content)
         self._wrote(content)
 
     def _keep(self, server: Server[Any]) -> None:
@@ -311,12 +309,5 @@ class SharedServer:
 
 def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
     """All that a server knows after so many rows."""
-    state = State(
-        kind=_STATE,
-        version=1,
-        lineage=spec.fingerprint,
-        position=number,
-        public={},
-        arrays=server.to_arrays(),
-    )
-    return encode(state)[0]
+    named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
+    return encode(State(**named, arrays=server.to_arrays()))[0]

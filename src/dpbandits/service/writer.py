@@ -135,9 +135,9 @@ class Writer:
         now = time.monotonic()
         jobs += [job for job in self._later if job.again_at <= now]
         self._later = [job for job in self._later if job.again_at > now]
-        return (
-            sorted(jobs, key=lambda job: (job.ahead is not None, job.about)) if self._store.shared else jobs
-        )
+        if self._store.shared:
+            jobs.sort(key=lambda job: (job.ahead is not None, job.about))
+        return jobs
 
     def _make(self, jobs: list[_Job]) -> None:
         if self._store.shared and jobs and self._made(jobs, together=True):

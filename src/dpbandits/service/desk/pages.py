@@ -119,11 +119,7 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """A route that shows a page to whoever is logged in, and else the form.
-
-        Args:
-            show: makes the page.
-        """
+        """A route that shows a page to whoever is logged in, and else the form."""
 
         def shown(request: Request) -> Response:
             text = self._sessions.token(request.cookies.get(COOKIE))
@@ -142,11 +138,8 @@ class _Desk:
 
     def _allowed(self, request: Request, text: str) -> None:
         """Problem where the token is none, has ended, comes too often or has another scope."""
-        scope = {
-            **request.scope,
-            "headers": [(b"authorization", f"Bearer {text}".encode("latin-1", "replace"))],
-        }
-        if self._token_of(Request(scope)).scopes.isdisjoint(SCOPES):
+        headers = [(b"authorization", f"Bearer {text}".encode("latin-1", "replace"))]
+        if self._token_of(Request({**request.scope, "headers": headers})).scopes.isdisjoint(SCOPES):
             raise Problem("out-of-scope")
 
     async def log_in(self, request: Request) -> Response:
