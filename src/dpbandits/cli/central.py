@@ -202,13 +202,7 @@ def learn(
             raise InvalidParameter("--ledger without --account: name the account that pays")
         moved(1, doing="publishing")
         published = publish_once(
-            log,
-            out,
-            promise,
-            horizon=horizon,
-            bound=bound,
-            uniform_contexts=uniform_contexts,
-            account=paying,
+            log, out, promise, horizon=horizon, bound=bound, uniform_contexts=uniform_contexts, account=paying
         )
     if log.arms_were_read:
         error_console().print(f"Warning: {READ_ARMS} Name them with --arms.", soft_wrap=True, markup=False)

@@ -68,8 +68,7 @@ def curate(
     secret: Annotated[Path, Option(help="Secret directory: stays with the curator.")],
     objective: Annotated[str | None, Option(help="Column of answers; without it, by a command.")] = None,
     delta: Annotated[
-        float | None,
-        Option(help="0 for pure differential privacy; 0, or the TOML file's, if left out."),
+        float | None, Option(help="0 for pure differential privacy; 0, or the TOML file's, if left out.")
     ] = None,
     distance: Annotated[
         float | None,

@@ -12,13 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from typer import Option
 
-from dpbandits.cli.console import (
-    console,
-    error_console,
-    new_folder,
-    numbers_table,
-    print_json,
-)
+from dpbandits.cli.console import console, error_console, new_folder, numbers_table, print_json
 from dpbandits.cli.options import AsJson, Force, Jobs
 from dpbandits.errors import InvalidParameter
 

@@ -58,11 +58,7 @@ TICK_SECONDS = 0.25
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
 
-_SAID = {
-    "missing": "is missing",
-    "extra_forbidden": "is not known here",
-    "json_invalid": "is no JSON",
-}
+_SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
 """What is said of an error of a body, by its type; of all others that the value does not fit."""
 
 
@@ -143,14 +139,7 @@ _DECISION = {
     "arm": "call",
     "expires_at": 1767312000.0,
 }
-_REFUSED_DECISION = (
-    "not-found",
-    "conflict",
-    "other-body",
-    "no-rounds-left",
-    "user-has-had-all",
-    "erased",
-)
+_REFUSED_DECISION = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 _LOCAL = {
     "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
     "published": {"version": 0},

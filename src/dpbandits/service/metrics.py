@@ -36,10 +36,7 @@ ALLOWED = frozenset(
 )
 """Everything that is shown; a name that is not here is a failed test."""
 
-_UNCOUNTED = (
-    "/v1/policies/{policy}/decisions/",
-    "/v1/policies/{policy}/rewards:",
-)
+_UNCOUNTED = ("/v1/policies/{policy}/decisions/", "/v1/policies/{policy}/rewards:")
 """Beginnings of routes that are asked only where something became of a decision: a count of them is a count
 over people."""
 

@@ -155,12 +155,7 @@ def _policies(writes: Writes, engines: Engines, folder: Path) -> list[_Policy]:
 
 
 def fill_database(
-    to: PostgresStore,
-    reads: Writes,
-    policies: list[_Policy],
-    ledger: SQLiteLedger,
-    folder: Path,
-    move: str,
+    to: PostgresStore, reads: Writes, policies: list[_Policy], ledger: SQLiteLedger, folder: Path, move: str
 ) -> None:
     """The first step of a move into a database."""
     with to.moving() as writes, writes.kept_alive():

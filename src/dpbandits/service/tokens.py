@@ -38,13 +38,7 @@ class Token(NamedTuple):
 
 
 def make_token(
-    writes: Writes,
-    keys: Keys,
-    *,
-    label: str,
-    scopes: Sequence[str],
-    now: float,
-    seconds: float | None = None,
+    writes: Writes, keys: Keys, *, label: str, scopes: Sequence[str], now: float, seconds: float | None = None
 ) -> tuple[str, str]:
     """Make a token: its id, and the text that its owner sends, which is kept nowhere."""
     identity = secrets.token_hex(6)

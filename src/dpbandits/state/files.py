@@ -61,9 +61,7 @@ def _leave_locks_to_the_parent() -> None:
 
 if hasattr(os, "register_at_fork"):  # else processes are never forked
     os.register_at_fork(
-        before=_OPENING.acquire,
-        after_in_parent=_OPENING.release,
-        after_in_child=_leave_locks_to_the_parent,
+        before=_OPENING.acquire, after_in_parent=_OPENING.release, after_in_child=_leave_locks_to_the_parent
     )
 
 

@@ -37,14 +37,7 @@ from typing import NamedTuple
 
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState
 from dpbandits.state.container import State
-from dpbandits.state.files import (
-    found,
-    locked,
-    open_regular,
-    replace_durably,
-    sync_directory,
-    write_durably,
-)
+from dpbandits.state.files import found, locked, open_regular, replace_durably, sync_directory, write_durably
 from dpbandits.state.format import Identity, Texts, decode, encode, read_identity
 from dpbandits.state.sealing import StateKey
 from dpbandits.state.witness import Payer, Witness, check_advance
@@ -117,10 +110,7 @@ class StateStore:
             IncompatibleState: another format version, or a lineage that this ledger has never seen.
             CorruptState: torn or altered, or not a state file.
         """
-        with (
-            found(f"nothing was saved at {self._path}: pass the path of a save"),
-            locked(self._lock),
-        ):
+        with found(f"nothing was saved at {self._path}: pass the path of a save"), locked(self._lock):
             if self._ledger is None:
                 return self._load_alone()
             return self._load_witnessed(self._ledger, adopt=adopt)

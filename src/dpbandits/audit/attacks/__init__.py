@@ -15,12 +15,6 @@ from dpbandits.audit.attacks.low_bits import off_grid
 from dpbandits.audit.attacks.membership import attack_reward
 from dpbandits.audit.attacks.po_gp_ucb import distinguish_by_column_space, recover_rows
 
-__all__ = [
-    "Guesses",
-    "attack_reward",
-    "distinguish_by_column_space",
-    "off_grid",
-    "recover_rows",
-]
+__all__ = ["Guesses", "attack_reward", "distinguish_by_column_space", "off_grid", "recover_rows"]
 
 __getattr__, __dir__ = lazy(__name__)

@@ -13,14 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dpbandits._typing import FloatArray
-from dpbandits.audit.catalogue.parts import (
-    DELTA,
-    AxisFeatures,
-    Entries,
-    LineFeatures,
-    PreparedNoise,
-    crowded,
-)
+from dpbandits.audit.catalogue.parts import DELTA, AxisFeatures, Entries, LineFeatures, PreparedNoise, crowded
 from dpbandits.audit.claims import CERTAIN, GaussianAudit, SampledAudit
 from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import ExploreThenCommit, ExploreTuning, GPBandit, GPTuning

@@ -159,13 +159,7 @@ def _towards_the_other(outputs: FloatArray) -> FloatArray:
     return np.asarray(outputs @ (centres[1] - centres[0]).ravel())
 
 
-@crowded(
-    ENTRIES,
-    "block-release",
-    sees="all released sums",
-    score=_towards_the_other,
-    **_TURNED,
-)
+@crowded(ENTRIES, "block-release", sees="all released sums", score=_towards_the_other, **_TURNED)
 def _block_release(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
     """Two blocks; the users in the first enter both releases."""
     release = BlockRelease(
@@ -188,12 +182,7 @@ def tree_nodes(
     """(people, 1) sums over all nodes of a tree that the users of the first round enter."""
     tree = BinaryTree(rounds)
     release = TreeRelease(
-        tree=tree,
-        mechanism=_CROWD,
-        noise=noise,
-        epsilon=epsilon,
-        delta=delta,
-        sigma_override=sigma_override,
+        tree=tree, mechanism=_CROWD, noise=noise, epsilon=epsilon, delta=delta, sigma_override=sigma_override
     )
     nodes = [release.release(_everybody(world)) for _ in range(tree.levels)]
     return np.asarray(np.stack(nodes).sum(axis=0)[-_PEOPLE:, None], dtype=np.float64)
