@@ -72,8 +72,12 @@ class MAB:
     """
 
     def __init__(self, policy: RoundPolicy) -> None:
-        self._menu = _menu_of(policy)
+        _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
         self._policy: Any = policy
+        menu: Menu | None = getattr(policy, "menu", None)
+        if menu is None:
+            raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
+        self._menu = menu
         self._begun, self._lock = False, threading.Lock()
         self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision -> user, context, arm; raw data
 
@@ -232,15 +236,6 @@ class MAB:
             "warm_start: MABWiser's copies what was seen of one arm to another, and here nothing is seen but "
             "releases; public data goes to the policy's warm_start before the first decision"
         )
-
-
-def _menu_of(policy: Any) -> Menu:
-    """The contexts and arms of a policy; InvalidParameter where it has none."""
-    _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(contexts=..., arms=..., ...)")
-    menu: Menu | None = getattr(policy, "menu", None)
-    if menu is None:
-        raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
-    return menu
 
 
 def _table(contexts: Any) -> Any:

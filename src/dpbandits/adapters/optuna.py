@@ -123,9 +123,15 @@ class PolicySampler:
 
     def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
         """Tell what came."""
-        reward = float(values[0]) if state.name == "COMPLETE" else None
+        key, reward = (study.study_name, trial.number), float(values[0]) if state.name == "COMPLETE" else None
         with self._lock:
-            self._finish((study.study_name, trial.number), reward)
+            self._people.pop(key, None)
+            self._points.pop(key, None)
+            decision = self._open.pop(key, None)
+            if decision is not None and reward is None:
+                self.policy.abandon(decision)
+            elif decision is not None and reward is not None:
+                self.policy.tell(decision, reward)
 
     def reseed_rng(self) -> None:
         """Nothing to do: public coins are keyed by their round."""
@@ -147,12 +153,3 @@ class PolicySampler:
             decision = self.policy.ask(user=user)
             self._open[key], self._points[key] = decision.id, decision.action
         return float(self._points[key][names.index(name)])
-
-    def _finish(self, key: _Key, reward: float | None) -> None:
-        self._people.pop(key, None)
-        self._points.pop(key, None)
-        decision = self._open.pop(key, None)
-        if decision is not None and reward is None:
-            self.policy.abandon(decision)
-        elif decision is not None and reward is not None:
-            self.policy.tell(decision, reward)

@@ -291,11 +291,7 @@ def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
 
 
 def names_for(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The catalogue's audits of the same mechanism and kind of policy.
-
-    Raises:
-        InvalidParameter: as `audit_of`.
-    """
+    """The catalogue's audits of the same mechanism and kind of policy; raises as `audit_of`."""
     found = _read(config)
     if isinstance(found, Spec):
         return (f"report-{_first_report(found).name}", "local-refusals", "local-missing-reward")

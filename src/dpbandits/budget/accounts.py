@@ -102,19 +102,12 @@ class Terms:
 
     @classmethod
     def of(cls, privacy: "Definition | Terms") -> "Terms":
-        """The terms of an account with this promise.
-
-        Raises:
-            InvalidParameter: it promises nothing.
-        """
+        """The terms of an account with this promise; InvalidParameter where nothing is promised."""
         if isinstance(privacy, Terms):
             return privacy
         unit = unit_of(privacy)
-        return cls(
-            epsilon=exact(privacy.epsilon, name="epsilon"),
-            delta=exact(privacy.delta, name="delta"),
-            unit=unit,
-        )
+        epsilon, delta = exact(privacy.epsilon, name="epsilon"), exact(privacy.delta, name="delta")
+        return cls(epsilon=epsilon, delta=delta, unit=unit)
 
     def to_json(self) -> str:
         """One line of text that `from_json` reads."""
@@ -172,11 +165,7 @@ class Cost:
 
     @classmethod
     def of(cls, privacy: "Definition | Cost") -> "Cost":
-        """The cost of a mechanism of which only the promise is known.
-
-        Raises:
-            InvalidParameter: it promises nothing.
-        """
+        """The cost of a mechanism of which only the promise is known; InvalidParameter where it is none."""
         if isinstance(privacy, Cost):
             return privacy
         return cls(unit=unit_of(privacy), epsilon=privacy.epsilon, delta=privacy.delta)

@@ -121,9 +121,13 @@ class Ledger(Payer):
             balance = _found(entries.account(account), account)
             charge = asked.charged_to(balance.terms, account=account)
             earlier = entries.charge(account, charge_id)
-            if earlier is not None:
-                _check_same_charge(earlier, charge)
+            if earlier == charge:
                 return balance
+            if earlier is not None:
+                raise InvalidParameter(
+                    f"this charge_id was charged {earlier.words()} before, now {charge.words()}: "
+                    "use a new id for a new charge"
+                )
             balance = balance.charged(charge, account=account)
             entries.put_charge(account, charge_id, charge)
             entries.put_account(account, balance)
@@ -209,13 +213,4 @@ def _check_same_terms(name: str, existing: Terms, asked: Terms) -> None:
             f"account {name!r} exists with epsilon {existing.epsilon} and delta {existing.delta} for "
             f"{existing.unit.whose!r}, and differs from what was asked in {', '.join(differing)}: terms of "
             "an open account cannot change, open another account"
-        )
-
-
-def _check_same_charge(earlier: Charge, charge: Charge) -> None:
-    """Refuse to reuse a charge's id for other amounts."""
-    if earlier != charge:
-        raise InvalidParameter(
-            f"this charge_id was charged {earlier.words()} before, now {charge.words()}: "
-            "use a new id for a new charge"
         )

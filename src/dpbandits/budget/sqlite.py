@@ -435,13 +435,15 @@ class _Entries:
         return Witness(position, digest)
 
     def put_account(self, name: str, balance: Balance) -> None:
-        self._keep("accounts", "name = ?", _account_row(name, balance))
+        spent, before = balance.spent, " ".join(map(str, balance.before.amounts))
+        row = (name, balance.terms.to_json(), balance.accountant, before)
+        self._keep("accounts", "name = ?", (*row, *map(str, spent.amounts), int(spent.simulated)))
 
     def put_lineage(self, lineage: str, witness: Witness) -> None:
         self._keep("lineages", "lineage = ?", (lineage, *witness))
 
     def put_charge(self, account: str, charge_id: str, charge: Charge) -> None:
-        row = _charge_row(account, charge_id, charge)
+        row = (account, charge_id, *map(str, charge.amounts), int(charge.simulated))
         self._insert("charges", row, verb="INSERT")
         self._charges += self.book.hashed("charges", row)
         self._n_charges += 1
@@ -472,16 +474,6 @@ class _Entries:
 
 
 # -- rows -------------------------------------------------------------------------------------------
-
-
-def _account_row(name: str, balance: Balance) -> tuple[Any, ...]:
-    spent, before = balance.spent, " ".join(map(str, balance.before.amounts))
-    row = (name, balance.terms.to_json(), balance.accountant, before)
-    return (*row, *map(str, spent.amounts), int(spent.simulated))
-
-
-def _charge_row(account: str, charge_id: str, charge: Charge) -> tuple[Any, ...]:
-    return (account, charge_id, *map(str, charge.amounts), int(charge.simulated))
 
 
 def _balance(row: tuple[Any, ...]) -> Balance:

@@ -1,7 +1,7 @@
 """`dpbandits audit`: attack the guarantees, and say how much privacy loss could be proved."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
@@ -15,7 +15,7 @@ from dpbandits.cli.options import AsJson, Jobs
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from dpbandits.audit import AuditRow, AuditSettings
+    from dpbandits.audit import AuditRow
 
 __all__ = ["audit"]
 
@@ -51,55 +51,30 @@ def audit(
         return
     if (name is not None) + everything + (configuration is not None) > 1:
         raise InvalidParameter("give a name, --all or --configuration: one of them")
-    if configuration is not None:
-        _audit_configuration(configuration, samples, confidence, seed, out, as_json=as_json)
-        return
-    if jobs == 0 or jobs < -1:
-        raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
-    from dpbandits.audit import NAMES, AuditSettings, run_audits
+    from dpbandits.audit import NAMES, AuditSettings, audit_configuration, run_audits
+    from dpbandits.audit.configured import names_for
     from dpbandits.lab.audit_report import write_audit_report
 
-    names = NAMES if name is None else (name,)
-    settings = AuditSettings(epsilon=epsilon, samples=samples, confidence=confidence, seed=seed)
-    with watched("auditing", total=len(names)) as moved:
-        rows = run_audits(
-            names,
-            settings,
-            jobs=0 if len(names) == 1 else jobs,
-            kept=None if out is None else out / "rows.jsonl",
-            progress=lambda _name: moved(),
+    how: dict[str, Any] = {"samples": samples, "confidence": confidence, "seed": seed}
+    if configuration is not None:  # --epsilon and --jobs have no say
+        with reading(configuration.name):
+            config = json_object(configuration.read_text(encoding="utf-8"), configuration.name)
+        with watched("auditing", total=1 + len(names_for(config))) as moved:
+            rows = audit_configuration(config, **how, progress=lambda _name: moved())
+        command = f"dpbandits audit --configuration {configuration.name} --samples {samples} --seed {seed}"
+    else:
+        if jobs == 0 or jobs < -1:
+            raise InvalidParameter(f"jobs is {jobs}, expected a number of processes, or -1 for all cores")
+        names, kept = NAMES if name is None else (name,), None if out is None else out / "rows.jsonl"
+        settings = AuditSettings(epsilon=epsilon, **how)
+        with watched("auditing", total=len(names)) as moved:
+            processes = 0 if len(names) == 1 else jobs
+            rows = run_audits(names, settings, jobs=processes, kept=kept, progress=lambda _name: moved())
+        command = (
+            f"dpbandits audit {name or '--all'} --samples {samples} --epsilon {epsilon!r} "
+            f"--confidence {confidence!r} --seed {seed}"
         )
-    page = None if out is None else write_audit_report(rows, out, command=_command(name, settings))
-    _tell(rows, page, as_json=as_json)
-
-
-def _audit_configuration(
-    file: Path, samples: int, confidence: float, seed: int, out: Path | None, *, as_json: bool
-) -> None:
-    """One configuration, and the audits of its kind; `--epsilon` and `--jobs` have no say."""
-    from dpbandits.audit import audit_configuration
-    from dpbandits.audit.configured import names_for
-
-    with reading(file.name):
-        config = json_object(file.read_text(encoding="utf-8"), file.name)
-    with watched("auditing", total=1 + len(names_for(config))) as moved:
-        rows = audit_configuration(
-            config,
-            samples=samples,
-            confidence=confidence,
-            seed=seed,
-            progress=lambda _name: moved(),
-        )
-    page = None
-    if out is not None:
-        from dpbandits.lab.audit_report import write_audit_report
-
-        command = f"dpbandits audit --configuration {file.name} --samples {samples} --seed {seed}"
-        page = write_audit_report(rows, out, command=command)
-    _tell(rows, page, as_json=as_json)
-
-
-def _tell(rows: "list[AuditRow]", page: Path | None, *, as_json: bool) -> None:
+    page = None if out is None else write_audit_report(rows, out, command=command)
     if as_json:
         print_json([row.to_json() for row in rows])
     else:
@@ -108,13 +83,6 @@ def _tell(rows: "list[AuditRow]", page: Path | None, *, as_json: bool) -> None:
         raise typer.Exit(1)
     if any(row.undecided for row in rows):
         raise typer.Exit(_UNDECIDED)
-
-
-def _command(name: str | None, settings: "AuditSettings") -> str:
-    return (
-        f"dpbandits audit {name or '--all'} --samples {settings.samples} --epsilon {settings.epsilon!r} "
-        f"--confidence {settings.confidence!r} --seed {settings.seed}"
-    )
 
 
 def _list(*, as_json: bool) -> None:

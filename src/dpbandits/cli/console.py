@@ -132,22 +132,14 @@ def drop_output() -> None:
 
 
 def new_file(path: Path, option: str) -> None:
-    """Check that a file can be made at a path where nothing is yet, before anything is computed.
-
-    Raises:
-        InvalidParameter: something is there, or no file can be.
-    """
+    """Raise InvalidParameter, before anything is computed, unless a file can be made where nothing is yet."""
     if path.exists() or path.is_symlink():
         raise InvalidParameter(f"{option} {path}: is there already, and nothing is overwritten: name another")
     _check_writable(path.absolute().parent, option, path)
 
 
 def new_folder(path: Path, option: str, *, holding: Iterable[str], force: bool) -> None:
-    """Check that files of these names can be made in a folder, before anything is computed.
-
-    Raises:
-        InvalidParameter: one of them is there and `force` is not given, or no file can be.
-    """
+    """Raise InvalidParameter unless files of these names can be made in a folder, or replaced by `force`."""
     if not force and any((path / name).exists() for name in holding):
         raise InvalidParameter(
             f"{option} {path}: holds an earlier result, which is not overwritten: name another folder, or "

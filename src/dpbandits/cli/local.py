@@ -187,16 +187,7 @@ def simulate_command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Who comes.
-
-    Attributes:
-        name: for titles.
-        world: contexts in the unit cube.
-        people: what a `Spec` says of them.
-        table: where they come from, if a table.
-        users, epsilon: as many as come, and what they are promised, if nothing else is said.
-        references: mean reward of random arms and of the best constant one, of a table.
-    """
+    """Who comes; `people` is what a `Spec` says of them."""
 
     name: str
     world: "World | PeopleWorld"
@@ -204,7 +195,7 @@ class _Crowd:
     table: "TableBandit | None" = None
     users: int | None = None
     epsilon: float | None = None
-    references: dict[str, float] = field(default_factory=dict)
+    references: dict[str, float] = field(default_factory=dict)  # mean rewards, of a table
 
 
 def _made_up(name: str, dim: int | None, arms: int | None) -> _Crowd:

@@ -119,7 +119,11 @@ def plan(
     if found.preliminary and not as_json:
         console().print(str(found), soft_wrap=True)
     if out is not None:
-        _write(found, out)
+        from dpbandits.lab.plot import to_png
+
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "plan.json").write_text(found.to_json() + "\n", encoding="utf-8")
+        (out / "plan.png").write_bytes(to_png(found.picture()))
     if as_json:
         typer.echo(found.to_json())
 
@@ -152,11 +156,3 @@ def _show(found: "PrivacyPlan") -> None:
     console().print(str(found), soft_wrap=True)
     console().print()
     error_console().print(f"{found.worlds} worlds, {found.seconds:.0f} s", soft_wrap=True)
-
-
-def _write(found: "PrivacyPlan", out: Path) -> None:
-    from dpbandits.lab.plot import to_png
-
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "plan.json").write_text(found.to_json() + "\n", encoding="utf-8")
-    (out / "plan.png").write_bytes(to_png(found.picture()))

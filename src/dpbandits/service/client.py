@@ -140,12 +140,7 @@ def _strange() -> ServiceUnavailable:
 
 
 class _Remote(Seen):
-    """A named thing of a service, and the one connection of each thread to it.
-
-    Args:
-        kind: `policies` or `local`: where it stands.
-        url, name, token, timeout, patience, plain_http: see `RemotePolicy`.
-    """
+    """A named thing of a service, under `policies` or `local`, and each thread's one connection to it."""
 
     def __init__(
         self,
@@ -295,8 +290,8 @@ class RemotePolicy(_Remote):
         patience: float = 30.0,
         plain_http: bool = False,
     ) -> None:
-        more: dict[str, Any] = {"timeout": timeout, "patience": patience, "plain_http": plain_http}
-        super().__init__("policies", url, name, token=token, **more)
+        waits = {"timeout": timeout, "patience": patience}
+        super().__init__("policies", url, name, token=token, **waits, plain_http=plain_http)
         self._queue: FileOutbox | None = None
         if queue is not None:
             whose = f"{self._secure} {self._host} {self._port} {self._path} {name}"

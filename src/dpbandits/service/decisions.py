@@ -119,18 +119,9 @@ def decide(
     body: dict[str, Any],
     now: float,
 ) -> dict[str, Any]:
-    """Answer one request for a decision, or repeat what was answered.
+    """Answer one request for a decision, as JSON, or repeat what was answered.
 
-    Args:
-        writes: the transaction; what is answered is part of it.
-        engines, keys, mismatches: the service's.
-        policy: its name.
-        token: id of the token; `body["id"]` is the caller's id among those of this token.
-        body: the request: id, user, context or candidates, available, arm, deferred.
-        now: seconds since 1970.
-
-    Returns:
-        The answer, as JSON.
+    `token` is the id of the token, and `body["id"]` the caller's id among those of this token.
 
     Raises:
         Problem: it was refused; what it took, if anything, is recorded.

@@ -21,11 +21,7 @@ TOKENS_KEPT = 1000
 
 
 class Doorkeeper:
-    """Who sends a request, and how often they may.
-
-    Args:
-        service: whose tokens they are.
-    """
+    """Who sends a request, and how often they may."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -75,11 +71,7 @@ class Doorkeeper:
 
 
 class Needs(SecurityBase):
-    """Dependency of a route: a token with one of these scopes.
-
-    Args:
-        scopes: any one of them is enough.
-    """
+    """Dependency of a route: a token with any one of these scopes."""
 
     def __init__(self, *scopes: str) -> None:
         self.scopes = scopes

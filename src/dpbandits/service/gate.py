@@ -85,7 +85,9 @@ class Gate:
         except Exception as error:  # noqa: BLE001 - the last place where it can be kept from a log
             problem = problem_of(error)
             if problem.slug == "defect":
-                log.error("defect: %s at %s", type(error).__name__, _place(error))
+                place = traceback.extract_tb(error.__traceback__)[-1]  # this method is in it, at least
+                file = place.filename.rpartition("/")[2]
+                log.error("defect: %s at %s:%s", type(error).__name__, file, place.lineno)
             if not started:
                 await answer_of(problem)(sending)
         finally:
@@ -141,8 +143,3 @@ def answer_of(problem: Problem) -> Callable[[Send], Awaitable[None]]:
         await send({"type": "http.response.body", "body": written_json(problem.to_json())})
 
     return answering
-
-
-def _place(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "nowhere"

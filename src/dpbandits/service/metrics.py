@@ -75,11 +75,7 @@ class _Released(Collector):
 
 
 class Metrics:
-    """What is counted.
-
-    Args:
-        service: of which.
-    """
+    """What is counted."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()

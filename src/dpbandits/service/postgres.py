@@ -114,7 +114,11 @@ class _Adapted:
         """Rows of each of several queries."""
         for one in statements:
             _refuse_unfit(one.arguments)
-        return self._results(self._send(statements), len(statements))
+        cursor, found = self._send(statements), []
+        for _ in statements:
+            found.append(cursor.fetchall())
+            cursor.nextset()
+        return found
 
     def execute(self, sql: str, arguments: tuple[object, ...] = ()) -> Any:
         """A cursor with the rows."""
@@ -192,13 +196,6 @@ class _Adapted:
                 raise TryAgain(OTHERWISE)
             cursor.nextset()
         return cursor
-
-    def _results(self, cursor: Any, count: int) -> list[list[Row]]:
-        found = []
-        for _ in range(count):
-            found.append(cursor.fetchall())
-            cursor.nextset()
-        return found
 
 
 class _Statement(NamedTuple):

@@ -245,7 +245,8 @@ class _Rows:
         """
         for name, balance in self._accounts.items():
             found, spent = self._found.get(("account", name)), balance.spent
-            row = _sums(balance), int(spent.simulated)
+            before = [str(amount) for amount in balance.before.amounts]
+            row = json.dumps([_amounts(spent), balance.accountant, before]), int(spent.simulated)
             if found is None:
                 writes.run("INSERT INTO accounts VALUES (?, ?, ?, ?)", name, balance.terms.to_json(), *row)
             elif not writes.run(
@@ -296,12 +297,6 @@ def _noted(reads: Reads) -> int:
 def _note(writes: Writes, told: int) -> None:
     if told > _noted(writes):
         writes.run("UPDATE facts SET value = ? WHERE name = 'witnessed'", str(told))
-
-
-def _sums(balance: Balance) -> str:
-    """What an account has spent, and how that is added up."""
-    before = [str(amount) for amount in balance.before.amounts]
-    return json.dumps([_amounts(balance.spent), balance.accountant, before])
 
 
 def _amounts(charge: Charge) -> str:

@@ -45,11 +45,7 @@ class ServedBandit(GPBandit):
 
     @in_turn
     def release_next(self) -> bool:
-        """Make the next due release durable, without waiting for the round that it decides.
-
-        Returns:
-            whether one was due.
-        """
+        """Make the next release durable, if one is due, without waiting for the round that it decides."""
         due = self._past.count < self._deadlines.due(self._book.asked)
         if due:
             if self.tuning.lag:

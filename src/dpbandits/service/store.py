@@ -186,14 +186,9 @@ class Reads:
         return found
 
     def large(self, sql: str, *arguments: object) -> bytes | None:
-        """One value that may be large, in a transaction that may hold locks; texts are in UTF-8.
+        """The `value`, which may be large, of a query of at most one row; None where there is nothing.
 
-        Args:
-            sql: a query of at most one row, whose one column is called `value`.
-            arguments: of it.
-
-        Returns:
-            None where there is no row, or nothing in it.
+        The transaction may hold locks. Texts are in UTF-8.
         """
         row = self.one(sql, *arguments)
         value = None if row is None else row[0]
@@ -293,10 +288,7 @@ class Writes(Reads):
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
         """Rows of a query of one table, which nobody else changes until the commit.
 
-        Args:
-            sql: the query.
-            arguments: of it.
-            skip: leave out what somebody else has locked, instead of waiting.
+        `skip` leaves out what somebody else has locked, instead of waiting.
         """
         return self.rows(sql + self.lock[skip], *arguments)
 

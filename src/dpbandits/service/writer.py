@@ -69,11 +69,7 @@ class _Job:
 
 
 class Writer:
-    """The thread; see the module.
-
-    Args:
-        store: whose write transactions it makes.
-    """
+    """The thread; see the module."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -185,11 +181,7 @@ def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
 def _one(writes: Writes, job: _Job, waiting: dict[str, float], *, together: bool) -> bool:
     """One call between two marks; its caller is answered when the transaction is. False: it comes again.
 
-    Args:
-        writes: the transaction.
-        job: the call.
-        waiting: until when what is about something waits; it is added to.
-        together: what it has changed may wait for the end of the transaction.
+    `waiting` says until when what is about something waits. Changes `together` may wait for the commit.
     """
     if job.about in waiting:
         job.until = job.until or time.monotonic() + LONGEST_WAIT

@@ -208,7 +208,9 @@ class FileWitness:
             last, finished = self._last(path, lineage)
             check_advance(last, new)
             # A line that is there already may have been written by a process that died before syncing it.
-            line = b"" if new == last and finished else _line(lineage, new)
+            line = b""
+            if new != last or not finished:
+                line = json.dumps([*new, _check(lineage, new)]).encode() + b"\n"
             self._append(path, line if finished else b"\n" + line)
 
     def __repr__(self) -> str:
@@ -257,10 +259,6 @@ class FileWitness:
                     reach *= 4
         except FileNotFoundError:
             return None, True
-
-
-def _line(lineage: str, witness: Witness) -> bytes:
-    return json.dumps([*witness, _check(lineage, witness)]).encode() + b"\n"
 
 
 def _read(line: bytes, lineage: str) -> Witness:

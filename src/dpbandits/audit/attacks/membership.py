@@ -118,7 +118,7 @@ def _views(
     paid: FloatArray = np.empty(0)
     views = np.empty(len(secret))
     for trial, reward in enumerate(secret):
-        policy = make_policy(first + trial)
+        policy: Any = make_policy(first + trial)
         named = bool(getattr(policy, "user_ids", False))
         decisions = policy.ask_batch(offered, users=list(range(rounds)) if named else None)
         if chosen is None or not np.array_equal(chosen, decisions.indices):
@@ -127,12 +127,8 @@ def _views(
         rewards[target] = reward
         policy.tell_batch(decisions.ids, rewards)
         policy.ask(one_more, user=rounds if named else None)
-        views[trial] = _predicted(policy, decisions.actions[target])
+        action = decisions.actions[target][None]
+        for_arms = getattr(policy, "menu", None) is not None  # then it is read off what is published
+        mean, _ = policy.publish().at_points(action) if for_arms else policy.predict(action)
+        views[trial] = mean[0]
     return views
-
-
-def _predicted(policy: Any, action: FloatArray) -> float:
-    """The prediction for an encoded action (d,); for contexts and arms it is read off what is published."""
-    for_arms = getattr(policy, "menu", None) is not None
-    mean, _ = policy.publish().at_points(action[None]) if for_arms else policy.predict(action[None])
-    return float(mean[0])

@@ -39,14 +39,7 @@ _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_ca
 def _looking(
     honest: str, broken: str, *, caught_from: int, shares: tuple[float, float], sees: str, neighbours: str
 ) -> Callable[[Callable[..., Draw]], Callable[..., Draw]]:
-    """Decorates a function (epsilon, public seed, looks=): audits of a device, and of its twin that looks.
-
-    Args:
-        honest, broken: names of the two.
-        caught_from: samples from which the twin is caught.
-        shares: of the samples asked for, of the two.
-        sees, neighbours: as of any audit.
-    """
+    """Decorates a function (epsilon, public seed, looks=): audits of a device, and of its twin that looks."""
 
     def put(build: Callable[..., Draw]) -> Callable[..., Draw]:
         facts: dict[str, Any] = {"sees": sees, "neighbours": neighbours}
@@ -174,13 +167,10 @@ _AT_ONCE = 200
 
 
 class _MeetingLedger(MemoryLedger):
-    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw.
-
-    Args:
-        patience: seconds. Threads that take turns wait for nobody, so every run of theirs takes as long.
-    """
+    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw."""
 
     def __init__(self, patience: float = 0.005) -> None:
+        # Threads that take turns wait for nobody, so every run of theirs takes these seconds.
         super().__init__()
         self._met, self._patience = threading.Barrier(_RACERS), patience
 

@@ -25,6 +25,7 @@ from dpbandits.local import (
 from dpbandits.local.contract.bins import Chooser
 from dpbandits.local.contract.gp_spec import GPLearnerName
 from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.local.contract.spec import LearnerName
 from dpbandits.privacy.definitions import JointDP, LocalDP
 from dpbandits.privacy.reports import PaperLaplace
 
@@ -50,13 +51,23 @@ _gaussian = partial(
 )
 
 
-def _spec(epsilon: float, seed: int, *, chooser: Chooser = "server", n_arms: int = 2, **tuning: Any) -> Spec:
+def _spec(
+    epsilon: float,
+    seed: int,
+    *,
+    learner: LearnerName = "tree",
+    chooser: Chooser = "server",
+    n_arms: int = 2,
+    n_users: int | None = None,
+    **tuning: Any,
+) -> Spec:
     return Spec(
         contexts=Box(low=[0.0], high=[1.0]),
         arms=range(n_arms),
         privacy=LocalDP(epsilon=epsilon),
-        learner="tree",
+        learner=learner,
         chooser=chooser,
+        n_users=n_users,
         seed=seed,
         tuning=SpecTuning(**tuning),
     )
@@ -113,13 +124,7 @@ _ASKED = 3
 )
 def _questioned(epsilon: float, seed: int) -> Draw:
     """A server that writes its versions to tell one of two people from the other, after every report anew."""
-    spec = Spec(
-        contexts=Box(low=[0.0], high=[1.0]),
-        arms=range(2),
-        privacy=LocalDP(epsilon=epsilon / _ASKED),
-        learner="questions",
-        seed=seed,
-    )
+    spec = _spec(epsilon / _ASKED, seed, learner="questions")
     left = spec.protocol.grids.whole.centres[:, 0] < 0.5
 
     @cache
@@ -234,18 +239,9 @@ def _ma2025_policy(epsilon: float, seed: int) -> Draw:
     so that the two reward sums decide, and put the second arm ahead in them: being overtaken is rarer then,
     and tells more.
     """
-    spec = Spec(
-        contexts=Box(low=[0.0], high=[1.0]),
-        arms=range(2),
-        privacy=LocalDP(epsilon=epsilon),
-        chooser="client",
-        learner="ma2025",
-        n_users=4,
-        seed=seed,
-        tuning=SpecTuning(
-            mechanism="paper-laplace", reports_per_version=4, constants={"radius": 1e-3, "bias": 1e-3}
-        ),
-    )
+    constants = {"radius": 1e-3, "bias": 1e-3}
+    how: dict[str, Any] = {"mechanism": "paper-laplace", "reports_per_version": 4, "constants": constants}
+    spec = _spec(epsilon, seed, learner="ma2025", chooser="client", n_users=4, **how)
     policy = Server(spec).publish()
     clamp = PaperLaplace(n_cells=spec.n_arms, epsilon=epsilon).clamp
     count = int(min(clamp.entry, 0.4 * clamp.norm))

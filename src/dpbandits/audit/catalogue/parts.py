@@ -138,11 +138,7 @@ class LineFeatures(Features):
 @FEATURES.add("AuditAxes")
 @dataclass(frozen=True)
 class AxisFeatures(Features):
-    """phi(j, s) = s e_j: an axis for everybody, on which they move the statistics most, and nobody else does.
-
-    Args:
-        n_features: how many axes.
-    """
+    """phi(j, s) = s e_j: an axis for everybody, on which they move the statistics most, and nobody else."""
 
     n_features: int
 

@@ -44,12 +44,6 @@ _audited = partial(
 )
 
 
-def _ledger() -> MemoryLedger:
-    ledger = MemoryLedger()
-    ledger.open_account("people", privacy=JointDP(100, 1e-3))
-    return ledger
-
-
 def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: Ledger | None) -> GPBandit:
     """Everybody has reported, and nothing is released yet: the next ask releases."""
     account = None if ledger is None else ledger.account("people")
@@ -104,7 +98,9 @@ def _copied(name: str, *, witnessed: bool) -> None:
         share=0.03 if witnessed else 0.01,
     )
     def copies(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-        ledger = _ledger() if witnessed else None
+        ledger = MemoryLedger() if witnessed else None
+        if ledger is not None:
+            ledger.open_account("people", privacy=JointDP(100, 1e-3))
         with tempfile.TemporaryDirectory() as folder:
             state = Path(folder) / "state"
             _told(epsilon, seed, noise, world, ledger).save(state)

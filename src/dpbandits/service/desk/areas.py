@@ -85,13 +85,7 @@ def shares(spec: "Spec", published: "PublishedArms") -> FloatArray:
 
 
 def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | None) -> Map:
-    """The areas over one or two columns; the others stand in their middle.
-
-    Args:
-        spec: the contract.
-        published: of it.
-        across, up: columns, different ones; None where there is only one.
-    """
+    """The areas over one column, or over two different ones; the others stand in their middle."""
     columns = columns_of(spec)
     left = _WIDE if up is not None and "values" in columns[up] else LEFT
     wide, high = WIDTH - left - RIGHT, HEIGHT - TOP - BOTTOM

@@ -40,14 +40,7 @@ class Learned(NamedTuple):
 
 
 def learned(text: str) -> Learned:
-    """Of a published function.
-
-    Args:
-        text: its JSON, as the service keeps it.
-
-    Raises:
-        CorruptState: it is none.
-    """
+    """Of a published function, by its JSON as the service keeps it; CorruptState where it is none."""
     function = PublishedPosterior.from_json(text)
     rng = np.random.default_rng(0)  # public, and the same at every release
     if function.menu is None:
