@@ -1535,8 +1535,8 @@ MUTATIONS = (
         "under an id that was charged 0.1 a release of 10 is free",
         (
             "budget/ledger.py",
-            "    if earlier != charge:\n",
-            "    if earlier.rho != charge.rho:\n",
+            "            if earlier == charge:\n",
+            "            if earlier is not None and earlier.rho == charge.rho:\n",
         ),
         tests="tests/budget/test_ledger.py::test_repeating_a_charge_is_the_same_charge",
     ),
