@@ -29,9 +29,6 @@ class Doorkeeper:
         self._forgotten = 0
         self._left: dict[str, tuple[float, float]] = {}
 
-    def __repr__(self) -> str:
-        return "Doorkeeper()"
-
     def token(self, request: Request) -> Token:
         """The token of a request; Problem where it has none that counts, or comes too often."""
         kind, _, text = request.headers.get("authorization", "").partition(" ")

@@ -60,9 +60,6 @@ class Gate:
     ) -> None:
         self._application, self._settings, self._saw = application, settings, saw
 
-    def __repr__(self) -> str:
-        return "Gate()"
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         if scope["type"] != "http":

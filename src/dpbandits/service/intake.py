@@ -40,9 +40,6 @@ class Intake:
         self._absorb = absorb
         self._waiting: dict[str, list[tuple[bytes, asyncio.Future[Told]]]] = {}
 
-    def __repr__(self) -> str:
-        return f"Intake({len(self._waiting)} being written)"
-
     async def __call__(self, name: str, body: bytes) -> Told:
         """What to answer, when the reports are on disk."""
         loop = asyncio.get_running_loop()
@@ -98,9 +95,6 @@ class Straight:
         self._app, self._needs = app, needs
         self._route = next(one for one in app.routes if isinstance(one, APIRoute) and one.name == name)
         self._end = self._route.path_format.rpartition("}")[2]
-
-    def __repr__(self) -> str:
-        return f"Straight({self._route.name})"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""

@@ -82,9 +82,6 @@ class Keys:
         if size != _KEY_BYTES:
             raise CorruptState("the service's key is torn or another file: restore it from a backup")
 
-    def __repr__(self) -> str:
-        return "Keys()"
-
     def digest(self, what: str, *parts: str) -> bytes:
         """Of texts, for one purpose; unequal lists of texts have unequal digests."""
         return hashlib.blake2b(

@@ -92,9 +92,6 @@ class Metrics:
         )
         self._defects = Counter("dpbandits_defects", "Answers with a status of 500", registry=self._registry)
 
-    def __repr__(self) -> str:
-        return "Metrics()"
-
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request; routes are templates, so that there are few."""
         if not route.startswith(_UNCOUNTED):

@@ -404,9 +404,6 @@ class PostgresStore(Store):
         self._pool.close()
         raise StateError("the tables could not be made: another process has been making them for too long")
 
-    def __repr__(self) -> str:
-        return "PostgresStore()"
-
     def _begin_tables(self) -> None:
         with self._writing(moving=True) as writes:
             if writes.one("SHOW server_encoding") != ("UTF8",):  # it would refuse some texts, or all of them

@@ -50,9 +50,6 @@ class StoredLife(Life):
         )
         self._records, self._digest = (0, self._first()) if last is None else (int(last[0]), bytes(last[1]))
 
-    def __repr__(self) -> str:
-        return "StoredLife()"
-
     @property
     def state(self) -> Path:  # noqa: D102
         return self._folder / "policy.state"

@@ -82,9 +82,6 @@ class SharedServer:
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
         self._gathering = Gathering(self._absorb_together, self._in_turn)
 
-    def __repr__(self) -> str:
-        return f"SharedServer({self._server!r})"
-
     @staticmethod
     def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
         """Write down version 0 of a policy that begins; the spec's own, where none is given."""

@@ -498,9 +498,6 @@ class SQLiteStore(Store):
                 )
             self._begin_tables()
 
-    def __repr__(self) -> str:
-        return "SQLiteStore()"
-
     def _connected(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False

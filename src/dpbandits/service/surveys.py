@@ -116,9 +116,6 @@ class Surveys:
         self._folder, self._lock = private_folder(folder, what="local policies"), threading.Lock()
         self._open: dict[str, local.DurableServer[Any] | SharedServer] = {}
 
-    def __repr__(self) -> str:
-        return f"Surveys({len(self._open)} open)"
-
     def server(self, name: str) -> "local.DurableServer[Any] | SharedServer":
         """The server of a name; Problem where there is none, or it was not paid for."""
         with self._lock:

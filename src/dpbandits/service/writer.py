@@ -79,9 +79,6 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="dpbandits service writer", daemon=True)
         self._thread.start()
 
-    def __repr__(self) -> str:
-        return "Writer()"
-
     def submit(
         self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
     ) -> Future[_T]:

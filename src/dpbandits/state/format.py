@@ -74,9 +74,6 @@ class Texts:
     def __init__(self) -> None:
         self._last: dict[str, tuple[bytes, str]] = {}
 
-    def __repr__(self) -> str:
-        return "Texts()"
-
     def of(self, name: str, value: Any) -> str:
         """The JSON of a part, as `json` writes it; ValueError and its like where it is none."""
         try:

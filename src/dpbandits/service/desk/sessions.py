@@ -26,9 +26,6 @@ class Sessions:
     def __init__(self) -> None:
         self._held: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
 
-    def __repr__(self) -> str:
-        return "Sessions()"
-
     def begin(self, token: str) -> str:
         """A cookie that stands for the token from now on."""
         cookie = secrets.token_urlsafe(32)
