@@ -1514,7 +1514,7 @@ MUTATIONS = (
         "an account forgets simulated charges",
         "one enforced charge, and the account no longer knows that noise before it can be repeated",
         (
-            "budget/accounts.py",
+            "budget/accountants.py",
             "simulated=self.simulated or other.simulated)",
             "simulated=other.simulated)",
         ),

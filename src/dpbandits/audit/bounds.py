@@ -50,15 +50,7 @@ _FLOAT_LAWS = 1e-9
 
 
 def clopper_pearson(successes: IntArray, trials: int, *, error: float) -> tuple[FloatArray, FloatArray]:
-    """One-sided bounds on a probability, each wrong with probability at most `error`.
-
-    Args:
-        successes: (k,) counts.
-        trials: of each count.
-        error: of each bound.
-
-    Returns:
-        (lower (k,), upper (k,)).
+    """(lower (k,), upper (k,)) one-sided bounds on probabilities, each wrong with chance at most `error`.
 
     Example:
         >>> low, high = clopper_pearson(np.array([0, 10]), 10, error=0.05)

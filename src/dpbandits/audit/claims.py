@@ -171,12 +171,7 @@ class Audit(ABC):
         return max(self.caught_from, able)
 
     def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
-        """Attack, and say what was proved.
-
-        Args:
-            samples: outputs of each world that are evaluated, before the audit's own share.
-            confidence: of the lower bound.
-        """
+        """Attack with so many outputs of each world, before the audit's share, and say what was proved."""
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)  # policies for attacking are too small to learn
@@ -236,12 +231,7 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledAudit(Audit):
-    """Counts events of a score, on other samples than score and thresholds were chosen on.
-
-    Args:
-        draw: fresh outputs.
-        scoring: how they are scored.
-    """
+    """Counts events of a score, on other samples than score and thresholds were chosen on."""
 
     draw: Draw
     scoring: Scoring = Scoring()

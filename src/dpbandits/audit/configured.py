@@ -94,12 +94,7 @@ class _NoNoise(PreparedNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftAudit(Audit):
-    """How far a configured policy's releases move when one user is replaced, against the noise they ask for.
-
-    Args:
-        config: of a `central.GPBandit`.
-        seed: of the made-up people.
-    """
+    """How far a configured policy's releases move when one user is replaced, against their noise."""
 
     config: Mapping[str, Any]
     seed: int = 0
@@ -250,14 +245,7 @@ def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
 
 
 def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
-    """The audit of a configuration itself.
-
-    Args:
-        config: what `GPBandit.to_config` or `Spec.to_config` wrote.
-        seed: of made-up people.
-
-    Raises:
-        InvalidParameter: it is of neither kind.
+    """The audit of what `GPBandit.to_config` or `Spec.to_config` wrote; InvalidParameter for anything else.
 
     Example:
         >>> from dpbandits import Box, LocalDP

@@ -90,14 +90,23 @@ filters of these notions hold for their concurrent composition (Haney et al. 202
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
-from dpbandits.budget.amounts import NOTHING, above, float_below, times
+from dpbandits.budget.amounts import NOTHING, above, add, float_below, short, times
 
-__all__ = ["ACCOUNTANTS", "Accountant", "Way", "accountant_for", "gaussian_mu_of_pure", "ways"]
+__all__ = [
+    "ACCOUNTANTS",
+    "SUM_NAMES",
+    "Accountant",
+    "Charge",
+    "Way",
+    "accountant_for",
+    "gaussian_mu_of_pure",
+    "ways",
+]
 
 Accountant = Literal["undecided", "gaussian", "zcdp", "basic"]
 """How an account adds up; see the module."""
@@ -145,19 +154,49 @@ _LARGEST_DELTA = 1.0 - 2.0**-53
 _DOWN = Context(prec=17, rounding=ROUND_FLOOR)
 
 
-class Sums(Protocol):
-    """Sums of all charges; see the module."""
+SUM_NAMES = {"epsilon": "epsilon", "delta": "delta", "rho": "rho", "mu2": "mu^2", "distance": "distance"}
+
+
+class Charge(NamedTuple):
+    """A charge as an account books it, in the account's unit: five sums move; see the module."""
+
+    epsilon: Decimal = NOTHING
+    delta: Decimal = NOTHING
+    rho: Decimal = NOTHING
+    mu2: Decimal = NOTHING
+    distance: Decimal = NOTHING
+    simulated: bool = False
+
+    @classmethod
+    def of(cls, amounts: Iterable[Decimal], *, simulated: bool = False) -> "Charge":
+        """A charge from its five amounts."""
+        epsilon, delta, rho, mu2, distance = amounts
+        return cls(epsilon, delta, rho, mu2, distance, simulated)
 
     @property
-    def epsilon(self) -> Decimal: ...
+    def amounts(self) -> tuple[Decimal, ...]:
+        """The five amounts that accounts add up."""
+        return tuple(self[:5])
+
     @property
-    def delta(self) -> Decimal: ...
-    @property
-    def rho(self) -> Decimal: ...
-    @property
-    def mu2(self) -> Decimal: ...
-    @property
-    def distance(self) -> Decimal: ...
+    def named(self) -> list[tuple[str, str]]:
+        """Name and amount of each sum in which the charge is known."""
+        known = zip(SUM_NAMES.values(), self.amounts, strict=True)
+        return [(name, short(amount)) for name, amount in known if amount.is_finite() and amount]
+
+    def plus(self, other: "Charge") -> "Charge":
+        """Both, exactly."""
+        sums = (add(*pair) for pair in zip(self.amounts, other.amounts, strict=True))
+        return Charge.of(sums, simulated=self.simulated or other.simulated)
+
+    def covers(self, other: "Charge") -> bool:
+        """Whether every amount is at least the other's."""
+        return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
+
+    def words(self) -> str:
+        """The amounts that are known, for a message."""
+        known = ", ".join(f"{name} {amount}" for name, amount in self.named)
+        return (known or "nothing") + (" (simulated)" if self.simulated else "")
 
 
 class Way(NamedTuple):
@@ -165,11 +204,11 @@ class Way(NamedTuple):
 
     limits: Mapping[str, Decimal]
 
-    def admits(self, sums: Sums) -> bool:
+    def admits(self, sums: Charge) -> bool:
         """Whether no sum exceeds its limit."""
         return all(getattr(sums, name) <= limit for name, limit in self.limits.items())
 
-    def used(self, sums: Sums) -> float:
+    def used(self, sums: Charge) -> float:
         """The largest share of a limit that the sums have used; more than 1 where one is exceeded."""
         shares = (
             float(getattr(sums, name) / limit) if limit else math.inf * bool(getattr(sums, name))
@@ -194,7 +233,7 @@ def ways(accountant: Accountant, epsilon: Decimal, delta: Decimal) -> Iterator[W
             yield Way({"rho": _rho(point[0], point[1] * _OTHERS_SHARE)})
 
 
-def accountant_for(charge: Sums, epsilon: Decimal, delta: Decimal) -> Accountant:
+def accountant_for(charge: Charge, epsilon: Decimal, delta: Decimal) -> Accountant:
     """The accountant that the first charge which is not pure decides for; see the module.
 
     Returns:

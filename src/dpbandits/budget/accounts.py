@@ -1,16 +1,18 @@
 """Terms, balances and costs of accounts. Numbers are exact decimals."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpbandits._seen import Seen
 from dpbandits.budget.accountants import (
     ACCOUNTANTS,
+    SUM_NAMES,
     Accountant,
+    Charge,
     Way,
     accountant_for,
     gaussian_mu_of_pure,
@@ -21,7 +23,6 @@ from dpbandits.budget.amounts import (
     UNKNOWN,
     Amount,
     above,
-    add,
     exact,
     float_above,
     half_square_up,
@@ -34,49 +35,7 @@ from dpbandits.budget.units import Unit, unit_of
 from dpbandits.errors import BudgetExceeded, InvalidParameter
 from dpbandits.privacy.definitions import Definition
 
-__all__ = ["SUM_NAMES", "Balance", "Charge", "Cost", "Terms"]
-
-
-class Charge(NamedTuple):
-    """A charge as an account books it, in the account's unit: five sums move; see `accountants`."""
-
-    epsilon: Decimal = NOTHING
-    delta: Decimal = NOTHING
-    rho: Decimal = NOTHING
-    mu2: Decimal = NOTHING
-    distance: Decimal = NOTHING
-    simulated: bool = False
-
-    @classmethod
-    def of(cls, amounts: Iterable[Decimal], *, simulated: bool = False) -> "Charge":
-        """A charge from its five amounts."""
-        epsilon, delta, rho, mu2, distance = amounts
-        return cls(epsilon, delta, rho, mu2, distance, simulated)
-
-    @property
-    def amounts(self) -> tuple[Decimal, ...]:
-        """The five amounts that accounts add up."""
-        return tuple(self[:5])
-
-    @property
-    def named(self) -> list[tuple[str, str]]:
-        """Name and amount of each sum in which the charge is known."""
-        known = zip(SUM_NAMES.values(), self.amounts, strict=True)
-        return [(name, short(amount)) for name, amount in known if amount.is_finite() and amount]
-
-    def plus(self, other: "Charge") -> "Charge":
-        """Both, exactly."""
-        sums = (add(*pair) for pair in zip(self.amounts, other.amounts, strict=True))
-        return Charge.of(sums, simulated=self.simulated or other.simulated)
-
-    def covers(self, other: "Charge") -> bool:
-        """Whether every amount is at least the other's."""
-        return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
-
-    def words(self) -> str:
-        """The amounts that are known, for a message."""
-        known = ", ".join(f"{name} {amount}" for name, amount in self.named)
-        return (known or "nothing") + (" (simulated)" if self.simulated else "")
+__all__ = ["Balance", "Charge", "Cost", "Terms"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,9 +294,6 @@ class Balance(Seen):
         parts = zip(total.amounts, self.before.amounts, strict=True)
         since = (less(*pair) if pair[0].is_finite() else UNKNOWN for pair in parts)
         return Charge.of(since, simulated=total.simulated)
-
-
-SUM_NAMES = {"epsilon": "epsilon", "delta": "delta", "rho": "rho", "mu2": "mu^2", "distance": "distance"}
 
 
 def _settle_promise(of: Terms | Cost) -> None:

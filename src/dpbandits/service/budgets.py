@@ -31,10 +31,8 @@ class OwnLedger(Ledger):
     """A ledger that this process alone writes to: how far a lineage has gone is asked once, then known.
 
     Every turn of a policy asks. Between two releases a decision changes nothing that a second copy could
-    contradict, and a release is compare-and-set at the ledger itself.
-
-    Args:
-        ledger: it; the lock on the service's folder keeps other processes away.
+    contradict, and a release is compare-and-set at the ledger itself. The lock on the service's folder keeps
+    other processes away.
     """
 
     def __init__(self, ledger: Ledger) -> None:

@@ -72,10 +72,7 @@ _OPEN = ("deferred", "pending")
 
 class Mismatches:
     """How often tokens sent an id again with another body, in the last hour: events of the store, which a
-    new start, and other processes, see as well.
-
-    Args:
-        most: how many of a token are answered.
+    new start, and other processes, see as well. Up to `most` of a token are answered.
     """
 
     def __init__(self, most: int) -> None:

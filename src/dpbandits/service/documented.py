@@ -43,13 +43,7 @@ class Documented(FastAPI):
 
 
 class Routes:
-    """Adds routes of one tag to an application, with everything that each may answer.
-
-    Args:
-        app: the application.
-        tag: of all routes.
-        under: where their paths begin.
-    """
+    """Adds routes of one tag, whose paths begin with `under`, with everything that each may answer."""
 
     def __init__(self, app: FastAPI, tag: str, under: str) -> None:
         self._app, self._tag, self._under = app, tag, under

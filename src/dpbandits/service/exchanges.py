@@ -78,16 +78,6 @@ class _Exchange(NamedTuple):
     at: str | None
     made_at: float
 
-    @property
-    def noised(self) -> bool:
-        """Whether answers are noised, and so covered by the promise."""
-        return self.asked["answers"] is not None
-
-    @property
-    def rows(self) -> int:
-        """Of the release: public."""
-        return int(self.description["rows"])
-
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
     """An exchange; who may change it has it alone until the commit."""
@@ -274,8 +264,9 @@ def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
-    if not all(0 <= row < found.rows for row in rows):
-        raise Problem("invalid", f"The release has rows 0 to {found.rows - 1}: nothing was asked.")
+    count = int(found.description["rows"])
+    if not all(0 <= row < count for row in rows):
+        raise Problem("invalid", f"The release has rows 0 to {count - 1}: nothing was asked.")
     known = writes.rows("SELECT number FROM questions WHERE exchange = ?", found.id)
     have, cap = {int(row[0]) for row in known}, int(found.description["cap"])
     new = [row for row in dict.fromkeys(rows) if row not in have]
@@ -331,7 +322,7 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
     )
     if asked is None:
         raise Problem("not-found", "Nobody has asked for this row: it is not answered.")
-    if value is None and found.noised:
+    if value is None and found.asked["answers"] is not None:
         raise Problem(
             "invalid",
             "Answers are noised here, so that none must be missing: answer as outsourced.Curator does, with "

@@ -83,12 +83,8 @@ class Intake:
 
 class Straight:
     """An application, one of whose routes is answered ahead of it: the token is judged, then the name in the
-    path, then its endpoint is called. What any of them raises is the gate's to answer.
-
-    Args:
-        app: has the route, and the document that describes it.
-        name: of the route; its endpoint takes the name in the path, the request and the token.
-        needs: judges the token.
+    path, then its endpoint is called with that name, the request and the token. What any of them raises is
+    the gate's to answer.
     """
 
     def __init__(self, app: FastAPI, name: str, needs: Needs) -> None:

@@ -87,9 +87,6 @@ class _Adapted:
     What marks a place, and what is left for later, is sent with what follows: a message there and back takes
     longer than most statements. A mark that nothing was sent since is undone, or forgotten, without any.
     Arguments are put into the text by libpq's rules, as several statements in one message need.
-
-    Args:
-        connection: psycopg's.
     """
 
     def __init__(self, connection: "psycopg.Connection[Any]") -> None:

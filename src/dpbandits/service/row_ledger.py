@@ -58,12 +58,7 @@ _TURNS = 20
 
 
 class RowLedger(Ledger):
-    """The ledger; see the module.
-
-    Args:
-        store: has the tables `accounts`, `charges`, `lineages` and `book`.
-        witness: remembers elsewhere how far the book has gone; one for all workers, see the module.
-    """
+    """The ledger; see the module. All workers have one `witness`."""
 
     def __init__(self, store: Store, *, witness: AppendOnlyWitness | None = None) -> None:
         self._store, self._witness = store, witness
@@ -95,16 +90,9 @@ class RowLedger(Ledger):
             _note(writes, told)
 
     def settle(self, *, first: bool = False) -> int:
-        """See the module; nothing where there is no witness.
+        """See the module; the position that the witness has been told, or -1 where there is none.
 
-        Args:
-            first: no witness ever knew this database: this one begins where the book is.
-
-        Returns:
-            The position that the witness has been told; -1 of none.
-
-        Raises:
-            ForkedState, IncompatibleState, StateError: see `begin`.
+        `first`: no witness ever knew this database, and this one begins where the book is. Raises as `begin`.
         """
         if self._witness is None:
             return -1

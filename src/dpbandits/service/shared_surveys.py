@@ -64,13 +64,9 @@ LEAST_OPEN = 600.0
 
 
 class SharedServer:
-    """One worker's server of a local policy whose counts are in the store.
+    """One worker's server of a local policy whose counts are in the store; `identity` is of its row there.
 
-    Args:
-        store: what all workers share.
-        identity: the policy's, of its row in `surveys`.
-        spec: its contract.
-        least_open: see `Server`; every worker counts it by its own clock, from when it first saw the version.
+    Every worker counts `least_open` (see `Server`) by its own clock, from when it first saw the version.
     """
 
     def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:

@@ -149,12 +149,7 @@ def in_dialect(statement: str, names: Mapping[str, str]) -> str:
 
 
 class TryAgain(StateError):
-    """Another process was faster, or has to be waited for: nothing was done, and it is worth another try.
-
-    Args:
-        words: for whoever waits no longer.
-        after: seconds.
-    """
+    """Another process was faster, or has to be waited for: nothing was done; try again `after` seconds."""
 
     def __init__(self, words: str, *, after: float = 0.0) -> None:
         super().__init__(words)

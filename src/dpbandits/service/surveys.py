@@ -103,13 +103,7 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
 
 
 class Surveys:
-    """Servers of local policies, opened when they are first needed.
-
-    Args:
-        store: says which there are.
-        ledger: says which were paid for.
-        folder: holds theirs.
-    """
+    """Servers of local policies that were paid for, opened when they are first needed."""
 
     def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
         self._store, self._ledger = store, ledger

@@ -63,10 +63,6 @@ class _Job:
     until: float = 0.0
     again_at: float = 0.0
 
-    @property
-    def wanted(self) -> bool:
-        return bool(self.until) or self.future.set_running_or_notify_cancel()
-
 
 class Writer:
     """The thread; see the module."""
@@ -106,7 +102,8 @@ class Writer:
 
     def _work(self) -> None:
         while not self._ending:
-            self._make([job for job in self._next() if job.wanted])
+            jobs = self._next()
+            self._make([job for job in jobs if job.until or job.future.set_running_or_notify_cancel()])
         for job in self._later:
             job.future.set_exception(StateError("the service was closed: nothing was done"))
 

@@ -90,10 +90,7 @@ class Texts:
 def encode(state: State, key: StateKey | None = None, texts: Texts | None = None) -> tuple[bytes, str]:
     """The file's bytes, sealed if there is a key, and the state's digest (hexadecimal SHA-256).
 
-    Args:
-        state: what is encoded.
-        key: that it is sealed with.
-        texts: of the object's earlier states; the bytes are the same without.
+    `texts` are of the object's earlier states; the bytes are the same without.
 
     Raises:
         InvalidParameter: `public` or `secret` is not JSON.
@@ -211,13 +208,7 @@ def write_state(path: str | PathLike[str], state: State, key: StateKey | None = 
 
 
 def read_state(path: str | PathLike[str], key: StateKey | None = None) -> State:
-    """Read a state file.
-
-    Raises:
-        FileNotFoundError: there is no file.
-        CorruptState: torn, altered or not a state file.
-        IncompatibleState: written in another version of the format.
-    """
+    """Read a state file; raises FileNotFoundError, or as `decode`."""
     with open_regular(Path(path)) as (file, size):
         return decode(file, size, key)[0]
 

@@ -3,7 +3,8 @@
 Everything here was published, to everybody's devices: it is computed from reports that protect themselves.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,24 +41,25 @@ class Area(NamedTuple):
     arm: int
 
 
-class Map(NamedTuple):
+@dataclass(frozen=True)
+class Map:
     """The picture.
 
     Attributes:
         areas: rectangles that cover it.
         named: arm -> where its number stands: in the middle of its largest area.
         across, up: ticks; none upwards where there is one column.
-        width, height, left, bottom: of the picture, and of what is drawn in.
+        left: where what is drawn begins.
     """
 
     areas: tuple[Area, ...]
     named: dict[int, tuple[float, float]]
     across: tuple[Axis, ...]
     up: tuple[Axis, ...]
-    width: float
-    height: float
     left: float
-    bottom: float
+    width: ClassVar[float] = WIDTH
+    height: ClassVar[float] = HEIGHT
+    bottom: ClassVar[float] = HEIGHT - BOTTOM
 
 
 def columns_of(spec: "Spec") -> list[dict[str, Any]]:
@@ -116,10 +118,7 @@ def drawn_map(spec: "Spec", published: "PublishedArms", across: int, up: int | N
         },
         across=_ticks(columns[across], lambda part: round(left + part * wide, 1)),
         up=() if up is None else _ticks(columns[up], lambda part: round(TOP + (1.0 - part) * high, 1)),
-        width=WIDTH,
-        height=HEIGHT,
         left=left,
-        bottom=HEIGHT - BOTTOM,
     )
 
 

@@ -1,7 +1,8 @@
 """Numbers as the points of a picture, for a template to write as SVG; colours are the style sheet's."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 __all__ = ["Axis", "Line", "line"]
 
@@ -19,26 +20,20 @@ class Axis(NamedTuple):
     says: str
 
 
-class Line(NamedTuple):
-    """A line with a band around it.
-
-    Attributes:
-        path, band: points of a polyline and of a polygon.
-        dots: where it was measured.
-        across, up: ticks.
-        width, height, left, right, bottom: of the picture, and of what is drawn in.
-    """
+@dataclass(frozen=True)
+class Line:
+    """A line with a band around it (points of a polyline and of a polygon), where it was measured, ticks."""
 
     path: str
     band: str
     dots: tuple[tuple[float, float], ...]
     across: tuple[Axis, ...]
     up: tuple[Axis, ...]
-    width: float
-    height: float
-    left: float
-    right: float
-    bottom: float
+    width: ClassVar[float] = WIDTH
+    height: ClassVar[float] = HEIGHT
+    left: ClassVar[float] = LEFT
+    right: ClassVar[float] = WIDTH - RIGHT
+    bottom: ClassVar[float] = HEIGHT - BOTTOM
 
 
 def line(
@@ -70,11 +65,6 @@ def line(
         dots=middle,
         across=tuple(Axis(right(last * part), f"{last * part:,.0f}") for part in steps),
         up=tuple(Axis(up(low + (high - low) * part), f"{low + (high - low) * part:.3g}") for part in steps),
-        width=WIDTH,
-        height=HEIGHT,
-        left=LEFT,
-        right=WIDTH - RIGHT,
-        bottom=HEIGHT - BOTTOM,
     )
 
 

@@ -20,8 +20,7 @@ from fastapi import FastAPI, Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpbandits import __version__, local
-from dpbandits.budget.accountants import ACCOUNTANTS
-from dpbandits.budget.accounts import SUM_NAMES
+from dpbandits.budget.accountants import ACCOUNTANTS, SUM_NAMES
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json, population_names
 from dpbandits.service.core import Service
@@ -75,12 +74,7 @@ class Charged(NamedTuple):
 
 
 def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token]) -> None:
-    """Add the pages to the application.
-
-    Args:
-        app, service: as they are.
-        token_of: the token that a request's `Authorization` names; Problem where it is none that counts.
-    """
+    """Add the pages to the application; `token_of` raises Problem where a request names none that counts."""
     desk = _Desk(service, token_of)
     for path, show in (
         ("/", desk.overview),
