@@ -64,10 +64,7 @@ def noisy_input_model(
         has_lengthscale = False
 
         def forward(self, x1: Any, x2: Any, diag: bool = False, **_: Any) -> Any:  # noqa: FBT001, FBT002
-            if diag:
-                gaps = (x1 - x2) ** 2
-            else:
-                gaps = (x1.unsqueeze(-2) - x2.unsqueeze(-3)) ** 2
+            gaps = (x1 - x2 if diag else x1.unsqueeze(-2) - x2.unsqueeze(-3)) ** 2
             total = torch.zeros(gaps.shape[:-1], dtype=gaps.dtype)
             for variance, square in zip(variances, squares, strict=True):
                 total = total + variance * torch.exp(-0.5 * (gaps / square).sum(dim=-1))

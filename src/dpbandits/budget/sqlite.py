@@ -164,12 +164,9 @@ class SQLiteLedger(Ledger):
             with self._transaction() as connection:  # nobody else is writing meanwhile
                 _check_sound(connection, self._path)
                 book = _book(connection)
-                if witness is None:
-                    self._check_witnessed(book)
-                else:
-                    self._settle(book, witness, opening=True)
-                    if book.witnessed != name:
-                        _write_book(connection, replace(book, witnessed=name))
+                self._compare(book, opening=True)
+                if witness is not None and book.witnessed != name:
+                    _write_book(connection, replace(book, witnessed=name))
 
     def verify(self) -> None:
         """Read every row and hold all of them against the book; seconds for a hundred thousand charges.
@@ -238,19 +235,15 @@ class SQLiteLedger(Ledger):
 
     # -- the witness ----------------------------------------------------------------------------
 
-    def _compare(self, book: "_Book") -> None:
-        if self._witness is None:
-            self._check_witnessed(book)
-        else:
-            self._settle(book, self._witness)
-
-    def _check_witnessed(self, book: "_Book") -> None:
-        if book.witnessed:
+    def _compare(self, book: "_Book", *, opening: bool = False) -> None:
+        if self._witness is not None:
+            self._settle(book, self._witness, opening=opening)
+        elif book.witnessed:
             raise IncompatibleState(
                 "this ledger has a witness, which notices when the file is rolled back: open it with witness="
             )
 
-    def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool = False) -> None:
+    def _settle(self, book: "_Book", witness: AppendOnlyWitness, *, opening: bool) -> None:
         """Hold the file against the witness, and tell it of a last event that it missed; the table above."""
         if book.witnessed not in ("", self._name):
             raise IncompatibleState("the witness knows this ledger by another name: pass name=")

@@ -561,15 +561,9 @@ def _awaited(
 
 @worded
 class AsyncRemotePolicy(Seen):
-    """`RemotePolicy` whose calls are awaited; each runs in a thread of its own pool.
+    """`RemotePolicy`, of the same arguments and errors, whose calls are awaited; each runs in a thread.
 
     An ask that is cancelled may have taken its round.
-
-    Args:
-        url, name, **options: as of `RemotePolicy`.
-
-    Raises:
-        InvalidParameter, StateError: as `RemotePolicy`.
     """
 
     def __init__(self, url: str, name: str, **options: Any) -> None:
@@ -599,12 +593,7 @@ class RemoteServer(_Remote):
     What is published comes from it, and reports go to it. Each report is private before it leaves the device:
     `local.Client` makes it, and keeps it in its outbox until it was sent.
 
-    Args:
-        url, name, timeout, patience, plain_http: as of `RemotePolicy`.
-        token: with the scope `report`.
-
-    Raises:
-        InvalidParameter: as `RemotePolicy`.
+    Arguments and errors are those of `RemotePolicy`, without a queue; the token has the scope `report`.
 
     Example:
         >>> RemoteServer("http://127.0.0.1:8080", "tips", token="dpb_of_yours")

@@ -26,6 +26,7 @@ MOST_TOGETHER = 64
 _LONGEST_NAME = 64
 
 Told = dict[str, int]
+Group = list[tuple[bytes, asyncio.Future[Told]]]
 
 
 class Intake:
@@ -38,7 +39,7 @@ class Intake:
 
     def __init__(self, absorb: Callable[[str, list[bytes]], Sequence[Told | Exception]]) -> None:
         self._absorb = absorb
-        self._waiting: dict[str, list[tuple[bytes, asyncio.Future[Told]]]] = {}
+        self._waiting: dict[str, Group] = {}
 
     async def __call__(self, name: str, body: bytes) -> Told:
         """What to answer, when the reports are on disk."""
@@ -52,22 +53,14 @@ class Intake:
             waiting.append((body, mine))
         return await mine
 
-    def _write(
-        self, loop: asyncio.AbstractEventLoop, name: str, group: list[tuple[bytes, asyncio.Future[Told]]]
-    ) -> None:
+    def _write(self, loop: asyncio.AbstractEventLoop, name: str, group: Group) -> None:
         try:
             told: Sequence[Told | Exception] = self._absorb(name, [body for body, _ in group])
         except Exception as error:  # noqa: BLE001 - for whoever waits
             told = [error] * len(group)
-        loop.call_soon_threadsafe(self._answer, loop, name, group, told)
+        loop.call_soon_threadsafe(self._answer, name, group, told)
 
-    def _answer(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        name: str,
-        group: list[tuple[bytes, asyncio.Future[Told]]],
-        told: Sequence[Told | Exception],
-    ) -> None:
+    def _answer(self, name: str, group: Group, told: Sequence[Told | Exception]) -> None:
         for (_, one), result in zip(group, told, strict=True):
             if one.done():  # who asked is gone
                 continue
@@ -77,6 +70,7 @@ class Intake:
                 one.set_result(result)
         following = self._waiting.pop(name)
         if following:
+            loop = asyncio.get_running_loop()
             loop.run_in_executor(None, self._write, loop, name, following[:MOST_TOGETHER])
             self._waiting[name] = following[MOST_TOGETHER:]
 

@@ -162,7 +162,8 @@ class _Adapted:
     def _sent(self, following: "Sequence[_Statement]", committing: bool) -> Any:  # noqa: FBT001
         if self._broken:
             raise StateError(_FAILED) if committing else TryAgain(OTHERWISE)
-        large = len(following) == 1 and following[0].is_large
+        brought = following[0].arguments if len(following) == 1 else ()  # a state, or much else
+        large = any(isinstance(value, bytes) and len(value) > _LARGE for value in brought)
         if large and self._waiting:
             self._sent([], committing=False)
         waiting, self._waiting = self._waiting, []
@@ -204,11 +205,6 @@ class _Statement(NamedTuple):
 
     def __repr__(self) -> str:
         return "_Statement()"  # its arguments are people's
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it brings a state, or much else."""
-        return any(isinstance(value, bytes) and len(value) > _LARGE for value in self.arguments)
 
     def text(self, *, given: bool) -> str:
         """In psycopg's form, where it is `given` arguments: of this one or another one."""

@@ -211,7 +211,12 @@ class FileWitness:
             line = b""
             if new != last or not finished:
                 line = json.dumps([*new, _check(lineage, new)]).encode() + b"\n"
-            self._append(path, line if finished else b"\n" + line)
+            descriptor = open_to_write(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            try:
+                write_through(descriptor, line if finished else b"\n" + line)
+            finally:
+                os.close(descriptor)
+            sync_directory(path.parent)
 
     def __repr__(self) -> str:
         return "FileWitness()"
@@ -232,14 +237,6 @@ class FileWitness:
     def _path(self, lineage: str) -> Path:
         new_witness(lineage, 0, "-")  # checks the name
         return self._folder / f"{hashlib.sha256(lineage.encode()).hexdigest()[:32]}.witness"
-
-    def _append(self, path: Path, data: bytes) -> None:
-        descriptor = open_to_write(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        try:
-            write_through(descriptor, data)
-        finally:
-            os.close(descriptor)
-        sync_directory(path.parent)
 
     def _last(self, path: Path, lineage: str) -> tuple[Witness | None, bool]:
         """The last witness, and whether the file ends with a finished line (or is empty)."""

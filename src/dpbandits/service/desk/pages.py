@@ -343,18 +343,15 @@ class _Desk:
             if charge is not None:
                 amounts = zip(SUM_NAMES.values(), charge.amounts, strict=True)
                 sums = {name: str(one) if one.is_finite() and one else "" for name, one in amounts}
-                found.append(Charged(*told, _promise(privacy), sums, charge.simulated))
+                known = [name for name in ("epsilon", "delta") if privacy.get(name) is not None]
+                promise = ", ".join(f"{name} {_number(privacy[name])}" for name in known)
+                found.append(Charged(*told, promise, sums, charge.simulated))
         return sorted(found, key=lambda row: (row.made_at, row.policy))
 
 
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
     """Id, name, population, spec and beginning of local policies."""
     return reads.rows("SELECT id, name, population, spec, made_at FROM surveys ORDER BY name")
-
-
-def _promise(privacy: dict[str, Any]) -> str:
-    delta = privacy.get("delta")
-    return f"epsilon {_number(privacy['epsilon'])}" + ("" if delta is None else f", delta {_number(delta)}")
 
 
 def _blocks(statement: str) -> list[tuple[str, list[str]]]:
