@@ -58,9 +58,6 @@ class PolicySampler:
 
     Args:
         policy: with `contexts` and `arms`, or with a domain that can be asked without candidates.
-
-    Raises:
-        InvalidParameter: no policy.
     """
 
     def __init__(self, policy: RoundPolicy) -> None:

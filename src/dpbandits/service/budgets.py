@@ -67,10 +67,7 @@ def charge_for(
     """Let a population pay for a row of a table, which is committed first and removed where it cannot.
 
     Under the row's own id: whatever interrupts, the same request again pays once. In a store that several
-    processes share, row and charge are one transaction.
-
-    Raises:
-        BudgetExceeded, InvalidParameter, StateError: it has not paid.
+    processes share, row and charge are one transaction. After an error it has not paid.
     """
     if not writes.shared:
         writes.keep()

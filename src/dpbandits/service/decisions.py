@@ -339,11 +339,7 @@ def _becomes(
 def reward(
     writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str, value: float, now: float
 ) -> Outcome:
-    """Tell a decision's reward; what came of it.
-
-    Raises:
-        Problem: there is no such decision; or the value is off the policy's range, and the decision waits on.
-    """
+    """Tell a decision's reward; what came of it. After the Problem of a value off the range it waits on."""
     row = _found(writes, keys, policy, decision_id)
     if row.status in _SETTLED:
         return "duplicate"

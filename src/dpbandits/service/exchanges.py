@@ -192,11 +192,7 @@ def checked_upload(
 
 
 def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
-    """Take a release that was checked; the same one again changes nothing.
-
-    Raises:
-        Problem: there is another, or the exchange has ended.
-    """
+    """Take a release that was checked; Problem where there is another, or the exchange has ended."""
     found = _exchange(writes, name)
     check_open(writes, found.population)
     if found.status == "ended":
@@ -259,8 +255,7 @@ def end_exchange(writes: Writes, name: str) -> None:
 def ask(writes: Writes, name: str, rows: Sequence[int]) -> dict[str, Any]:
     """Ask for rows, all of them or none; those that were asked before are the same questions still.
 
-    Raises:
-        Problem: a number that is no row, or more rows than the curator answers: public numbers both.
+    Problem for a number that is no row, or for more rows than the curator answers: public numbers both.
     """
     found = _opened(writes, name)
     check_open(writes, found.population)
@@ -310,11 +305,7 @@ def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) 
 
 
 def answer(writes: Writes, name: str, row: int, value: float | None, now: float) -> dict[str, Any]:
-    """Answer a row that was asked for, once; None says that there is no answer.
-
-    Raises:
-        Problem: nobody asked for it, it has another answer, or there must be one.
-    """
+    """Answer a row once, with None for no answer; Problem where nobody asked, or it cannot be this answer."""
     found = _opened(writes, name)
     check_open(writes, found.population)
     asked = writes.one(

@@ -135,11 +135,7 @@ def check_open(reads: Reads, population: str) -> None:
 
 
 def built(ledger: Ledger, asked: dict[str, Any]) -> ServedBandit:
-    """The policy that is asked for, before it begins: nothing but public arithmetic.
-
-    Raises:
-        InvalidParameter, Problem: it cannot be, or there is no such population.
-    """
+    """The policy that is asked for, before it begins: public arithmetic alone. Raises as `preview`."""
     standing(ledger, asked["population"])
     return _built(asked, ledger, asked["population"])[0]
 

@@ -96,11 +96,7 @@ class SharedServer:
             return self._followed(reads)
 
     def absorb(self, reports: list[bytes]) -> Absorbed:
-        """As `DurableServer.absorb`; returns when what counts is committed.
-
-        Raises:
-            StateError: it was not, or that is not known: send the batch again, and what counted is repeated.
-        """
+        """As `DurableServer.absorb`; after a StateError send the batch again: what counted is repeated."""
         return self._gathering(batch_of(reports))
 
     def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
@@ -109,11 +105,7 @@ class SharedServer:
             return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def publish(self) -> Any:
-        """As `DurableServer.publish`: the current version, or the next one where it is due, for all workers.
-
-        Raises:
-            StateError: the store could not be used.
-        """
+        """As `DurableServer.publish`: the current version, or the next where it is due, for all workers."""
         with self._in_turn():
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)

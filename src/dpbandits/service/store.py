@@ -349,11 +349,7 @@ class Writes(Reads):
         return None
 
     def keep(self) -> None:
-        """Commit what was done so far, and go on; what follows a mark can be undone from here on only.
-
-        Raises:
-            ProtocolError: several processes write, where one transaction holds all that belongs together.
-        """
+        """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
         if self.shared:
             raise ProtocolError("a store that processes share is committed as a whole")
         marked = self._marks
@@ -448,11 +444,7 @@ class Store(ABC):
         return current
 
     def make_tables(self, run: Callable[[str], Any], *, have: int, names: Mapping[str, str]) -> None:
-        """Make the tables of an empty store, `have` 0, and check the version of any other.
-
-        Raises:
-            IncompatibleState: the tables are of another version.
-        """
+        """Make the tables of an empty store, `have` 0; IncompatibleState for those of another version."""
         if have not in (0, VERSION):
             raise IncompatibleState(
                 f"the store has version {have}, this release knows {VERSION}: use the release that wrote it"

@@ -77,8 +77,7 @@ def _of_one_length(body: bytes) -> list[bytes]:
 def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> None:
     """Begin a local policy: its population is charged; the same request again changes nothing.
 
-    Raises:
-        BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
+    After an error nothing was kept.
     """
     try:
         spec = local.Spec.from_json(json.dumps(asked["spec"]))

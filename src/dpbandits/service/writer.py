@@ -78,15 +78,10 @@ class Writer:
     def submit(
         self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
     ) -> Future[_T]:
-        """What the call will return, or raise, once it is durable.
+        """What the call will return, or raise, once it is durable; StateError while the service is closed.
 
-        Args:
-            call: changes something.
-            about: what the call is about, such as a policy's name.
-            ahead: what it will ask the store for; none of it may be anything that calls without it change.
-
-        Raises:
-            StateError: the service is being closed.
+        `about` is what the call is about, such as a policy's name; `ahead` what it will ask the store for,
+        none of which may be anything that calls without it change.
         """
         if self._closed:
             raise StateError("the service is being closed: nothing was done")

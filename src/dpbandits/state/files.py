@@ -90,11 +90,8 @@ def write_durably(path: Path, data: bytes, *, exclusive: bool = False, renamed: 
     Not atomic: a crash leaves a file that is missing, torn or complete. A symbolic link in its place is
     refused, never followed.
 
-    Args:
-        path: where.
-        data: all of it.
-        exclusive: the file must not exist.
-        renamed: `replace_durably` follows at once, and makes the entry durable under its last name.
+    `exclusive`: the file must not exist. `renamed`: `replace_durably` follows at once, and makes the entry
+    durable under its last name.
     """
     descriptor = open_to_write(path, os.O_WRONLY | os.O_CREAT | (os.O_EXCL if exclusive else os.O_TRUNC))
     try:

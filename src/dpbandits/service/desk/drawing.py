@@ -39,12 +39,9 @@ class Line:
 def line(
     across: Sequence[float], values: Sequence[float], spread: Sequence[float], *, low: float, high: float
 ) -> Line:
-    """A line through values, and a band of one spread to both sides.
+    """A line through k values at rising places, and a band of one spread to both sides.
 
-    Args:
-        across: k numbers from 0 on that rise, such as rounds.
-        values, spread: k numbers each.
-        low, high: ends of the upward axis; what lies beyond is drawn at its end.
+    What lies beyond `low` and `high`, the ends of the upward axis, is drawn at its end.
     """
     last = max(across[-1], 1.0)
 

@@ -26,13 +26,7 @@ class Arm(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a function expects.
-
-    Attributes:
-        reward: of its own choices, on average over the points.
-        sd: how uncertain that is at one point, on average.
-        arms: each by itself; none where there are none.
-    """
+    """What a function expects of its own choices, how uncertain that is at a point on average, and by arm."""
 
     reward: float
     sd: float
