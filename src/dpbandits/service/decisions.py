@@ -85,11 +85,8 @@ class Mismatches:
         known = "SELECT id FROM tokens WHERE id = ?"
         if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
             raise TryAgain("another worker compares for this token")
-        seen = writes.one(
-            "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?",
-            f"token {token}",
-            now - _HOUR,
-        )
+        query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?"
+        seen = writes.one(query, f"token {token}", now - _HOUR)
         if seen is not None and seen[0] >= self._most:
             wait = math.ceil(seen[1] + _HOUR - now)
             raise Problem(
@@ -146,20 +143,9 @@ def decide(
     due = now + wait if wait is not None and status in ("pending", "deferred") else None
     if due is not None:
         answer["expires_at"] = due
-    number = writes.enter(
-        "decisions",
-        "policy, token, asked_as, body, ask, status, answer, asked_at, due_at",
-        kept.id,
-        token,
-        asked_as,
-        digest,
-        ask,
-        status,
-        canonical(answer),
-        now,
-        due,
-    )
-    return _answered(keys.decision_id(number), canonical(answer))
+    columns, text = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at", canonical(answer)
+    row = kept.id, token, asked_as, digest, ask, status, text, now, due
+    return _answered(keys.decision_id(writes.enter("decisions", columns, *row)), text)
 
 
 _KNOWN = (
@@ -325,15 +311,11 @@ def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
 def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
-    writes.later(
-        "UPDATE decisions SET status = ?, due_at = ?, "
-        "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END "
-        "WHERE number = ?",  # what was erased stays so
-        status,
-        due,
-        told,
-        row.number,
+    kept = (
+        "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # what was erased stays so
     )
+    change = f"UPDATE decisions SET status = ?, due_at = ?, reward = {kept} WHERE number = ?"  # noqa: S608
+    writes.later(change, status, due, told, row.number)
 
 
 def reward(
@@ -399,11 +381,8 @@ def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) 
 
 def overdue(reads: Reads, *, now: float) -> list[str]:
     """Ids of the policies that have decisions whose wait is over."""
-    found = reads.rows(
-        "SELECT id FROM policies "
-        "WHERE EXISTS (SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?)",
-        now,
-    )
+    due = "SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?"
+    found = reads.rows(f"SELECT id FROM policies WHERE EXISTS ({due})", now)  # noqa: S608 - SQL of ours
     return [str(row[0]) for row in found]
 
 
@@ -415,12 +394,8 @@ def sweep(writes: Writes, engines: Engines, *, policy: str, now: float) -> int:
     """
     settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
     default = None if settings is None else json.loads(settings[0]).get("default_reward")
-    rows = writes.locked(
-        "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at",
-        now,
-        policy,
-        skip=True,
-    )
+    query = "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at"
+    rows = writes.locked(query, now, policy, skip=True)
     for number, ask, status in rows:
         row = _Row(int(number), policy, ask, str(status))
         if row.status == "deferred":

@@ -143,18 +143,10 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
         identity = uuid.uuid4().hex if row is None else str(row[0])
         if row is None:
             ledger.after(population, cost=cost)
-            writes.run(
-                "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'beginning', NULL, NULL, NULL, ?)",
-                identity,
-                name,
-                population,
-                text,
-                now,
-            )
-        charge_id = f"outsourced:{identity}"
-        charge_for(
-            writes, ledger, population, table="exchanges", identity=identity, charge_id=charge_id, cost=cost
-        )
+            entering = "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'beginning', NULL, NULL, NULL, ?)"
+            writes.run(entering, identity, name, population, text, now)
+        named = {"table": "exchanges", "identity": identity, "charge_id": f"outsourced:{identity}"}
+        charge_for(writes, ledger, population, **named, cost=cost)
         writes.run("UPDATE exchanges SET status = 'awaited' WHERE id = ?", identity)
     return described_exchange(writes, name)
 
@@ -201,11 +193,8 @@ def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
         if Upload(canonical(found.description), _inputs(writes, found), found.at) != new:
             raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
         return described_exchange(writes, name)
-    writes.run(
-        "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?",
-        *new,
-        found.id,
-    )
+    opening = "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?"
+    writes.run(opening, *new, found.id)
     return described_exchange(writes, name)
 
 
@@ -242,10 +231,8 @@ def fetched(reads: Reads, name: str) -> dict[str, Any]:
 def end_exchange(writes: Writes, name: str) -> None:
     """Erase release and answers; again, it changes nothing."""
     found = _exchange(writes, name)
-    writes.run(
-        "UPDATE exchanges SET status = 'ended', description = NULL, inputs = NULL, at = NULL WHERE id = ?",
-        found.id,
-    )
+    erased = "status = 'ended', description = NULL, inputs = NULL, at = NULL"
+    writes.run(f"UPDATE exchanges SET {erased} WHERE id = ?", found.id)  # noqa: S608 - SQL of ours
     writes.run("UPDATE questions SET status = 'erased', answer = NULL WHERE exchange = ?", found.id)
 
 
@@ -282,10 +269,10 @@ def questions(reads: Reads, name: str) -> dict[str, Any]:
 
 
 def _told(reads: Reads, exchange: _Exchange) -> list[dict[str, Any]]:
-    rows = reads.rows(
-        "SELECT number, status, answer FROM questions WHERE exchange = ? ORDER BY place", exchange.id
-    )
-    return [{"row": int(row[0]), "status": row[1], "answer": row[2]} for row in rows]
+    query = "SELECT number, status, answer FROM questions WHERE exchange = ? ORDER BY place"
+    return [
+        {"row": int(row[0]), "status": row[1], "answer": row[2]} for row in reads.rows(query, exchange.id)
+    ]
 
 
 def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) -> dict[str, Any]:
@@ -308,9 +295,8 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
     """Answer a row once, with None for no answer; Problem where nobody asked, or it cannot be this answer."""
     found = _opened(writes, name)
     check_open(writes, found.population)
-    asked = writes.one(
-        "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?", found.id, row
-    )
+    query = "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?"
+    asked = writes.one(query, found.id, row)
     if asked is None:
         raise Problem("not-found", "Nobody has asked for this row: it is not answered.")
     if value is None and found.asked["answers"] is not None:
@@ -328,14 +314,10 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
     else:
         if value is not None and not math.isfinite(value):
             raise Problem("invalid", "answer: expected a finite number.")
-        writes.run(
-            "UPDATE questions SET status = ?, answer = ?, answered_at = ? WHERE exchange = ? AND number = ?",
-            status,
-            value,
-            now,
-            found.id,
-            row,
+        change = (
+            "UPDATE questions SET status = ?, answer = ?, answered_at = ? WHERE exchange = ? AND number = ?"
         )
+        writes.run(change, status, value, now, found.id, row)
     return {"row": row, "status": status}
 
 

@@ -165,15 +165,8 @@ def begin(
     check_open(writes, population)
     ledger.after(population, cost=cost_of_guarantee(new.guarantee))
     identity = uuid.uuid4().hex
-    writes.run(
-        "INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'beginning', 1, ?)",
-        identity,
-        name,
-        population,
-        canonical(body),
-        canonical(settings),
-        now,
-    )
+    row = identity, name, population, canonical(body), canonical(settings), now
+    writes.run("INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'beginning', 1, ?)", *row)
     if engines.at_once:  # and on another try nothing of this one is left
         with writes.kept_alive():
             _finish(writes, engines, identity, built(ledger, asked))
@@ -232,13 +225,9 @@ def change(
         raise Problem("changed-meanwhile", "The policy was changed meanwhile: read it again.")
     if kept.status == "retired":
         raise Problem("conflict", "The policy is retired, and stays so.")
-    new = _checked_settings({**kept.settings, **(settings or {})}, kept.asked)
-    writes.run(
-        "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?",
-        status or kept.status,
-        canonical(new),
-        kept.id,
-    )
+    new = canonical(_checked_settings({**kept.settings, **(settings or {})}, kept.asked))
+    changing = "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?"
+    writes.run(changing, status or kept.status, new, kept.id)
     return kept_policy(writes, name)
 
 

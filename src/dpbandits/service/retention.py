@@ -66,27 +66,21 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
     )
     row = writes.one("SELECT value FROM facts WHERE name = 'erased upto'")
     done = 0 if row is None else int(row[0])
-    rows = writes.rows(
-        "SELECT number, asked_at, policy, ask, status FROM decisions WHERE number > ? "
-        "ORDER BY number LIMIT ?",
-        done,
-        ERASED_TOGETHER,
+    query = (
+        "SELECT number, asked_at, policy, ask, status FROM decisions WHERE number > ? ORDER BY number LIMIT ?"
     )
+    rows = writes.rows(query, done, ERASED_TOGETHER)
     rows = [row for row in rows if row[1] < before]  # times never go back: no later row is older
     if not rows:
         return 0
     last = int(rows[-1][0])
-    writes.run(
+    erasing = (
         "UPDATE decisions SET answer = NULL, reward = NULL, body = ?, "
         "due_at = CASE WHEN due_at <= ? THEN due_at END, status = CASE WHEN due_at <= ? THEN status "
         "WHEN status = 'pending' THEN 'lost' WHEN status = 'deferred' THEN 'expired' ELSE status END "
-        "WHERE number > ? AND number <= ?",
-        b"",
-        now,
-        now,
-        done,
-        last,
+        "WHERE number > ? AND number <= ?"
     )
+    writes.run(erasing, b"", now, now, done, last)
     note_fact(writes, "erased upto", str(last))
     for policy, ask in {row[2]: row[3] for row in rows if row[3] is not None}.items():
         _note_old(writes, policy, slot_of(ask) + 1, rounds_at)
@@ -99,12 +93,8 @@ def _next_slot(reads: Reads, policy: str, number: int) -> int:
     """The first slot after a decision, where refused ones were kept without theirs: that of the next one that
     has one; 0 where none follows.
     """
-    row = reads.one(
-        "SELECT ask FROM decisions WHERE policy = ? AND number > ? AND ask IS NOT NULL "
-        "ORDER BY number LIMIT 1",
-        policy,
-        number,
-    )
+    query = "SELECT ask FROM decisions WHERE policy = ? AND number > ? AND ask IS NOT NULL ORDER BY number"
+    row = reads.one(f"{query} LIMIT 1", policy, number)
     return 0 if row is None else slot_of(row[0])
 
 

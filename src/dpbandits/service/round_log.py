@@ -95,28 +95,17 @@ class StoredLife(Life):
                 yield Record(bytes(kind), bytes(content))
 
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
-        self._store.now_writing.run(
-            "DELETE FROM rounds WHERE policy = ? AND number < ?", self._policy, self._records
-        )
-        self._store.now_writing.run(  # the last one says where the log stands, and no longer what it held
-            "UPDATE rounds SET content = ?, kind = ? WHERE policy = ? AND number = ?",
-            b"",
-            b"",
-            self._policy,
-            self._records,
-        )
+        writes = self._store.now_writing
+        writes.run("DELETE FROM rounds WHERE policy = ? AND number < ?", self._policy, self._records)
+        # the last one says where the log stands, and no longer what it held
+        emptying = "UPDATE rounds SET content = ?, kind = ? WHERE policy = ? AND number = ?"
+        writes.run(emptying, b"", b"", self._policy, self._records)
         self.commits += 1
 
     def append(self, kind: bytes, content: bytes) -> None:  # noqa: D102
         digest = _chained(self._digest, kind, content)
-        self._store.now_writing.run(
-            "INSERT INTO rounds VALUES (?, ?, ?, ?, ?)",
-            self._policy,
-            self._records + 1,
-            kind,
-            content,
-            digest,
-        )
+        row = self._policy, self._records + 1, kind, content, digest
+        self._store.now_writing.run("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", *row)
         self._records, self._digest = self._records + 1, digest
 
     def refuse_leftovers(self) -> None:  # noqa: D102

@@ -245,13 +245,8 @@ class _Rows:
             ):
                 raise TryAgain("another process has charged the account meanwhile")
         for (account, charge_id), charge in self._charges.items():
-            writes.run(
-                "INSERT INTO charges VALUES (?, ?, ?, ?)",
-                account,
-                charge_id,
-                _amounts(charge),
-                int(charge.simulated),
-            )
+            booked = account, charge_id, _amounts(charge), int(charge.simulated)
+            writes.run("INSERT INTO charges VALUES (?, ?, ?, ?)", *booked)
         for lineage, witness in self._lineages.items():
             found = self._found.get(("lineage", lineage))
             if found is None:

@@ -43,15 +43,9 @@ def make_token(
     """Make a token: its id, and the text that its owner sends, which is kept nowhere."""
     identity = secrets.token_hex(6)
     text = f"dpb_{identity}_{secrets.token_urlsafe(_SECRET_BYTES)}"
-    writes.run(
-        "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL)",
-        identity,
-        keys.digest("token", text),
-        label,
-        " ".join(scope for scope in SCOPES if scope in scopes),
-        now,
-        None if seconds is None else now + seconds,
-    )
+    held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
+    row = identity, keys.digest("token", text), label, held, now, ends
+    writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL)", *row)
     note_event(writes, now, "token-made", f"token {identity}", " ".join(scopes))
     return identity, text
 
@@ -60,18 +54,14 @@ def token_of(reads: Reads, keys: Keys, text: str) -> Token | None:
     """The token that a text is, if it is one that may be used still."""
     if len(text) > _LONGEST:
         return None
-    row = reads.one(
-        "SELECT id, scopes, ends_at FROM tokens WHERE digest = ? AND withdrawn_at IS NULL",
-        keys.digest("token", text),
-    )
+    query = "SELECT id, scopes, ends_at FROM tokens WHERE digest = ? AND withdrawn_at IS NULL"
+    row = reads.one(query, keys.digest("token", text))
     return None if row is None else Token(row[0], frozenset(row[1].split()), row[2])
 
 
 def withdraw(writes: Writes, identity: str, now: float) -> None:
     """Withdraw a token; it is refused from now on."""
-    changed = writes.run(
-        "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL", now, identity
-    )
-    if not changed:
+    change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
+    if not writes.run(change, now, identity):
         raise Problem("not-found", "There is no such token, or it was withdrawn before.")
     note_event(writes, now, "token-withdrawn", f"token {identity}")
