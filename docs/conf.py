@@ -56,7 +56,6 @@ nitpick_ignore = [
     ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits.tables.owners.Owners"),
     ("py:class", "dpbandits.central.foresight.Foresight"),
-    ("py:class", "dpbandits.budget.accountants.Sums"),
     ("py:class", "Status"),
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma
     ("py:class", "dpbandits.local.contract.gp_spec._Integers"),
