@@ -116,16 +116,12 @@ class SecureNoise(Valued):
         (3,)
     """
 
+    status: ClassVar[Literal["enforced"]] = "enforced"
     gaussian_law: ClassVar[str] = "discrete Gaussian"
 
     def __init__(self) -> None:
         self._start_empty()
         _LIVING[id(self)] = self
-
-    @property
-    def status(self) -> Literal["enforced", "simulated"]:
-        """enforced: a guarantee may rest on this source."""
-        return "enforced"
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
@@ -226,17 +222,13 @@ class SimulatedNoise(Valued):
         True
     """
 
+    status: ClassVar[Literal["simulated"]] = "simulated"
     gaussian_law: ClassVar[str] = "rounded normal (simulated)"
     config_omits = frozenset({"position"})  # state, not configuration
 
     def __init__(self, seed: Seed, *, position: int = 0) -> None:
         self.seed = _checks.integer(seed, name="seed", minimum=0)
         self.position = _checks.integer(position, name="position", minimum=0)
-
-    @property
-    def status(self) -> Literal["enforced", "simulated"]:
-        """simulated: no guarantee may rest on this source."""
-        return "simulated"
 
     def at(self, position: int) -> "SimulatedNoise":
         """The same source, as it was after `position` draws."""

@@ -65,7 +65,7 @@ class Column(Configured, ABC):
     @property
     def clips(self) -> bool:
         """True if values outside are clipped to the bounds."""
-        return False
+        return bool(getattr(self, "clip", False))
 
     @property
     def words(self) -> frozenset[str]:
@@ -74,7 +74,7 @@ class Column(Configured, ABC):
 
     def clipping(self) -> Self:
         """The column with `clip=True`, where it has that option."""
-        return self
+        return replace(self, clip=True) if hasattr(self, "clip") else self  # type: ignore[type-var]
 
     @abstractmethod
     def _read(self, values: Any) -> tuple[FloatArray, IntArray]:
@@ -145,6 +145,8 @@ class Range(Column):
         InvalidParameter: not two finite numbers with low < high, or `missing` outside them.
     """
 
+    kind, expected = float, "finite numbers"
+
     low: float
     high: float
     clip: bool = field(default=False, kw_only=True)
@@ -162,28 +164,9 @@ class Range(Column):
             assign(self, missing=filled)
 
     @property
-    def kind(self) -> type:
-        """Type of its cells in a file."""
-        return float
-
-    @property
     def span(self) -> float:
         """high - low, in the column's unit."""
         return self.high - self.low
-
-    def clipping(self) -> Self:
-        """The same range, moving values outside to the nearer bound."""
-        return replace(self, clip=True)
-
-    @property
-    def expected(self) -> str:
-        """What a cell should be, in words."""
-        return "finite numbers"
-
-    @property
-    def clips(self) -> bool:
-        """True if values outside are clipped to the bounds."""
-        return self.clip
 
     @property
     def _bounds(self) -> str:
@@ -227,6 +210,8 @@ class Categories(Column):
         >>> region.encode(np.array(["south", "mars"]), name="region").tolist()
         [1.0, 2.0]
     """
+
+    expected = "single values"
 
     values: tuple[Category, ...]
     missing: Category | None = None
@@ -285,11 +270,6 @@ class Categories(Column):
         return type(self.values[0])
 
     @property
-    def expected(self) -> str:
-        """What a cell should be, in words."""
-        return "single values"
-
-    @property
     def words(self) -> frozenset[str]:
         """Categories that are texts: "none" means a missing value unless it is one of them."""
         return frozenset(value for value in self.values if isinstance(value, str))
@@ -324,10 +304,8 @@ class Categories(Column):
         found = self._found(values)
         codes, fates = self._meanings
         points = np.where(codes < 0, np.nan, codes)
-        # a cell that an option gives a category to is not refused
-        return points[found], np.where(
-            (fates != Fate.MISSING) & (codes >= 0) & (fates != Fate.READ), Fate.OUTSIDE, fates
-        )[found]
+        given = (codes >= 0) & (fates == Fate.UNREADABLE)  # an option gives it a category: it is not refused
+        return points[found], np.where(given, Fate.OUTSIDE, fates)[found]
 
     def __repr__(self) -> str:
         options = {"missing": self.missing, "unknown": self.unknown}

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class DateRange(Column):
         [0.1, 0.95, 0.5]
     """
 
+    kind, expected = datetime, "dates or times"
+
     first: Moment
     last: Moment
     clip: bool = field(default=False, kw_only=True)
@@ -68,29 +70,10 @@ class DateRange(Column):
                 raise InvalidParameter(f"missing: expected a moment in {replace(self, missing=None)!r}")
 
     @property
-    def kind(self) -> type:
-        """What its cells are in a file."""
-        return datetime
-
-    @property
-    def expected(self) -> str:
-        """What a cell should be, in words."""
-        return "dates or times"
-
-    @property
-    def clips(self) -> bool:
-        """Whether values outside are moved to the nearer bound."""
-        return self.clip
-
-    @property
     def span(self) -> float:
         """Days from the first moment to the last."""
         low, high = self._ends()
         return float((high - low) / _DAY)
-
-    def clipping(self) -> Self:
-        """The same range, moving values outside to the nearer bound."""
-        return replace(self, clip=True)
 
     def _ends(self) -> tuple[np.datetime64, np.datetime64]:
         low, high = np.datetime64(self.first, "us"), np.datetime64(self.last, "us")

@@ -330,10 +330,9 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
         names = [str(value) for value in categories.values]
 
         def codes(cells: Any, lenient: bool) -> IntArray:  # noqa: FBT001
-            strict = not lenient
-            return (
-                categories.encode(cells, name=column).astype(np.int64) if strict else categories.codes(cells)
-            )
+            if lenient:
+                return categories.codes(cells)
+            return categories.encode(cells, name=column).astype(np.int64)
 
     else:
         cuts = value_in(label, "cuts", list, where)
@@ -347,9 +346,8 @@ def _label(description: Mapping[str, Any]) -> ArmRewards:
             if not lenient:
                 return codes_from_cuts(numbers, cuts, name=column)
             readable = np.isfinite(numbers)
-            return np.where(
-                readable, codes_from_cuts(np.where(readable, numbers, 0.0), cuts, name=column), -1
-            )
+            found = codes_from_cuts(np.where(readable, numbers, 0.0), cuts, name=column)
+            return np.where(readable, found, -1)
 
         between = [f"{low:g} to below {high:g}" for low, high in pairwise(cuts)]
         names = [f"below {cuts[0]:g}", *between, f"{cuts[-1]:g} and above"]

@@ -98,15 +98,13 @@ def read_table_file(
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     ending = suffixes[-2 if compressed else -1] if len(suffixes) > compressed else ""
+    columns = _columns(kinds, gaps, words)
     try:
         if ending == ".parquet" and not compressed:
-            columns = _columns(kinds, gaps, words)
             _read_parquet(path, columns)
         elif ending in _ARROW_ENDINGS and not compressed:
-            columns = _columns(kinds, gaps, words)
             _read_arrow(path, columns)
         elif ending in DELIMITERS:
-            columns = _columns(kinds, gaps, words)
             opener = cast("Callable[..., IO[bytes]]", gzip.open if compressed else open)
             with opener(path, mode="rb") as data:
                 _read_delimited(_Lines(data), columns, DELIMITERS[ending])
@@ -200,11 +198,11 @@ class _Column:
         values = None
         if self.kind is float:
             rows = np.concatenate([np.empty(0), *self._parts])
-        elif self._places or not self._parts:
-            words, rows = list(self._places), np.concatenate([np.empty(0, dtype=np.int32), *self._parts])
-            values = as_objects(self._values(words))
         else:
-            words, rows = _by_words(self._parts)
+            if self._places or not self._parts:
+                words, rows = list(self._places), np.concatenate([np.empty(0, dtype=np.int32), *self._parts])
+            else:
+                words, rows = _by_words(self._parts)
             values = as_objects(self._values(words))
         self._parts.clear()
         if self._missing and not self.gaps:
