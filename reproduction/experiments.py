@@ -83,14 +83,23 @@ class Choice:
 
     def keeps(self, cell: Cell) -> bool:
         """Return True if a cell is run; a method without epsilon, or without a field, always is."""
-        epsilon = cell.option("epsilon")
+        epsilon = _option(cell, "epsilon")
         return (
-            (self.columns is None or cell.option("column") in self.columns)
-            and (self.worlds is None or cell.option("world") in self.worlds)
+            (self.columns is None or _option(cell, "column") in self.columns)
+            and (self.worlds is None or _option(cell, "world") in self.worlds)
             and (self.epsilons is None or not isinstance(epsilon, float) or epsilon in self.epsilons)
-            and (self.rounds is None or cell.option("rounds") in self.rounds)
+            and (self.rounds is None or _option(cell, "rounds") in self.rounds)
             and all(_field(cell.label, name) in (None, value) for name, value in self.where.items())
         )
+
+
+def _option(cell: Cell, name: str) -> Any:
+    """Return what an option of the command line chooses a cell by: column, world, epsilon or rounds.
+
+    A cell's `fields` say which of its fields that is, where it has another name.
+    """
+    fields: Mapping[str, str] = getattr(cell, "fields", {})
+    return getattr(cell, fields.get(name, name), None)
 
 
 def _field(label: Any, name: str) -> Any:
@@ -165,7 +174,7 @@ class Item:
         found = tuple(cell for cell in self.made(choice) if choice.keeps(cell))
         if not found:
             columns, worlds = (
-                ", ".join(dict.fromkeys(repr(cell.option(name)) for cell in self.made(Choice())))
+                ", ".join(dict.fromkeys(repr(_option(cell, name)) for cell in self.made(Choice())))
                 for name in ("column", "world")
             )
             raise InvalidParameter(f"no such cell: the columns are {columns}; the worlds are {worlds}")

@@ -248,9 +248,7 @@ def along_rounds(
         InvalidData: regret where mean rewards are not known.
         MissingExtra: matplotlib is not installed.
     """
-    _checks.one_of(what, ("reward", "regret"), name="what")
-    places = _named(worlds)
-    figure, axes = new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places))
+    figure, axes, places = _figure_of(worlds, what)
     makers = _several(policies, "policies", '{"private": lambda world, seed: GPBandit(...)}')
     for ax, (title, make_world) in zip(axes, places.items(), strict=True):
         for (name, make), (colour, dash, _) in zip(makers.items(), cycle(LINES), strict=False):
@@ -298,12 +296,11 @@ def along_epsilons(
         InvalidData: regret where mean rewards are not known.
         MissingExtra: matplotlib is not installed.
     """
-    _checks.one_of(what, ("reward", "regret"), name="what")
-    places, marks = _named(worlds), sorted(_checks.number(one, name="an epsilon") for one in epsilons)
+    marks = sorted(_checks.number(one, name="an epsilon") for one in epsilons)
     if not marks:
         raise InvalidParameter("epsilons is empty, expected numbers above 0: pass epsilons=(0.3, 1, 3)")
     how: dict[str, Any] = {"seeds": seeds, "jobs": jobs, "rounds": rounds, "progress": progress}
-    figure, axes = new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places))
+    figure, axes, places = _figure_of(worlds, what)
     for ax, (title, make_world) in zip(axes, places.items(), strict=True):
         last: list[FloatArray] = []
         for mark in marks:
@@ -348,12 +345,14 @@ def _several(named: Mapping[str, Any], name: str, instead: str) -> Mapping[str, 
     return named
 
 
-def _named(worlds: Mapping[str, MakeWorld] | MakeWorld) -> Mapping[str, MakeWorld]:
-    """Worlds by name; empty where the world says it itself."""
-    if callable(worlds):
-        return {"": worlds}
+def _figure_of(
+    worlds: Mapping[str, MakeWorld] | MakeWorld, what: Measure
+) -> "tuple[Figure, list[Axes], Mapping[str, MakeWorld]]":
+    """A figure, its axes, and worlds by name, which is empty where the world says it itself."""
+    _checks.one_of(what, ("reward", "regret"), name="what")
     instead = "lambda seed: lab.worlds.load(name, seed=seed), or a dict of such functions"
-    return _several(worlds, "worlds", instead)
+    places = {"": worlds} if callable(worlds) else _several(worlds, "worlds", instead)
+    return *new_figure(width=max(7.2, 1.6 + 4.4 * len(places)), columns=len(places)), places
 
 
 # -- what was released -----------------------------------------------------------------------------
@@ -414,7 +413,8 @@ def released(
     for name, place, index in zip(chosen, places, grid, strict=True):
         table[name] = [place[position] for position in index.ravel().tolist()]
     mean, sd = (one.reshape(count, -1) for one in asked.predict(table))
-    others = ", ".join(f"{_axis(name)} = {_short(fixed[name])}" for name in fixed if name not in chosen)
+    shown = {name: f"{at:.6g}" if isinstance(at, float) else str(at) for name, at in fixed.items()}
+    others = ", ".join(f"{_axis(name)} = {shown[name]}" for name in shown if name not in chosen)
     one = len(chosen) == 1
     figure = asked.lines(chosen[0], places[0], mean, sd) if one else asked.maps(chosen, places, mean)
     add_foot(figure, f"At {others}. {asked.grounds}" if others else asked.grounds)
@@ -521,10 +521,6 @@ def _ends(column: Range | tuple[float, float]) -> tuple[float, float]:
 def _ticks(axis: Any, column: Any, places: Sequence[Any]) -> None:
     if isinstance(column, Categories):
         axis.set_ticks(range(len(places)), [str(place) for place in places])
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _axis(name: object) -> str:

@@ -55,12 +55,10 @@ class Cell:
     say how to `simulate` one repetition, and name the rest:
 
     Attributes:
-        fields: which field each option of the command line chooses by, where that has another name.
         counts: what rows call the number of repetitions and the first seed.
         measures: name in a record -> names in a row of its mean and standard error (None: without).
     """
 
-    fields: ClassVar[Mapping[str, str]] = {}
     counts: ClassVar[tuple[str, str]] = ("reps", "first_seed")
     measures: ClassVar[Mapping[str, tuple[str, str | None]]] = {}
 
@@ -78,10 +76,6 @@ class Cell:
     def settings(self) -> Mapping[str, Any]:
         """JSON-ready: everything that a record depends on beside name and seed."""
         return {}
-
-    def option(self, name: str) -> Any:
-        """What an option of the command line chooses by: column, world, epsilon or rounds."""
-        return getattr(self, self.fields.get(name, name), None)
 
     def simulate(self, seed: Seed) -> Record:
         """One repetition; picklable, so that other processes can run it."""

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from dpbandits import _checks
 from dpbandits.central import ExploreThenCommit, GPBandit, NothingToLearn
-from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB
@@ -92,19 +91,15 @@ def _asked(policy: Any) -> dict[str, Any]:
             raise InvalidParameter("only specs with contexts=Schema(...) have a twin")
         clipped = replace(policy.reward_range, clip=True)  # as a device clips
         said = {"reward_range": clipped, "seed": policy.seed, "horizon": None}
-        return _people(policy.contexts, policy.arms) | said
+        return {"contexts": policy.contexts, "arms": tuple(policy.arms)} | said
     menu = policy.menu
     if menu is None and not isinstance(policy, RoundPolicy):
         raise InvalidParameter("only explore-then-commit with contexts=Schema(...) and arms= has such a twin")
-    people = {"domain": policy.domain} if menu is None else _people(menu.contexts, menu.arms.labels)
-    shared = ("reward_range", "seed")
+    people: dict[str, Any] = {"domain": policy.domain}
+    if menu is not None:
+        people = {"contexts": menu.contexts, "arms": tuple(menu.arms.labels)}
     horizon = None if policy.open_ended else policy.horizon
-    return people | {name: getattr(policy, name) for name in shared} | {"horizon": horizon}
-
-
-def _people(contexts: Schema, arms: Any) -> dict[str, Any]:
-    labels: tuple[Label, ...] = tuple(arms)
-    return {"contexts": contexts, "arms": labels}
+    return people | {"reward_range": policy.reward_range, "seed": policy.seed, "horizon": horizon}
 
 
 def _joint(policy: Any) -> JointDP | None:

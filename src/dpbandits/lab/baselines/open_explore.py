@@ -11,15 +11,6 @@ from dpbandits.privacy.sentences import shown_to
 __all__ = ["OpenExploreThenCommit"]
 
 
-def _no_promise() -> Guarantee:
-    return Guarantee.without_privacy(
-        observers=(
-            shown_to("whoever sees an answer or a release", "what is as good as everybody's raw sums"),
-        ),
-        notes=("This policy is a yardstick for private ones. Use it on data that everyone may know.",),
-    )
-
-
 class OpenExploreThenCommit(ExploreThenCommit):
     """Explore, then answer or publish, without privacy; see `lab.twin`.
 
@@ -33,4 +24,9 @@ class OpenExploreThenCommit(ExploreThenCommit):
     @property
     def guarantee(self) -> Guarantee:
         """None is given."""
-        return _no_promise()
+        return Guarantee.without_privacy(
+            observers=(
+                shown_to("whoever sees an answer or a release", "what is as good as everybody's raw sums"),
+            ),
+            notes=("This policy is a yardstick for private ones. Use it on data that everyone may know.",),
+        )

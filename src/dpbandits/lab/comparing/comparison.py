@@ -195,8 +195,8 @@ class Comparison:
     def _beside(self, cell: Trial, policy: str) -> Runs | None:
         """Another policy in the same place: at the same epsilon, or without one."""
         place = (cell.world, cell.people)
-        here = [one for one in self.runs if one.cell.policy == policy]
-        here = [one for one in here if (one.cell.world, one.cell.people) == place]
+        named = [one for one in self.runs if one.cell.policy == policy]
+        here = [one for one in named if (one.cell.world, one.cell.people) == place]
         return next((one for one in here if one.cell.epsilon in (cell.epsilon, None)), None)
 
     def tests(self, policy: str) -> list[Row]:

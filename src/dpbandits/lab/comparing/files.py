@@ -34,7 +34,6 @@ Modules that a file names are imported and run: take such a file only from whom 
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -119,7 +118,7 @@ def _world(name: str, section: object, folder: Path) -> Callable[..., Any]:
     if kind == "facts":
         return partial(_planned, Facts.from_toml(folder / said)[0])
     if kind == "gymnasium":
-        return _Gymnasium(said, float(section["low"]), float(section["high"]))
+        return partial(_gymnasium, said, float(section["low"]), float(section["high"]))
     if said.endswith(".toml"):
         path = folder / said
         return partial(_described, path, DescribedTable.from_toml(path).path)
@@ -161,20 +160,12 @@ def _described(path: Path, _table: Path | str | None, seed: Seed, people: int | 
     )
 
 
-@dataclass(frozen=True)
-class _Gymnasium:
+def _gymnasium(name: str, low: float, high: float, seed: Seed, people: int | None) -> Any:
     """An environment by its registered name, as a world."""
+    with needing("gymnasium worlds need it: pip install gymnasium"):
+        import gymnasium
+    from dpbandits.adapters.gymnasium import GymWorld
 
-    name: str
-    low: float
-    high: float
-
-    def __call__(self, seed: Seed, people: int | None) -> Any:
-        with needing("gymnasium worlds need it: pip install gymnasium"):
-            import gymnasium
-        from dpbandits.adapters.gymnasium import GymWorld
-
-        if people is None:
-            raise InvalidParameter("gymnasium: an environment has no end: say people = [...]")
-        env = gymnasium.make(self.name)
-        return GymWorld(env, reward_range=(self.low, self.high), horizon=people, seed=seed)
+    if people is None:
+        raise InvalidParameter("gymnasium: an environment has no end: say people = [...]")
+    return GymWorld(gymnasium.make(name), reward_range=(low, high), horizon=people, seed=seed)

@@ -49,13 +49,11 @@ class Rival:
     trust: Trust
     make: Make
 
-    def promise(self, epsilon: float, delta: float, rounds_per_user: int = 1) -> JointDP | LocalDP | None:
+    def promise(self, epsilon: float, delta: float) -> JointDP | LocalDP | None:
         """What it promises at that epsilon, in the words of its trust model."""
         if self.trust == "none":
             return None
-        if self.trust == "local":
-            return LocalDP(epsilon=epsilon)
-        return JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds_per_user)
+        return LocalDP(epsilon=epsilon) if self.trust == "local" else JointDP(epsilon=epsilon, delta=delta)
 
 
 def asked_by(world: Any) -> dict[str, Any]:
@@ -78,10 +76,8 @@ def _local(learner: str | None, world: Any, seed: Seed, promise: LocalDP) -> Pol
     asked = asked_by(world)
     if "domain" in asked:
         raise InvalidParameter("local policies need a world of contexts and arms")
-    horizon = asked.pop("horizon")
-    said: dict[str, Any] = {} if learner is None else {"learner": learner}
-    spec = Spec(**asked, **said, privacy=promise)
-    return LocalCrowd(spec=spec, horizon=horizon, seed=seed)
+    horizon, chosen = asked.pop("horizon"), {} if learner is None else {"learner": learner}
+    return LocalCrowd(spec=Spec(**asked, **chosen, privacy=promise), horizon=horizon, seed=seed)
 
 
 def _non_private(world: Any, seed: Seed, _promise: None) -> Policy:

@@ -219,7 +219,7 @@ class Facts:
         _checks.assign(self, believed_rates=rates, believed_segments=segments)
         if rates is not None:  # contradictions are told at once
             self._check_effect(bounds)
-            _Sizes.anywhere(self, np.random.default_rng(0))
+            _Sizes.drawn(self, np.random.default_rng(0))
 
     def _agreed(
         self, rates: tuple[Between, ...] | None, segments: Sequence[Segments], labels: Sequence[str]
@@ -321,14 +321,14 @@ class Facts:
         crowd_law = _Crowd.drawn(self.contexts, law, self.believed_segments)
         seen = crowd_law.ranks if seed % 4 in _BY_RANK else np.asarray
         pilot = crowd_law.people(_PILOT, law)
-        sizes = _Sizes.drawn(self, seed, law)
+        sizes = _Sizes.drawn(self, law, seed)
         part_of_scatter = law.uniform(_LEAST_SCATTER, 1.0)
 
         def attempt(number: int) -> Any:
             shape = _Shape.drawn(self, law, additive=seed % 4 in _ADDITIVE)
             # others where no functions can have the first ones
             others = number >= _TRIES or (self.rated and number > 0)
-            return shape.fitted(pilot, seen, self, _Sizes.anywhere(self, law) if others else sizes)
+            return shape.fitted(pilot, seen, self, _Sizes.drawn(self, law) if others else sizes)
 
         tries = (attempt(number) for number in range(2 * _TRIES))
         link = next((found for found in tries if found is not None), None)
@@ -393,10 +393,11 @@ class _Crowd:
         """(n, d) encoded contexts."""
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
-        cells = [
-            _cells(column, law, part if own is None or own.edges is None else _bent(own, law, part))
-            for column, law, own, part in zip(self.columns, self.laws, self.known, unit.T, strict=True)
-        ]
+        cells = []
+        for column, law, own, part in zip(self.columns, self.laws, self.known, unit.T, strict=True):
+            if own is not None and own.edges is not None:  # segments have their parts of the people
+                part = np.interp(part, _ends(own), _knots(own, law))
+            cells.append(_cells(column, law, part))
         return np.column_stack(cells)
 
     def ranks(self, contexts: FloatArray) -> FloatArray:
@@ -418,11 +419,6 @@ def _ends(own: Segments) -> FloatArray:
 def _knots(own: Segments, law: FloatArray) -> FloatArray:
     """(S + 1,) which part would, by a law that knows nothing of them."""
     return np.concatenate([[0.0], betainc(law[0], law[1], own.edges), [1.0]])
-
-
-def _bent(own: Segments, law: FloatArray, unit: FloatArray) -> FloatArray:
-    """(n,) what part of the people of a law lies below, for its segments to have their parts."""
-    return np.asarray(np.interp(unit, _ends(own), _knots(own, law)))
 
 
 def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
@@ -488,20 +484,17 @@ class _Sizes(NamedTuple):
     segments: tuple[FloatArray, ...] = ()
 
     @classmethod
-    def drawn(cls, facts: Facts, seed: Seed, rng: np.random.Generator) -> Self:
-        """By quarters, so that few worlds show all that is believed; of rates where they allow it."""
+    def drawn(cls, facts: Facts, rng: np.random.Generator, seed: Seed | None = None) -> Self:
+        """Of a seed by quarters, so that few worlds show all that is believed; of rates if they allow it."""
         if facts.believed_rates is not None:
-            return cls._of_rates(facts, rng, quarter=_EFFECT_IN[seed % 4])
-        jitter = rng.random(3)
-        parts = (_PERSONAL_IN[seed % 4] + jitter[1]) / 4.0, (_EFFECT_IN[seed % 4] + jitter[2]) / 4.0
-        return cls._at(facts, float(jitter[0]), parts[1], parts[0])
-
-    @classmethod
-    def anywhere(cls, facts: Facts, rng: np.random.Generator) -> Self:
-        """Without quarters."""
-        if facts.believed_rates is not None:
-            return cls._of_rates(facts, rng)
-        return cls._at(facts, *rng.random(3).tolist())
+            return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
+        base, first, second = rng.random(3).tolist()
+        effect, personal = first, second
+        if seed is not None:
+            effect, personal = (_EFFECT_IN[seed % 4] + second) / 4.0, (_PERSONAL_IN[seed % 4] + first) / 4.0
+        beliefs = facts.beliefs
+        base, size = beliefs["base_rate"].at(base), beliefs["effect"].at(effect)
+        return cls(base, size, beliefs["personal"].at(personal, evenly=True))
 
     @classmethod
     def _of_rates(cls, facts: Facts, rng: np.random.Generator, quarter: int | None = None) -> Self:
@@ -529,12 +522,6 @@ class _Sizes(NamedTuple):
             "best single arm pays at most the effect more than the mean of all arms; leave out what you know "
             "least"
         )
-
-    @classmethod
-    def _at(cls, facts: Facts, base_rate: float, effect: float, personal: float) -> Self:
-        beliefs = facts.beliefs
-        base, size = beliefs["base_rate"].at(base_rate), beliefs["effect"].at(effect)
-        return cls(base, size, beliefs["personal"].at(personal, evenly=True))
 
 
 def _means(segments: Segments, rates: Sequence[float], rng: np.random.Generator) -> FloatArray:
@@ -590,13 +577,11 @@ class _Shape:
         lengths = np.exp(rng.uniform(low_length, high_length, size=len(widths)))[of_column]
         lengths[list(codes)] = _LENGTH_OF_CATEGORIES
         waves = rng.standard_normal((each, _WAVES, len(of_column))) / lengths
+        seen = np.isin(of_column, chosen)
         if additive:  # a wave sees one column
-            sees = chosen[rng.integers(count, size=(each, _WAVES))]
-            waves = np.where(of_column == sees[:, :, None], waves, 0.0)
-        else:
-            waves = np.where(np.isin(of_column, chosen), waves, 0.0)
-        size = max(codes.values(), default=1)
-        places = np.full((size, len(of_column)), np.nan)
+            seen = of_column == chosen[rng.integers(count, size=(each, _WAVES))][:, :, None]
+        waves = np.where(seen, waves, 0.0)
+        places = np.full((max(codes.values(), default=1), len(of_column)), np.nan)
         for column, categories in codes.items():
             places[:categories, column] = rng.random(categories)
         constants = rng.standard_normal(arms)
@@ -686,10 +671,7 @@ class _Shape:
                 expit(log_odds(size, 0.0, parts(seen(contexts)) - centre) + levels.at(contexts, fitted))
             )
 
-        def too_personal(tilt: float) -> float:
-            return gains(size_for(tilt), tilt)[1] - personal * effect
-
-        tilt = _root(too_personal, 0.0, 1.0, coarse=True)
+        tilt = _root(lambda tilt: gains(size_for(tilt), tilt)[1] - personal * effect, 0.0, 1.0, coarse=True)
         size = size_for(tilt)
         found = gains(size, tilt)
         if abs(found[0] - effect) > _MISSED * effect or abs(found[1] - personal * effect) > _MISSED * effect:

@@ -187,23 +187,14 @@ class GPSpec(Contract["PublishedWeights"]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
-        """See `Configured.from_config`; the noise source is the device's own.
-
-        Args:
-            config: from `to_config`.
-            noise: of the device, by default the operating system's.
-        """
+        """See `Configured.from_config`; the device's own noise is the operating system's by default."""
         with reading("the configuration of a GPSpec"):
             fields = cls.arguments(config)
             return cls(**fields, noise=_secure() if noise is None else noise)
 
 
 class GaussianReports(ReportProtocol["PublishedWeights"]):
-    """Protocol of devices and servers under a `GPSpec`: a report is a vector of noisy integers.
-
-    Args:
-        spec: the contract.
-    """
+    """Protocol of devices and servers under a `GPSpec`: a report is a vector of noisy integers."""
 
     report_format = 0xD2
 
@@ -289,9 +280,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         if available is not None:
             raise InvalidParameter("available is for arms: of candidates leave rows out instead")
         points = read_points(context, dim=self._spec.domain.dim, ndim=2)
-        rows = (
-            np.zeros(0, dtype=np.int64) if points is None else np.flatnonzero(~np.isnan(points).any(axis=1))
-        )
+        rows = np.flatnonzero([] if points is None else ~np.isnan(points).any(axis=1))
         if points is None or not len(rows):
             return Chosen(version=published.version, arm=0, about=None, missing=True)
         inside = self._spec.domain.clip(np.clip(points[rows], -_FARTHEST, _FARTHEST))
@@ -308,11 +297,9 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
         if published.version == 0:
             return int(rng.integers(len(rows)))
-        phi = self._spec.features(rows)
+        phi, scale = self._spec.features(rows), self._spec.tuning.thompson_scale
         normals = rng.standard_normal(phi.shape[1:])
-        return int(
-            published.scores(phi, thompson_scale=self._spec.tuning.thompson_scale, normals=normals).argmax()
-        )
+        return int(published.scores(phi, thompson_scale=scale, normals=normals).argmax())
 
     def check(self, context: Any) -> None:
         """See `Contract.check`."""

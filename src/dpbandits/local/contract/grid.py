@@ -84,7 +84,6 @@ _SIDE_OF_MANY = 8
 MOST_COLUMNS = 64
 """Columns that are asked about: each of them takes reports of its own before any is chosen."""
 
-
 # Grids of versions that are kept at hand: more than the usual window of a server.
 _GRIDS_KEPT = 32
 
@@ -244,12 +243,7 @@ class PublishedQuestions(PublishedArms):
         codes = 2 * arms + self.turned + (self.parts << (bits[0] + 1))
         table = base64.b64encode(_packed(codes, sum(bits) + 1)).decode()
         law = {name: getattr(self, name) for name in ("mean", "sd") if getattr(self, name) is not None}
-        config = {
-            "version": self.version,
-            "about": self.about,
-            "bits": bits,
-            "size": len(arms),
-        }
+        config = {"version": self.version, "about": self.about, "bits": bits, "size": len(arms)}
         config |= {"columns": list(self.columns)} if self.columns else {}
         return config | {"table": table} | {name: rows.tolist() for name, rows in law.items()}
 
@@ -271,12 +265,8 @@ class PublishedQuestions(PublishedArms):
             codes = _unpacked(base64.b64decode(table, validate=True), size, width)
         except binascii.Error:
             raise InvalidParameter("table: not base64") from None
-        arms = (codes >> 1) & ((1 << arm_bits) - 1)
-        return fields | {
-            "arms": arms,
-            "parts": codes >> (arm_bits + 1),
-            "turned": (codes & 1).astype(np.bool_),
-        }
+        arms, turned = (codes >> 1) & ((1 << arm_bits) - 1), (codes & 1).astype(np.bool_)
+        return fields | {"arms": arms, "parts": codes >> (arm_bits + 1), "turned": turned}
 
 
 _MOST_BITS = 8 + 4 + 1

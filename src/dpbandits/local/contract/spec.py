@@ -309,9 +309,6 @@ class Spec(Contract[PublishedArms]):
 class CellReports(ReportProtocol[PublishedArms]):
     """Protocol of devices and servers under a `Spec`: a report names a cell and a sign.
 
-    Args:
-        spec: the contract.
-
     Attributes:
         domain: the points that contexts become: the unit cube for columns.
         schema, menu: the columns, and columns and arms as devices read them; None of a box.

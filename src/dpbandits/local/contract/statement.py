@@ -11,7 +11,7 @@ from dpbandits.local.contract.reports import Contract
 from dpbandits.privacy import definitions
 from dpbandits.privacy.certificates import PureDP
 from dpbandits.privacy.definitions import JointDP, LocalDP
-from dpbandits.privacy.guarantee import LOG_RATIOS, Guarantee, MechanismRecord, Status
+from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Status
 from dpbandits.privacy.prefix_sums import BlockRelease
 from dpbandits.privacy.release_terms import are_weaker
 from dpbandits.privacy.sentences import REPORT_STORED, kept, protected_from, reason, shown_to, trusted
@@ -88,6 +88,36 @@ def weakest(
         promises.append(promise)
     guarantee = protocol.statement(max(promises, key=lambda promise: promise.epsilon))
     return replace(guarantee, status="simulated") if simulated else guarantee
+
+
+def _assumptions(exact: str, lost: str, fixed: str) -> tuple[Assumption, ...]:
+    """What reports of both kinds stand on.
+
+    Args:
+        exact: what the software sees to before or in the noise.
+        lost: what k reports lose at most.
+        fixed: what was fixed without looking at the user's data.
+    """
+    return (
+        *kept(
+            exact,
+            REPORT_STORED,
+            "Another report is drawn only when the device's own ledger has budget for it; k reports "
+            f"lose at most {lost} together.",
+            _ONCE,
+            _BLIND,
+            _MISSING,
+            _BOUND,
+        ),
+        *trusted(
+            _OWN_STORE,
+            "The operating system's random numbers on the device are unpredictable.",
+            fixed,
+            _NOTHING_ELSE,
+            _ON_TIME,
+            _AUTHENTIC,
+        ),
+    )
 
 
 def _weight(people: str) -> str:
@@ -174,32 +204,14 @@ def report_guarantee(
         observers=(
             protected_from("the server", "the report's bytes"),
             protected_from("anyone on the wire or with access to the server", "the same"),
-            shown_to(
-                "the user's own device",
-                f"context, arm and reward; {_OWN_COUNTS}",
-            ),
+            shown_to("the user's own device", f"context, arm and reward; {_OWN_COUNTS}"),
         ),
         mechanisms=(record,),
-        assumptions=(
-            *kept(
-                "All that is drawn has rational probabilities, made exactly of random 64-bit words, and the "
-                "ratio claimed is theirs.",
-                REPORT_STORED,
-                "Another report is drawn only when the device's own ledger has budget for it; k reports "
-                "lose at most k epsilon together.",
-                _ONCE,
-                _BLIND,
-                _MISSING,
-                _BOUND,
-            ),
-            *trusted(
-                _OWN_STORE,
-                "The operating system's random numbers on the device are unpredictable.",
-                "Spec, epsilon and taking part were fixed without looking at context or reward.",
-                _NOTHING_ELSE,
-                _ON_TIME,
-                _AUTHENTIC,
-            ),
+        assumptions=_assumptions(
+            "All that is drawn has rational probabilities, made exactly of random 64-bit words, and the "
+            "ratio claimed is theirs.",
+            "k epsilon",
+            "Spec, epsilon and taking part were fixed without looking at context or reward.",
         ),
         theorem="Any two inputs give any report with probabilities within exp(epsilon): the largest ratio "
         "over inputs and reports follows from the rational probabilities in use, and is rounded up. "
@@ -223,25 +235,10 @@ def gp_report_guarantee(
             shown_to("the user's own device", f"decision set, choice and reward; {_OWN_COUNTS}"),
         ),
         mechanisms=(replace(release.record(), name=f"one report: {sums} of its one choice"),),
-        assumptions=(
-            *kept(
-                "Features and reward are bounded and turned into integers before noise is added.",
-                REPORT_STORED,
-                "Another report is drawn only when the device's own ledger has budget for it; k reports "
-                "lose at most k epsilon and k delta together.",
-                _ONCE,
-                _BLIND,
-                _MISSING,
-                _BOUND,
-            ),
-            *trusted(
-                _OWN_STORE,
-                "The operating system's random numbers on the device are unpredictable.",
-                "Spec, and taking part, were fixed without looking at the user's data.",
-                _NOTHING_ELSE,
-                _ON_TIME,
-                _AUTHENTIC,
-            ),
+        assumptions=_assumptions(
+            "Features and reward are bounded and turned into integers before noise is added.",
+            "k epsilon and k delta",
+            "Spec, and taking part, were fixed without looking at the user's data.",
         ),
         theorem=reason(
             "One Gaussian release of an integer vector whose largest move under any two data of the user is "

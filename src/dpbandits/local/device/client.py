@@ -371,12 +371,6 @@ class SourceClient(Client[PublishedArms]):
         """
         if self.spec.chooser != "client":
             raise InvalidParameter('observe: expected a spec with chooser="client"')
-        choice, pulled = self._choose(published, context), _pulled(arm, self.spec)
-        choice.arm = 0 if pulled is None else pulled
-        choice.missing |= pulled is None
-
-
-def _pulled(arm: Any, spec: Spec) -> int | None:
-    """The arm, or None where it is none."""
-    code = spec.protocol.arms.code(arm)
-    return None if code < 0 else code
+        choice, code = self._choose(published, context), self.spec.protocol.arms.code(arm)
+        choice.arm = max(code, 0)
+        choice.missing |= code < 0

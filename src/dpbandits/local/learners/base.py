@@ -165,8 +165,8 @@ def class_weights(mechanisms: Sequence[ReportMechanism], reports: Sequence[int])
     return np.asarray(n.sum() * precision / (n * precision).sum())
 
 
-def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) -> Estimates:
-    """Signed sums and counts of all classes together, as if one mechanism had made them.
+def combined_estimate(parts: Parts) -> Estimates:
+    """Signed sums and counts of all classes (`Parts`) together, as if one mechanism had made them.
 
     A user's class is one of the spec's public `epsilons`; it travels in the open, and the report keeps that
     class's epsilon. Each class is added up by itself, and the unbiased estimates are combined with weights
@@ -178,11 +178,7 @@ def combined_estimate(parts: Sequence[tuple[ReportMechanism, IntArray, int]]) ->
     bins whose people choose large epsilons seem to hold more people than they do, and an arm whose lucky
     people choose large epsilons seems better than it is.
 
-    Args:
-        parts: mechanism, integer sums and number of reports of every class that has any.
-
-    Returns:
-        `Estimates`. Their moments bound the variance from above where a cell's count varies with who came.
+    The moments bound the variance from above where a cell's count varies with who came.
     """
     if len(parts) == 1:
         mechanism, sums, n = parts[0]
@@ -221,10 +217,7 @@ def grouped_estimate(counted: Counted) -> Estimates:
     """Signed sums and counts of all groups: the median over groups of the mean of a report, times reports.
 
     Forged reports in fewer than half of the groups move it no farther than the others' noise does; its
-    variance is up to `_MEDIAN_COST` times the sum's, which the moments say.
-
-    Args:
-        counted: reports that answered one version; see `dpbandits.local.server.robust`.
+    variance is up to `_MEDIAN_COST` times the sum's, which the moments say. See `local.server.robust`.
     """
     if len(counted) == 1:
         return combined_estimate(counted[0])
@@ -244,12 +237,7 @@ def raised_variance(
     """The noise's variance, raised until what was seen lies at most `surprise` deviations off the belief.
 
     So a Gaussian update moves a belief by at most `surprise` of its deviations, however many reports say so.
-
-    Args:
-        noise: variance of what was seen.
-        belief: variance of what was believed of it.
-        error: what was seen less what was believed.
-        surprise: in deviations.
+    `noise` is the variance of what was seen, `belief` that of what was believed, `error` their difference.
     """
     return np.asarray(np.maximum(noise, (error / surprise) ** 2 - belief))
 
@@ -322,11 +310,7 @@ class BinLearner(ABC):
 
     @abstractmethod
     def assign(self, normals: FloatArray) -> IntArray:
-        """(L,) one arm a leaf, for arms assigned by the server.
-
-        Args:
-            normals: (L, K) public standard normals of this version.
-        """
+        """(L,) one arm a leaf, assigned by the server with public standard normals (L, K) of this version."""
 
     @abstractmethod
     def learn(self, sums: VersionSums) -> None:
@@ -387,10 +371,6 @@ class BinLearner(ABC):
 class NodeData:
     """What reports said of nodes while they were leaves.
 
-    Args:
-        n_nodes: nodes so far.
-        n_arms: K.
-
     Attributes:
         information: (n_nodes, K) sum of n pi^2/v over versions; see `models.trees.posterior.arm_posterior`.
         evidence: (n_nodes, K) sum of pi D/v.
@@ -404,10 +384,7 @@ class NodeData:
     def add(self, sums: VersionSums, mass: FloatArray, variance: FloatArray) -> None:
         """Add a version's sums; nodes split since only inform the masses.
 
-        Args:
-            sums: of the version.
-            mass: (L,) of its leaves.
-            variance: (L,) or (L, K) per report of its signed sums.
+        `mass` is that of its leaves, `variance` that of its signed sums per report.
         """
         weights = np.float64(1.0) if sums.weights is None else sums.weights
         self.information[sums.at] += sums.n * weights**2 / variance
@@ -468,11 +445,7 @@ class PosteriorLearner(BinLearner):
         self._forget()
 
     def resist(self, surprise: float) -> None:
-        """Expect forged reports, from here on.
-
-        Args:
-            surprise: deviations that a version's sums may lie from what is believed, see `raised_variance`.
-        """
+        """Expect forged reports, from here on; for `surprise` see `raised_variance`."""
         self._surprise = surprise
 
     def posterior(self) -> tuple[FloatArray, FloatArray]:
@@ -559,10 +532,8 @@ class PosteriorLearner(BinLearner):
             return variance
         mean, spread = self.posterior()
         at = self.partition.rank[sums.leaves]  # -1 of leaves split since, whose sums only inform the masses
-        if sums.arms is not None:
-            mean, spread = mean[at, sums.arms], spread[at, sums.arms]
-        else:
-            mean, spread = mean[at], spread[at]
+        place = at if sums.arms is None else (at, sums.arms)
+        mean, spread = mean[place], spread[place]
         scale = 2.0 * sums.n * sums.shares(mass)
         told = {"belief": scale**2 * spread, "error": sums.signed - scale * (mean - 0.5)}
         return raised_variance(sums.n * variance, surprise=self._surprise, **told) / sums.n

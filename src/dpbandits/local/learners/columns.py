@@ -42,12 +42,7 @@ _FEW, _MOST = 3, 4
 
 
 class ColumnLearner:
-    """A `Learner` for specs with `learner="questions"` whose versions name columns.
-
-    Args:
-        spec: the public contract.
-        constants: see `QuestionConstants`.
-    """
+    """A `Learner` for specs with `learner="questions"` whose versions name columns."""
 
     Constants = QuestionConstants
 
@@ -107,9 +102,8 @@ class ColumnLearner:
     def refine(self) -> None:
         """Look at everything again where enough has come, and choose columns where it is time."""
         self._think()
-        if self._joint is None and sum(self._alone[one].reports for one in self._live) >= self._due * len(
-            self._live
-        ):
+        reports = sum(self._alone[one].reports for one in self._live)
+        if self._joint is None and reports >= self._due * len(self._live):
             kept = max(_FEW, math.ceil(len(self._live) / 2))
             self._live, self._due = np.sort(self._ranked()[:kept]), self._due + self._each
             if len(self._live) <= _FEW:

@@ -62,6 +62,10 @@ class EliminatingLearner(BinLearner):
             if isinstance(getattr(self, name), np.ndarray):
                 setattr(self, name, grown(getattr(self, name), n_nodes))
 
+    def assign(self, normals: FloatArray) -> IntArray:
+        """An arm left, by the public coin."""
+        return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
+
     def active(self) -> BoolArray:
         """(L, K) arms not yet dropped."""
         return np.asarray(self._active[self.partition.leaves] > 0)

@@ -13,17 +13,29 @@ into the cell. Variances come from the mechanism's moments and past estimates, n
 Privacy: post-processing of reports. Source: this library.
 """
 
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpbandits._typing import FloatArray
+from dpbandits.errors import InvalidParameter
 from dpbandits.models.trees.messages import Gaussians, downward, upward
 from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses
 from dpbandits.privacy.reports import Moments
 
-__all__ = ["SourceEvidence", "SourceSums", "prior_of", "source_evidence"]
+__all__ = [
+    "SourceEvidence",
+    "SourceSums",
+    "prior_of",
+    "source_evidence",
+    "sources_in",
+    "sources_to_arrays",
+]
 
 # Variance of a node's share of its parent, as in `bin_masses`: that of a uniform share.
 _SHARE_VARIANCE = 1.0 / 12.0
@@ -68,6 +80,51 @@ class SourceEvidence:
 
     partition: DyadicPartition
     local: Gaussians
+
+    def check(self, *, dim: int, n_arms: int) -> None:
+        """Refuse evidence that a target of so many columns and arms cannot take.
+
+        Raises:
+            InvalidParameter: it is of another number of columns or arms, of another tie rule, or not finite.
+        """
+        local, shape = self.local, (self.partition.n_nodes, n_arms)
+        if self.partition.dim != dim or {local.precision.shape, local.moment.shape} != {shape}:
+            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
+        if self.partition.tie != "first":
+            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
+        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
+            raise InvalidParameter("attach: the evidence is not finite")
+
+
+def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """What a learner keeps of its sources, by name: their `evidence`, `least_doubt` and `doubt`."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for index, (name, source) in enumerate(sources.items()):
+        local, splits = source.evidence.local, source.evidence.partition.splits
+        told = (len(local.precision) - 1) // 2  # bins of another target may have grown since
+        arrays |= {
+            f"source.{index}.name": np.frombuffer(name.encode(), dtype=np.uint8),
+            f"source.{index}.splits": np.array(splits[:told], dtype=np.int64),
+            f"source.{index}.precision": local.precision,
+            f"source.{index}.moment": local.moment,
+            f"source.{index}.doubts": np.array([source.least_doubt, source.doubt]),
+        }
+    return arrays
+
+
+def sources_in(
+    arrays: Mapping[str, NDArray[Any]], *, dim: int
+) -> Iterator[tuple[str, SourceEvidence, list[float]]]:
+    """Names, evidence that is still to be checked, and both doubts, as `sources_to_arrays` wrote them."""
+    for index in itertools.count():
+        if f"source.{index}.name" not in arrays:
+            return
+        name, splits, precision, moment, doubts = (
+            arrays[f"source.{index}.{part}"] for part in ("name", "splits", "precision", "moment", "doubts")
+        )
+        partition = DyadicPartition(dim=dim, splits=splits.tolist())
+        evidence = SourceEvidence(partition=partition, local=Gaussians(precision, moment))
+        yield name.tobytes().decode(), evidence, doubts.tolist()
 
 
 def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) -> SourceEvidence:

@@ -38,7 +38,6 @@ Privacy: post-processing of reports; what devices are asked does not touch their
 `local.contract.grid`. Source: this library.
 """
 
-import itertools
 import math
 import zlib
 from collections.abc import Mapping
@@ -50,19 +49,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.errors import IncompatibleState, InvalidParameter
+from dpbandits.errors import IncompatibleState
 from dpbandits.local.contract.grid import Grid, PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted, child_spread, grouped_estimate, raised_variance
-from dpbandits.local.learners.evidence import SourceEvidence
+from dpbandits.local.learners.evidence import SourceEvidence, sources_in, sources_to_arrays
 from dpbandits.local.learners.transfer import DOUBTS, STEP_COST
 from dpbandits.local.learners.tree import TreeConstants
 from dpbandits.models.averaged_regression import AveragedRegression
 from dpbandits.models.features.products import ProductFeatures
 from dpbandits.models.forgetting import counting, kept_after
 from dpbandits.models.grid_density import GridDensity
-from dpbandits.models.trees.messages import Gaussians
-from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["QuestionConstants", "QuestionLearner"]
@@ -135,10 +132,8 @@ class _Told:
 
     def __init__(self, n_cells: int, n_parts: int) -> None:
         self.number, self.n = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        self.table, self.parts = (
-            np.zeros((0, n_cells), dtype=np.int16),
-            np.zeros((0, n_cells), dtype=np.uint8),
-        )
+        self.table = np.zeros((0, n_cells), dtype=np.int16)
+        self.parts = np.zeros((0, n_cells), dtype=np.uint8)
         self.sums, self.moments, self.at = np.zeros((0, n_parts)), np.zeros((0, 2)), np.zeros(0)
         self._waiting: list[tuple[Any, ...]] = []
 
@@ -200,13 +195,7 @@ class _Told:
 
 
 class QuestionLearner:
-    """A `Learner` for specs with `learner="questions"`.
-
-    Args:
-        spec: the public contract.
-        constants: see `QuestionConstants`.
-        grid: that versions are over; None: the spec's.
-    """
+    """A `Learner` for specs with `learner="questions"`, over a `grid`: by default the spec's."""
 
     Constants: ClassVar = QuestionConstants
 
@@ -225,8 +214,7 @@ class QuestionLearner:
         places = ProductFeatures(self._centres, categories=codes, n_features=_PLACE_FEATURES)
         self._density = GridDensity(places)
         self._surprise = math.inf
-        self._rewards, self._places = (_Told(grid.size, n_parts) for _ in range(2))
-        self._counts = _Told(grid.size, n_parts)
+        self._rewards, self._places, self._counts = (_Told(grid.size, n_parts) for _ in range(3))
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
         self._parts = self._density.boxes(self._centres, n_parts)
         self._sources: dict[str, _Source] = {}
@@ -373,19 +361,8 @@ class QuestionLearner:
         return {name: source.doubt for name, source in self._sources.items()}
 
     def check(self, evidence: SourceEvidence) -> None:
-        """Refuse evidence that cannot be attached.
-
-        Raises:
-            InvalidParameter: it is of another number of columns or arms, of another tie rule, or not finite.
-        """
-        theirs, local = evidence.partition, evidence.local
-        shape = (theirs.n_nodes, self.n_arms)
-        if theirs.dim != self._centres.shape[1] or {local.precision.shape, local.moment.shape} != {shape}:
-            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
-        if theirs.tie != "first":
-            raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
-        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
-            raise InvalidParameter("attach: the evidence is not finite")
+        """See `SourceEvidence.check`."""
+        evidence.check(dim=self._centres.shape[1], n_arms=self.n_arms)
 
     def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
         """Add a source, or replace what it said before, and look at everything again.
@@ -418,8 +395,7 @@ class QuestionLearner:
         model = {f"model.{name}": getattr(self._model, name) for name in self._model.kept}
         law = {f"law.{name}": np.asarray(getattr(self._density, name)) for name in _LAW}
         old = {"old.precision": self._old[0], "old.moment": self._old[1], "parts": self._parts}
-        for index, (name, source) in enumerate(self._sources.items()):
-            arrays |= source.to_arrays(f"source.{index}", name)
+        arrays |= sources_to_arrays(self._sources)
         return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -443,12 +419,9 @@ class QuestionLearner:
         self._parts = arrays["parts"].copy()
         self.reports, self._renewed, self._looked = arrays["reports"].tolist()
         self._sources = {}
-        for index in itertools.count():
-            if f"source.{index}.name" not in arrays:
-                break
-            name, source = _Source.read(arrays, f"source.{index}", dim=self._centres.shape[1])
-            self.check(source.evidence)
-            self._sources[name] = source
+        for name, evidence, doubts in sources_in(arrays, dim=self._centres.shape[1]):
+            self.check(evidence)
+            self._sources[name] = _Source(evidence, *doubts)
         self._model.restored()
         self._density.look()
 
@@ -591,8 +564,6 @@ class _Source:
 
     def __init__(self, evidence: SourceEvidence, least_doubt: float, doubt: float) -> None:
         self.evidence, self.least_doubt, self.doubt = evidence, least_doubt, doubt
-        # Bins of another target may grow: what it said was about those there were.
-        self._splits = list(evidence.partition.splits[: (len(evidence.local.precision) - 1) // 2])
 
     def told(self, centres: FloatArray, values: FloatArray, p: FloatArray) -> FloatArray:
         """(K F, K F + 1) precision and moment of the weights, at a grid's features (G, F) and law (G,)."""
@@ -616,22 +587,3 @@ class _Source:
             whole[at, at] = (rows * kept[:, arm, None]).T @ rows
         whole[:, -1] = (means.T @ rows).ravel()
         return whole
-
-    def to_arrays(self, prefix: str, name: str) -> dict[str, NDArray[Any]]:
-        """As `TransferTree` keeps its sources."""
-        return {
-            f"{prefix}.name": np.frombuffer(name.encode(), dtype=np.uint8),
-            f"{prefix}.splits": np.array(self._splits, dtype=np.int64),
-            f"{prefix}.precision": self.evidence.local.precision,
-            f"{prefix}.moment": self.evidence.local.moment,
-            f"{prefix}.doubts": np.array([self.least_doubt, self.doubt]),
-        }
-
-    @classmethod
-    def read(cls, arrays: Mapping[str, NDArray[Any]], prefix: str, *, dim: int) -> "tuple[str, _Source]":
-        """What `to_arrays` wrote."""
-        partition = DyadicPartition(dim=dim, splits=arrays[f"{prefix}.splits"].tolist())
-        local = Gaussians(arrays[f"{prefix}.precision"], arrays[f"{prefix}.moment"])
-        evidence = SourceEvidence(partition=partition, local=local)
-        name = arrays[f"{prefix}.name"].tobytes().decode()
-        return name, cls(evidence, *arrays[f"{prefix}.doubts"].tolist())

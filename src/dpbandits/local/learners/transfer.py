@@ -20,7 +20,6 @@ Privacy: post-processing of reports, each private under its own epsilon. Source:
 starts: Ma2025, Section 3.
 """
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 from dpbandits.local.learners.base import VersionSums
-from dpbandits.local.learners.evidence import SourceEvidence, prior_of
+from dpbandits.local.learners.evidence import SourceEvidence, prior_of, sources_in, sources_to_arrays
 from dpbandits.local.learners.tree import TreeConstants, TreeRule
 from dpbandits.models.trees.messages import (
     Gaussians,
@@ -58,8 +57,6 @@ _REFRESH = 0.02
 
 # Stands for infinity when the likelihood of a dropped source is computed.
 _FAR = 2.0
-
-_SOURCE_PARTS = ("name", "splits", "precision", "moment", "doubts")
 
 _FACTORS = np.minimum(DOUBTS, _FAR) ** 2
 
@@ -105,48 +102,21 @@ class TransferTree(TreeRule):
         self._place()
 
     def check(self, evidence: SourceEvidence) -> None:
-        """Refuse evidence that cannot be attached.
-
-        Raises:
-            InvalidParameter: as for `attach`, or it is not whole.
-        """
-        theirs, local = evidence.partition, evidence.local
-        shape = (theirs.n_nodes, self.n_arms)
-        if theirs.dim != self.partition.dim or {local.precision.shape, local.moment.shape} != {shape}:
-            raise InvalidParameter("attach: the evidence is of another number of columns or arms")
-        if theirs.tie != "first" or self.partition.tie != "first":
+        """Refuse evidence that cannot be attached, as `attach` does."""
+        evidence.check(dim=self.partition.dim, n_arms=self.n_arms)
+        if self.partition.tie != "first":
             raise InvalidParameter("attach: bins of two crowds only agree with tie 'first'")
-        if not (np.isfinite(local.precision) & np.isfinite(local.moment) & (local.precision >= 0.0)).all():
-            raise InvalidParameter("attach: the evidence is not finite")
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """See `Learner.to_arrays`: with what the sources said."""
-        arrays = super().to_arrays()
-        for index, (name, source) in enumerate(self._sources.items()):
-            local = source.evidence.local
-            told = (len(local.precision) - 1) // 2  # its own tree may have grown since
-            arrays |= {
-                f"source.{index}.name": np.frombuffer(name.encode(), dtype=np.uint8),
-                f"source.{index}.splits": np.array(source.evidence.partition.splits[:told], dtype=np.int64),
-                f"source.{index}.precision": local.precision,
-                f"source.{index}.moment": local.moment,
-                f"source.{index}.doubts": np.array([source.least_doubt, source.doubt]),
-            }
-        return arrays
+        return super().to_arrays() | sources_to_arrays(self._sources)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """See `Learner.restore`."""
         super().restore(arrays)
-        for index in itertools.count():
-            if f"source.{index}.name" not in arrays:
-                break
-            name, splits, precision, moment, doubts = (
-                arrays[f"source.{index}.{part}"] for part in _SOURCE_PARTS
-            )
-            partition = DyadicPartition(dim=self.partition.dim, splits=splits.tolist())
-            evidence = SourceEvidence(partition=partition, local=Gaussians(precision, moment))
+        for name, evidence, doubts in sources_in(arrays, dim=self.partition.dim):
             self.check(evidence)
-            self._sources[name.tobytes().decode()] = _Source(evidence, self.constants, *doubts.tolist())
+            self._sources[name] = _Source(evidence, self.constants, *doubts)
 
     def jump_start(self) -> None:
         """Split as far as the sources' evidence carries."""

@@ -32,11 +32,7 @@ PUBLIC_SETS = 400
 
 
 class WeightLearner:
-    """Sums of reports by version, and what they say of the feature weights.
-
-    Args:
-        spec: the public contract.
-    """
+    """Sums of reports by version, and what they say of the feature weights."""
 
     def __init__(self, spec: GPSpec) -> None:
         self.spec, self.reports = spec, 0

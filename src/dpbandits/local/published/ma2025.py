@@ -87,19 +87,11 @@ class Ma2025Rule(EliminatingLearner):
 
     @classmethod
     def _constants_of(cls, spec: Spec) -> Ma2025Constants:
-        own: dict[str, Any] = dict(spec.tuning.constants)
-        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **own)
-
-    def assign(self, normals: FloatArray) -> IntArray:
-        """An arm left, by the public coin: not in the paper, whose users choose."""
-        return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
+        constants: dict[str, Any] = dict(spec.tuning.constants)
+        return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **constants)
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add a version's U and V = (signed + U)/2.
-
-        Args:
-            sums: of a version.
-            crowd: 0 for the target, m for the m-th source.
+        """Add a version's U and V = (signed + U)/2; `crowd` is 0 for the target, m for the m-th source.
 
         Raises:
             InvalidParameter: there is no such crowd.

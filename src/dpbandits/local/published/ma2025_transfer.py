@@ -88,12 +88,7 @@ class Ma2025TransferRule(Ma2025VariantRule):
         self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
-        """Add a version's U and V.
-
-        Args:
-            sums: of arms chosen by users.
-            crowd: 0 for the target, m for the m-th source.
-        """
+        """Add a version's U and V, of arms chosen by users; `crowd` as for `Ma2025Rule.learn`."""
         if sums.arms is not None:
             raise InvalidParameter("Algorithm 3 is for arms chosen by users")
         if not 0 <= crowd < len(self._epsilons):

@@ -78,10 +78,6 @@ class Ma2025VariantRule(EliminatingLearner):
     def _constants_of(cls, spec: Spec) -> Ma2025VariantConstants:
         return cls.Constants(n_users=spec.n_users or 1, epsilon=spec.privacy.epsilon, **spec.tuning.constants)
 
-    def assign(self, normals: FloatArray) -> IntArray:
-        """An arm left, by the public coin: not in the paper, whose users choose."""
-        return np.asarray(np.where(self.active(), normals, -np.inf).argmax(axis=1))
-
     def learn(self, sums: VersionSums) -> None:
         """Add a version's U and V = (signed + U)/2."""
         self._count[sums.at] += sums.count
