@@ -8,7 +8,6 @@ from hypothesis.extra import numpy as hnp
 
 from dpbandits.domains import Domain, Finite, from_config
 from dpbandits.errors import InvalidData, InvalidParameter
-from internals.finite import one_key_for_all
 
 # Few distinct values, so that rows share columns, and signed zeros come up.
 values = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.1, 1e-300, 1e30, 2.0**53])
@@ -37,13 +36,10 @@ def test_index_keeps_the_order_of_the_points_and_the_leading_shape():
     assert isinstance(pool, Domain)
 
 
-def test_a_key_collision_makes_no_member(monkeypatch):
-    """With one key for everything, a stranger meets a member's key, and is still refused."""
-    pool = Finite(points=[[1.0, 2.0]])
-    one_key_for_all(pool, monkeypatch)
-    np.testing.assert_array_equal(
-        pool.contains([[1.0, 2.0], [1.0, 2.5], [np.nan, 2.0]]), [True, False, False]
-    )
+def test_nearly_a_member_is_none():
+    pool = Finite(points=[[1.0, 2.0], [-3.0, 0.0]])
+    near = [[1.0, 2.0], [1.0, np.nextafter(2.0, 3.0)], [np.nan, 2.0], [np.inf, 2.0], [-3.0, -0.0]]
+    np.testing.assert_array_equal(pool.contains(near), [True, False, False, False, True])
 
 
 @given(pools)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpbandits._calls import worded
 from dpbandits._checks import assign, public_array
@@ -14,7 +14,8 @@ from dpbandits.errors import InvalidParameter
 
 __all__ = ["Finite"]
 
-_KeyArray = NDArray[np.uint64]
+_KeyArray = np.ndarray[tuple[int], np.dtype[np.void]]
+"""(n,) rows as their bytes, which NumPy sorts and finds."""
 
 
 @worded
@@ -23,9 +24,7 @@ _KeyArray = NDArray[np.uint64]
 class Finite(Valued, Domain):
     """A finite public set of distinct points.
 
-    Membership is exact equality of float64 rows (with -0.0 equal to 0.0). Rows are looked up by
-    64-bit keys that are distinct on this set, and every hit is compared in full, so that no
-    collision can make a stranger a member.
+    Membership is exact equality of float64 rows (with -0.0 equal to 0.0).
 
     Args:
         points: (n, d) distinct finite points, in an order that `index` reports.
@@ -40,7 +39,6 @@ class Finite(Valued, Domain):
     """
 
     points: FloatArray
-    _multipliers: _KeyArray
     _sorted_keys: _KeyArray
     _order: IntArray
 
@@ -48,9 +46,9 @@ class Finite(Valued, Domain):
         array = public_array(points, name="points", ndim=2)
         if np.unique(array, axis=0).shape != array.shape:
             raise InvalidParameter("points holds the same point twice: a finite domain lists each point once")
-        multipliers, keys = _distinct_keys(array)
+        keys = _keys(array)
         order = np.argsort(keys)
-        assign(self, points=array, _multipliers=multipliers, _sorted_keys=keys[order], _order=order)
+        assign(self, points=array, _sorted_keys=keys[order], _order=order)
 
     @property
     def dim(self) -> int:
@@ -93,7 +91,7 @@ class Finite(Valued, Domain):
     def _lookup(self, array: FloatArray) -> tuple[IntArray, BoolArray]:
         """Row numbers (meaningful where found) and whether found, both of the leading shape."""
         flat = array.reshape(-1, self.dim)
-        slot = np.searchsorted(self._sorted_keys, _keys(flat, self._multipliers))
+        slot = np.searchsorted(self._sorted_keys, _keys(flat))
         rows = self._order[np.minimum(slot, self.n_points - 1)]
         found = (self.points[rows] == flat).all(axis=1)
         return rows.reshape(array.shape[:-1]), found.reshape(array.shape[:-1])
@@ -102,22 +100,6 @@ class Finite(Valued, Domain):
         return f"Finite({self.n_points} points in {self.dim} dimensions)"
 
 
-def _keys(points: FloatArray, multipliers: _KeyArray) -> _KeyArray:
-    """A 64-bit key a row: multiply-and-add over the columns' bit patterns, high bits mixed down."""
-    bits = (points + 0.0).view(np.uint64)  # + 0.0: -0.0 and 0.0 share a key
-    bits = bits ^ (bits >> np.uint64(32))
-    mixed: _KeyArray = bits * multipliers
-    mixed ^= mixed >> np.uint64(29)
-    keys: _KeyArray = (mixed * multipliers[::-1]).sum(axis=1, dtype=np.uint64)
-    return keys
-
-
-def _distinct_keys(points: FloatArray) -> tuple[_KeyArray, _KeyArray]:
-    """Multipliers under which all rows have different keys, and these keys."""
-    for attempt in range(64):
-        rng = np.random.Generator(np.random.Philox(attempt))
-        multipliers = np.asarray(rng.integers(2**64, size=points.shape[1], dtype=np.uint64) | np.uint64(1))
-        keys = _keys(points, multipliers)
-        if np.unique(keys).size == keys.size:
-            return multipliers, keys
-    raise InvalidParameter("points could not be indexed: 64 different keyings all collided")
+def _keys(points: FloatArray) -> _KeyArray:
+    rows = np.ascontiguousarray(points + 0.0)  # -0.0 and 0.0 have one key
+    return rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()

@@ -22,7 +22,7 @@ from dpbandits.lab.worlds.supervised import supervised_ceiling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.tables import Schema
 from dpbandits.tables.described import ArmRewards, DescribedTable, one_right
-from dpbandits.tables.owners import Owners
+from dpbandits.tables.owners import Owners, first_rows
 
 __all__ = ["BestArm", "TableBandit", "table_from_toml", "table_of"]
 
@@ -118,7 +118,8 @@ class TableBandit:
         keys = PublicCoins(self.seed).uniform("environment/rows", 0, len(contexts), 1)[:, 0]
         order = np.arange(len(contexts)) if self.ordered else np.argsort(keys, kind="stable")
         if self.persons is not None:
-            order = order[_rank_within(np.asarray(self.persons)[order]) < self.rounds_per_user]
+            numbers = np.unique(self.persons, return_inverse=True)[1]
+            order = order[first_rows(numbers[order], self.rounds_per_user)]
         _checks.assign(self, contexts=contexts, reward_table=rewards, _order=order[: self.horizon])
 
     @classmethod
@@ -296,17 +297,6 @@ def _usable_rows(rows: int, persons: IntArray | None, rounds_per_user: int) -> i
     if persons.shape != (rows,) or persons.dtype.kind not in "iu":
         raise InvalidData(f"persons: expected ({rows},) integers, got {persons.shape} {persons.dtype.name}")
     return int(np.minimum(np.unique(persons, return_counts=True)[1], min(most, rows)).sum())
-
-
-def _rank_within(groups: IntArray) -> IntArray:
-    """(N,) how many earlier entries are equal to each."""
-    together = np.argsort(groups, kind="stable")
-    held = groups[together]
-    first = np.concatenate([[True], held[1:] != held[:-1]])
-    begins = np.maximum.accumulate(np.where(first, np.arange(len(held)), 0))
-    ranks = np.empty(len(groups), dtype=np.int64)
-    ranks[together] = np.arange(len(held)) - begins
-    return ranks
 
 
 def table_from_toml(
