@@ -291,10 +291,7 @@ def along_epsilons(
         beside: name -> (world, seed) -> a policy without an epsilon: a line across.
         seeds, what, rounds, jobs, progress: as in `along_rounds`.
 
-    Raises:
-        InvalidParameter: no epsilons or worlds, an epsilon below zero, or as `repeat`.
-        InvalidData: regret where mean rewards are not known.
-        MissingExtra: matplotlib is not installed.
+    Raises: as `along_rounds`, and InvalidParameter for no epsilons, or one that is not above zero.
     """
     marks = sorted(_checks.number(one, name="an epsilon") for one in epsilons)
     if not marks:

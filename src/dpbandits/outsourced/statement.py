@@ -77,6 +77,10 @@ _SEVERAL_ROWS = (
     " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
     "positions and their answers add up by basic composition."
 )
+_ROWS_NOTE = (
+    "The losses above are for one row. A person with {most} rows loses at most {most} times as much in "
+    "total; the promise states this total."
+)
 
 
 def cost_of_rows(privacy: RowDP, answers: AnswerLaplace | None) -> Cost:
@@ -203,7 +207,7 @@ def rows_guarantee(
         neighbours=neighbours,
         notes=(
             _distance_note(mechanism, mechanism.definition),
-            *_rows_note(most),
+            *([] if most == 1 else [_ROWS_NOTE.format(most=most)]),
             _answers_note(answers, mechanism, evaluated=evaluated),
             "What an attacker may still learn: how many rows there are; the shape of the whole cloud of "
             "rows, since noise averages out over many; for each row, a position with an error of about "
@@ -299,15 +303,6 @@ def _whose(most: int, *, counted: bool) -> Iterator[Assumption]:
         "A row belongs to the person that its column names. A person whose relatives have rows with the "
         "same content loses as much again for each such row."
     )
-
-
-def _rows_note(most: int) -> list[str]:
-    if most == 1:
-        return []
-    return [
-        f"The losses above are for one row. A person with {most} rows loses at most {most} times as much in "
-        "total; the promise states this total."
-    ]
 
 
 def _answering(cap: int, *, noised: bool, pace: float | None, evaluated: bool) -> Iterator[Assumption]:

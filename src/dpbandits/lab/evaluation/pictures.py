@@ -32,11 +32,7 @@ def mean_regret(results: Sequence[SimulationResult]) -> tuple[FloatArray, FloatA
 
 
 def regret_picture(results: Sequence[SimulationResult], *, title: str) -> "Figure":
-    """Mean regret per user so far, with a band of one standard error.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
+    """Mean regret per user so far, with a band of one standard error."""
     seen, mean, error = mean_regret(results)
     figure, (axes,) = new_figure()
     draw_band(axes, seen, mean, error, colour="blue", errors=1.0)
@@ -49,26 +45,23 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 
     Raises:
         InvalidParameter: more than two columns, or a run without snapshots.
-        MissingExtra: matplotlib is not installed.
     """
     if spec.dim > 2 or not result.snapshots:
         raise InvalidParameter("bins_picture: expected one or two context columns, and snapshots")
     figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
     from matplotlib.patches import Rectangle
 
-    boxes = "cells" if spec.protocol.asks else "bins"
-    edge: dict[str, Any] = (
-        {"linewidth": 0.0} if spec.protocol.asks else {"edgecolor": "white", "linewidth": 0.6}
-    )
+    boxes, edge = "bins", {"edgecolor": "white", "linewidth": 0.6}
+    if spec.protocol.asks:
+        boxes, edge = "cells", {"linewidth": 0.0}
     for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
         for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
             bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
             colour = ARM_COLOURS[arm % len(ARM_COLOURS)]
             size = (high[0] - low[0], top - bottom)
             axes.add_patch(Rectangle((low[0], bottom), *size, facecolor=colour, **edge))
-        axes.set(
-            xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=f"{seen:,} users, {len(arms)} {boxes}"
-        )
+        title = f"{seen:,} users, {len(arms)} {boxes}"
+        axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="first column", title=title)
         axes.grid(visible=False)
         if spec.dim == 2:
             axes.set(ylabel="second column")
@@ -80,7 +73,8 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
 def _boxes(spec: Spec, splits: tuple[int, ...]) -> tuple[FloatArray, FloatArray]:
     """Corners (L, dim) of the bins after these splits, or of the grid's cells."""
     if spec.protocol.asks:
-        half = 0.5 / np.array(spec.protocol.grids.whole.sizes)
-        return spec.protocol.grids.whole.centres - half, spec.protocol.grids.whole.centres + half
+        grid = spec.protocol.grids.whole
+        half = 0.5 / np.array(grid.sizes)
+        return grid.centres - half, grid.centres + half
     partition = spec.protocol.bins.partition(splits)
     return partition.low[partition.leaves], partition.high[partition.leaves]

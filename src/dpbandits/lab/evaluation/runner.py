@@ -292,11 +292,8 @@ def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool
 def on_cluster(address: str | None) -> Iterator[None]:
     """Send what `in_processes` runs here to a Dask cluster; None: to this machine's processes.
 
-    Args:
-        address: see `dpbandits._dask.connected`.
-
     Raises:
-        InvalidParameter: no scheduler answers there.
+        InvalidParameter: no scheduler answers at the address, see `dpbandits._dask.connected`.
         MissingExtra: dask or joblib is not installed.
     """
     if address is None:

@@ -97,11 +97,9 @@ def simulate_transfer(
         spec: of the target; learner `questions` or `tree`, or one of Ma2025 for its Algorithm 3.
         world: the target's people.
         sources: in the order in which they come; without any this is `simulate`.
-        n_users: target users.
-        seed: everything random.
+        n_users, seed, snapshots, watched: as for `simulate`.
         floating: with Ma2025: the paper's floating-point noise, for the sources too.
         skip: with `tree`: discount sources that the target's reports contradict.
-        snapshots, watched: as for `simulate`.
 
     Raises:
         InvalidParameter: a source does not fit the spec, or the learner does not learn from sources.
@@ -116,47 +114,25 @@ def simulate_transfer(
     if published:
         rule: Any = _published(spec, sources, n_users=n_users, seed=seed, floating=floating)
     else:
-        rule = tree = learner_for(spec) if spec.protocol.asks else _tree(spec)
+        rule = learner_for(spec)
+        if not spec.protocol.asks and not isinstance(rule, TransferTree):
+            raise InvalidParameter("learner: only 'questions', 'tree' and Ma2025's learn from sources")
         if not spec.protocol.asks:
-            tree.skip = skip
+            rule.skip = skip
         feeds = [SourceFeed(one, spec, index=index, seed=seed) for index, one in enumerate(sources)]
         for feed in feeds:
-            feed.give(tree, seen=0)
-    noise = floating and published
-    crowd = Crowd(
-        spec,
-        world,
-        n_users=n_users,
-        seed=seed,
-        floating=noise,
-        snapshots=snapshots,
-        watched=watched,
-        rule=rule,
-    )
+            feed.give(rule, seen=0)
 
     def hear(crowd: Crowd) -> None:
         for feed in feeds:
-            feed.give(tree, seen=crowd.seen)
+            feed.give(rule, seen=crowd.seen)
 
-    return crowd.run(hear)
-
-
-def _tree(spec: Spec) -> TransferTree:
-    tree = learner_for(spec)
-    if not isinstance(tree, TransferTree):
-        raise InvalidParameter("learner: only 'questions', 'tree' and Ma2025's learn from sources")
-    return tree
+    noise = {"floating": floating and published, "snapshots": snapshots, "watched": watched}
+    return Crowd(spec, world, n_users=n_users, seed=seed, rule=rule, **noise).run(hear)
 
 
 class SourceFeed:
-    """One source's reports, in the order in which they reach the target's server.
-
-    Args:
-        one: the source.
-        target: the spec of the target.
-        index: which of the target's sources.
-        seed: everything random.
-    """
+    """One source's reports, in the order in which they reach the target's server."""
 
     def __init__(self, one: SimulatedSource, target: Spec, *, index: int, seed: int) -> None:
         people, self._noise = (np.random.default_rng([seed, 2 + channel, index]) for channel in (0, 1))

@@ -13,11 +13,7 @@ __all__ = ["plan_picture"]
 
 
 def plan_picture(plan: Mapping[str, Any]) -> "Figure":
-    """Predicted shares along epsilon and people, with their intervals, the target and the answers.
-
-    Args:
-        plan: as `PrivacyPlan.to_dict` gives it.
-    """
+    """The picture of a plan, as `PrivacyPlan.to_dict` gives it, with the answers in it."""
     figure, axes = new_figure(width=10.0, height=3.9, columns=2)
     titles = (f"{plan['users']:,} people", f"epsilon = {plan['promise']:g}")
     for ax, along, title in zip(axes, ("epsilon", "people"), titles, strict=True):

@@ -194,11 +194,7 @@ class PrivacyPlan:
         return json.dumps(self.to_dict(), indent=1, allow_nan=False)
 
     def picture(self) -> "Figure":
-        """Predicted shares along epsilon and along people, with their intervals and the target.
-
-        Raises:
-            MissingExtra: matplotlib is not installed.
-        """
+        """Predicted shares along epsilon and along people, with their intervals and the target."""
         from dpbandits.lab.planning.pictures import plan_picture
 
         return plan_picture(self.to_dict())

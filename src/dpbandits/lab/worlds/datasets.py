@@ -146,10 +146,7 @@ def synthetic_income(*, seed: Seed, horizon: int | None = None, n_rows: int = 60
     2.78 + .09 (education - 13) + .012 (age - 40) - .0006 (age - 40)^2 + .1 (male) - .1 (female)
     + (0, .08, -.04, .05 by region), cut at 10, 16 and 24.
 
-    Args:
-        seed: keys the people, and their order.
-        horizon: rounds; all rows by default.
-        n_rows: size of the table.
+    There are `n_rows` people, keyed by the seed as is their order, and as many rounds by default.
     """
     _checks.integer(seed, name="seed", minimum=0)
     _checks.integer(n_rows, name="n_rows")

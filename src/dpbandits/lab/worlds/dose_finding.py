@@ -39,11 +39,7 @@ def expected_response(dose: FloatArray, age: FloatArray, clearance: FloatArray) 
 
 @dataclass(frozen=True)
 class DoseFinding:
-    """Patients who come one at a time.
-
-    Args:
-        seed: keys patients and noise.
-    """
+    """Patients who come one at a time; the seed keys patients and noise."""
 
     seed: Seed
 

@@ -138,10 +138,9 @@ class TableBandit:
 
         Args:
             frame: whatever `Schema.encode` reads; columns outside the schema are left out.
-            schema: public columns of the contexts.
             labels: (N,) code of the right arm for each row.
             arms: names of the classes, in the order of the codes.
-            seed, horizon, name: as above.
+            schema, seed, horizon, name: as for the class.
         """
         choices = arms if isinstance(arms, Arms) else Arms(arms)
         codes = np.asarray(labels)
@@ -306,8 +305,7 @@ def table_from_toml(
 
     Args:
         path: of the description.
-        seed: keys the order of the rows.
-        horizon: rounds; all rows by default.
+        seed, horizon: as for `TableBandit`.
         lenient: keep rows with cells that cannot be read, as people of whom nothing is known.
 
     Raises:

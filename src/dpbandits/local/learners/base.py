@@ -563,8 +563,6 @@ def _like(before: Any, array: NDArray[Any]) -> Any:
     return array.copy()
 
 
-def grown(array: FloatArray, n_nodes: int, fill: float = 0.0) -> FloatArray:
-    """The array with rows for new nodes."""
-    if len(array) >= n_nodes:
-        return array
-    return np.concatenate([array, np.full((n_nodes - len(array), *array.shape[1:]), fill)])
+def grown(array: FloatArray, n_nodes: int) -> FloatArray:
+    """The array with rows of zeros for new nodes."""
+    return np.concatenate([array, np.zeros((max(0, n_nodes - len(array)), *array.shape[1:]))])

@@ -470,11 +470,10 @@ class Curator(Held):
 
     def _uses(self, *, drawn: bool) -> list[Release]:
         """Everything that noise is used for; how many answers there are, their own log says."""
+        used = zip(RELEASES, self.guarantee.mechanisms, strict=False)  # no answers, no noise
         return [
             Release(purpose=purpose, record=record, noise=self._noise, drawn=int(drawn), charge="")
-            for purpose, record in zip(
-                RELEASES, self.guarantee.mechanisms, strict=False
-            )  # no answers, no noise
+            for purpose, record in used
         ]
 
     def _pay(self) -> None:
@@ -550,8 +549,7 @@ class Curator(Held):
     def _evaluate(self, row: int, objective: Objective | Command | None) -> float:
         """The answer of a published row before noise; where noise follows and there is none, the middle.
 
-        Args:
-            objective: what computes it; None for the table's own column.
+        Without an objective it stands in the table's own column.
         """
         arrays, ids = self._kept()
         place = int(arrays["table_rows"][row])

@@ -174,10 +174,8 @@ class PublishedModeler:
         self._taken = np.zeros(len(published), dtype=np.bool_)
         self._by_variance = acquisition == "variance"
         self._scale = math.sqrt(kernel.max_variance)
-        self._failure, self._exploration_share = (
-            failure,
-            _checks.scale(exploration_share, name="exploration_share"),
-        )
+        self._failure = failure
+        self._exploration_share = _checks.scale(exploration_share, name="exploration_share")
         self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
 
     def ask(self) -> int:

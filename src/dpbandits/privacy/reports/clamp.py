@@ -86,10 +86,7 @@ def gaussian_clamp(sigma: float, *, size: int, entry: float, norm: float) -> Cla
     and so are the entries' tails; mixing its moment generating function over a normal exponent bounds
     E exp(s noise^2) by the Gaussian's, from which follows the norm's (Laurent, Massart 2000, Lemma 1).
 
-    Args:
-        sigma: scale of the noise, in the integers' unit.
-        size: number of entries.
-        entry, norm: of the largest report without noise.
+    Args: as for `laplace_clamp`, with `sigma`, the scale of the noise in the integers' unit.
     """
     nats = -math.log(TAIL)
     farthest = sigma * math.sqrt(2.0 * math.log(2.0 * size / TAIL))
