@@ -14,16 +14,7 @@ from typing import TYPE_CHECKING
 from dpbandits._lazy import lazy
 
 if TYPE_CHECKING:
-    from dpbandits.lab import (
-        baselines,
-        comparing,
-        evaluation,
-        people,
-        planning,
-        plot,
-        study,
-        worlds,
-    )
+    from dpbandits.lab import baselines, comparing, evaluation, people, planning, plot, study, worlds
     from dpbandits.lab.comparing import compare
     from dpbandits.lab.planning import Facts, plan
     from dpbandits.lab.twins import twin

@@ -29,15 +29,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.lab.evaluation.runner import in_processes
 from dpbandits.lab.evaluation.summary import mean_and_error
 
-__all__ = [
-    "Cell",
-    "KeptRecords",
-    "Record",
-    "Row",
-    "Runs",
-    "run_cells",
-    "values_of",
-]
+__all__ = ["Cell", "KeptRecords", "Record", "Row", "Runs", "run_cells", "values_of"]
 
 __dir__ = names_of(__name__)
 

@@ -28,13 +28,7 @@ from dpbandits._lazy import needing
 from dpbandits._reading import json_object, reading
 from dpbandits._seen import Seen, said
 from dpbandits._typing import FloatArray
-from dpbandits.errors import (
-    CorruptState,
-    IncompatibleState,
-    InvalidParameter,
-    ProtocolError,
-    UnknownDecision,
-)
+from dpbandits.errors import CorruptState, IncompatibleState, InvalidParameter, ProtocolError, UnknownDecision
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import GaussianLaw, NoiseLaw
 from dpbandits.privacy.rows.noise_laws import from_config as law_from_config

@@ -7,22 +7,10 @@ from dpbandits.budget import Cost
 from dpbandits.budget.amounts import exact
 from dpbandits.budget.units import unit_of
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
-from dpbandits.privacy.certificates import (
-    GaussianDP,
-    NearGaussianDP,
-    PureBeside,
-    PureDP,
-    rounded_up,
-)
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP, rounded_up
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import LOG_RATIOS, Assumption, Guarantee, MechanismRecord, Status
-from dpbandits.privacy.rows import (
-    AnswerLaplace,
-    CellResponse,
-    GaussianRows,
-    L2Laplace,
-    RowMechanism,
-)
+from dpbandits.privacy.rows import AnswerLaplace, CellResponse, GaussianRows, L2Laplace, RowMechanism
 from dpbandits.privacy.rows.base import LatticeMechanism
 from dpbandits.privacy.sentences import (
     LEDGER_CHECKS_COPIES,

@@ -32,13 +32,7 @@ from dpbandits.errors import InvalidData
 from dpbandits.privacy.samplers import uniform_below
 from dpbandits.privacy.words import Words, secure_words
 
-__all__ = [
-    "exponential",
-    "exponential_law",
-    "largest_log_ratio",
-    "permute_and_flip",
-    "permute_and_flip_law",
-]
+__all__ = ["exponential", "exponential_law", "largest_log_ratio", "permute_and_flip", "permute_and_flip_law"]
 
 _WORD_BITS = 64
 _VANISHED = 700.0

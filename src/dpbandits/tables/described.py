@@ -82,14 +82,7 @@ from dpbandits.domains.arms import Arms
 from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories
-from dpbandits.tables.description import (
-    check_keys,
-    columns_in,
-    description_in,
-    number_in,
-    text_in,
-    value_in,
-)
+from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, text_in, value_in
 from dpbandits.tables.files import TableColumns, read_table_file
 from dpbandits.tables.packaged import PACKAGED, read_packaged
 from dpbandits.tables.schema import Schema

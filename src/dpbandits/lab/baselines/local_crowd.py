@@ -62,13 +62,7 @@ class LocalCrowd(RoundPolicy):
     kind = "baselines.LocalCrowd"
     config_parsers: ClassVar[Mapping[str, Any]] = {**RoundPolicy.config_parsers, "spec": Spec.from_config}
 
-    def __init__(
-        self,
-        *,
-        spec: Spec,
-        horizon: int | None = None,
-        seed: Seed = 0,
-    ) -> None:
+    def __init__(self, *, spec: Spec, horizon: int | None = None, seed: Seed = 0) -> None:
         self.spec = _checks.an(spec, Spec, name="spec", pass_="spec=Spec(contexts=..., arms=[...])")
         if not isinstance(spec.contexts, Schema) or spec.chooser != "server" or spec.epsilons:
             raise InvalidParameter('spec: expected contexts=Schema(...), chooser="server" and one epsilon')

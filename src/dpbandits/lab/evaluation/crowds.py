@@ -19,12 +19,7 @@ from dpbandits.local.contract.bins import PublishedArms
 from dpbandits.local.contract.grid import PublishedQuestions
 from dpbandits.local.contract.people import DeviceMenu
 from dpbandits.local.contract.spec import Spec
-from dpbandits.local.learners.base import (
-    BinLearner,
-    Estimates,
-    VersionSums,
-    grouped_estimate,
-)
+from dpbandits.local.learners.base import BinLearner, Estimates, VersionSums, grouped_estimate
 from dpbandits.local.learners.columns import ColumnLearner
 from dpbandits.local.learners.questions import QuestionLearner
 from dpbandits.local.learners.table import learner_for

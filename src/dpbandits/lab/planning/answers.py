@@ -143,12 +143,7 @@ class Curve:
 
 
 def predicted(
-    along: Along,
-    places: Sequence[float],
-    shares: FloatArray,
-    *,
-    certainty: float,
-    apart: Apart = OF_FACTS,
+    along: Along, places: Sequence[float], shares: FloatArray, *, certainty: float, apart: Apart = OF_FACTS
 ) -> Curve:
     """The curve of worlds' shares (W, R, E) at increasing places (E,): W at least 2, R = 1 or 2 runs in each.
 

@@ -128,7 +128,7 @@ class PrivacyPlan:
             lines = [
                 f"not reachable: with {self.users:,} people no epsilon up to {most} keeps {kept} with "
                 f"probability {self.certainty:g}; epsilon {most} keeps at least {curve.sure[-1]:.0%} of it "
-                f"with that probability ({_interval(curve.at(curve.places[-1]))})",
+                f"with that probability ({_interval(curve.at(curve.places[-1]))})"
             ]
         else:
             shown = _up(answer.epsilon)

@@ -433,11 +433,7 @@ class _Planner:
         )
 
     def _found(
-        self,
-        began: float,
-        seeds: Sequence[Seed],
-        *,
-        curves: Mapping[str, tuple[Curve | None, Curve | None]],
+        self, began: float, seeds: Sequence[Seed], *, curves: Mapping[str, tuple[Curve | None, Curve | None]]
     ) -> PrivacyPlan:
         unknown = None, None
         answers = {trust: self._answer(trust, seeds, *curves.get(trust, unknown)) for trust in self.trusts}

@@ -17,11 +17,7 @@ with new candidates every round. `DoseFinding` has public cells, for `central.Ex
 from dpbandits._lazy import lazy
 from dpbandits.lab.worlds.datasets import available, cps_income, load, synthetic_income
 from dpbandits.lab.worlds.dose_finding import DoseFinding
-from dpbandits.lab.worlds.functions import (
-    FunctionBandit,
-    UniformCandidates,
-    camelback,
-)
+from dpbandits.lab.worlds.functions import FunctionBandit, UniformCandidates, camelback
 from dpbandits.lab.worlds.hard import HARD, hard
 from dpbandits.lab.worlds.matched import from_log
 from dpbandits.lab.worlds.protocol import Environment

@@ -13,16 +13,7 @@ from numpy.typing import ArrayLike
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 
-__all__ = [
-    "REPORT_WORLDS",
-    "WORLDS",
-    "People",
-    "PeopleWorld",
-    "World",
-    "income_people",
-    "ma2025",
-    "world",
-]
+__all__ = ["REPORT_WORLDS", "WORLDS", "People", "PeopleWorld", "World", "income_people", "ma2025", "world"]
 
 Means = Callable[[FloatArray], FloatArray]
 """Contexts (n, dim) -> mean rewards (n, n_arms)."""

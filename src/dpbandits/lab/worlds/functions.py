@@ -16,14 +16,7 @@ from dpbandits.domains import Box, Domain, RewardRange
 from dpbandits.lab.worlds.protocol import check_indices, check_rounds
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = [
-    "CandidateLaw",
-    "FunctionBandit",
-    "MeanFunction",
-    "UniformCandidates",
-    "camelback",
-    "on_box",
-]
+__all__ = ["CandidateLaw", "FunctionBandit", "MeanFunction", "UniformCandidates", "camelback", "on_box"]
 
 Rounds = tuple[FloatArray, FloatArray]
 """Decision sets (B, n, d) and the expected rewards in them (B, n)."""

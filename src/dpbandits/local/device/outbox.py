@@ -12,12 +12,7 @@ from dpbandits._calls import worded
 from dpbandits._reading import reading
 from dpbandits.errors import CorruptState, IncompatibleState, ProtocolError, StateError
 from dpbandits.local.contract.reports import DIGEST
-from dpbandits.state.files import (
-    locked,
-    private_folder,
-    replace_durably,
-    write_durably,
-)
+from dpbandits.state.files import locked, private_folder, replace_durably, write_durably
 from dpbandits.state.release_log import ReleaseLog
 
 __all__ = ["FileOutbox", "MemoryOutbox", "Outbox"]

@@ -28,14 +28,7 @@ from dpbandits.models.trees.partition import DyadicPartition
 from dpbandits.models.trees.posterior import bin_masses
 from dpbandits.privacy.reports import Moments
 
-__all__ = [
-    "SourceEvidence",
-    "SourceSums",
-    "prior_of",
-    "source_evidence",
-    "sources_in",
-    "sources_to_arrays",
-]
+__all__ = ["SourceEvidence", "SourceSums", "prior_of", "source_evidence", "sources_in", "sources_to_arrays"]
 
 # Variance of a node's share of its parent, as in `bin_masses`: that of a uniform share.
 _SHARE_VARIANCE = 1.0 / 12.0

@@ -117,13 +117,7 @@ class SecretDirectory:
 
     def load(self) -> Saved:
         """The last committed state; see `saved_state`."""
-        return saved_state(
-            self._state,
-            kind=KIND,
-            version=VERSION,
-            ledger=self.ledger,
-            key=self.key,
-        )
+        return saved_state(self._state, kind=KIND, version=VERSION, ledger=self.ledger, key=self.key)
 
     @property
     def _state(self) -> Path:

@@ -34,11 +34,7 @@ from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 
-__all__ = [
-    "PublishedModeler",
-    "PublishedTransform",
-    "singular_value_threshold",
-]
+__all__ = ["PublishedModeler", "PublishedTransform", "singular_value_threshold"]
 
 ATTACK = (
     "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
