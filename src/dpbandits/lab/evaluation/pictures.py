@@ -51,9 +51,9 @@ def bins_picture(spec: Spec, result: SimulationResult) -> "Figure":
     figure, axes_of = new_figure(width=3.2 * len(result.snapshots), height=3.4, columns=len(result.snapshots))
     from matplotlib.patches import Rectangle
 
-    boxes, edge = "bins", {"edgecolor": "white", "linewidth": 0.6}
-    if spec.protocol.asks:
-        boxes, edge = "cells", {"linewidth": 0.0}
+    asks = spec.protocol.asks
+    boxes = "cells" if asks else "bins"
+    edge: dict[str, Any] = {"linewidth": 0.0} if asks else {"edgecolor": "white", "linewidth": 0.6}
     for axes, (seen, splits, arms) in zip(axes_of, result.snapshots, strict=True):
         for low, high, arm in zip(*_boxes(spec, splits), arms, strict=True):
             bottom, top = (low[1], high[1]) if spec.dim == 2 else (0.0, 1.0)
