@@ -76,8 +76,10 @@ def _local(learner: str | None, world: Any, seed: Seed, promise: LocalDP) -> Pol
     asked = asked_by(world)
     if "domain" in asked:
         raise InvalidParameter("local policies need a world of contexts and arms")
-    horizon, chosen = asked.pop("horizon"), {} if learner is None else {"learner": learner}
-    return LocalCrowd(spec=Spec(**asked, **chosen, privacy=promise), horizon=horizon, seed=seed)
+    horizon = asked.pop("horizon")
+    if learner is not None:
+        asked["learner"] = learner
+    return LocalCrowd(spec=Spec(**asked, privacy=promise), horizon=horizon, seed=seed)
 
 
 def _non_private(world: Any, seed: Seed, _promise: None) -> Policy:

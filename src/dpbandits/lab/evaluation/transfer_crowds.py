@@ -127,8 +127,9 @@ def simulate_transfer(
         for feed in feeds:
             feed.give(rule, seen=crowd.seen)
 
-    noise = {"floating": floating and published, "snapshots": snapshots, "watched": watched}
-    return Crowd(spec, world, n_users=n_users, seed=seed, rule=rule, **noise).run(hear)
+    noise = floating and published
+    how: dict[str, Any] = {"floating": noise, "snapshots": snapshots, "watched": watched, "rule": rule}
+    return Crowd(spec, world, n_users=n_users, seed=seed, **how).run(hear)
 
 
 class SourceFeed:

@@ -6,11 +6,22 @@
   policy to take, and the picture of that.
 """
 
+from typing import TYPE_CHECKING
+
 from dpbandits._lazy import lazy
-from dpbandits.lab.planning.facts import Facts
-from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
-from dpbandits.lab.planning.planner import plan
+
+if TYPE_CHECKING:
+    from dpbandits.lab.planning.facts import Facts
+    from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
+    from dpbandits.lab.planning.planner import plan
 
 __all__ = ["Facts", "PrivacyPlan", "TrustAnswer", "plan"]
 
-__getattr__, __dir__ = lazy(__name__)
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "dpbandits.lab.planning.facts": ("Facts",),
+        "dpbandits.lab.planning.plan": ("PrivacyPlan", "TrustAnswer"),
+        "dpbandits.lab.planning.planner": ("plan",),
+    },
+)

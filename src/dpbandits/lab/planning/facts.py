@@ -394,9 +394,9 @@ class _Crowd:
         common, own = rng.standard_normal((n, 1)), rng.standard_normal((n, len(self.pull)))
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
         cells = []
-        for column, law, own, part in zip(self.columns, self.laws, self.known, unit.T, strict=True):
-            if own is not None and own.edges is not None:  # segments have their parts of the people
-                part = np.interp(part, _ends(own), _knots(own, law))
+        for column, law, segments, part in zip(self.columns, self.laws, self.known, unit.T, strict=True):
+            if segments is not None and segments.edges is not None:  # they have their parts of the people
+                part = np.interp(part, _ends(segments), _knots(segments, law))
             cells.append(_cells(column, law, part))
         return np.column_stack(cells)
 
