@@ -18,7 +18,7 @@ from dpbandits.errors import (
     ProtocolError,
 )
 from dpbandits.local import Client, FileOutbox, GPSpec, MemoryOutbox, PublishedWeights, Server
-from dpbandits.local.contract.reports import HEADER_BYTES
+from dpbandits.local.contract.reports import HEADER_BYTES, Chosen
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
@@ -154,6 +154,12 @@ def test_what_no_device_sends_is_left_out():
     assert server.totals.accepted == 0
 
 
+def contributions(contract, points, rewards):
+    """(n, D) exact integers that users with these chosen points and rewards add without noise."""
+    choices = [Chosen(version=0, arm=0, about=point) for point in points]
+    return np.concatenate([contract.protocol.exact(*pair) for pair in zip(choices, rewards, strict=True)])
+
+
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(learner):
     class Loud(SimulatedNoise):
@@ -166,7 +172,7 @@ def test_a_report_is_clipped_after_its_noise_and_weighs_what_the_spec_says(learn
     report = client.report(0.5)
     assert np.frombuffer(report[HEADER_BYTES:], "<i8")[0] == contract.protocol.clamp.entry
     assert server.absorb([report]).accepted == 1
-    largest = contract.protocol.contribution(np.linspace(0, 1, 50)[:, None], np.ones(50))
+    largest = contributions(contract, np.linspace(0, 1, 50)[:, None], np.ones(50))
     honest = np.linalg.norm(contract.protocol.release.mechanism.to_coordinates(largest), axis=1).max()
     heaviest = contract.protocol.clamp.norm * RELEASE_UNIT
     assert contract.protocol.weight <= heaviest / honest
@@ -258,9 +264,7 @@ def test_any_two_users_are_within_the_sensitivity(learner):
     rng = np.random.default_rng(0)
     points, rewards = rng.random((400, 1)), rng.choice([0.0, 1.0, 0.3], 400)
     points[:4], rewards[:4] = 0.5, [0.0, 1.0, 0.0, 1.0]  # one point, opposite rewards: the worst
-    coordinates = contract.protocol.release.mechanism.to_coordinates(
-        contract.protocol.contribution(points, rewards)
-    )
+    coordinates = contract.protocol.release.mechanism.to_coordinates(contributions(contract, points, rewards))
     distance = np.linalg.norm(coordinates[:, None] - coordinates[None], axis=-1)
     assert distance.max() <= contract.protocol.release.mechanism.sensitivity
     if contract.learner == "weights":

@@ -14,6 +14,7 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
 from dpbandits.local import Server
+from dpbandits.local.contract.reports import Chosen
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
@@ -131,7 +132,8 @@ def test_local_as_published_matches_devices_and_server_report_by_report(monkeypa
         else:
             scores = policy.scores(spec.features(candidates), thompson_scale=0.0, normals=None)
             index = int(np.argmax(scores))
-        raw = spec.protocol.contribution(candidates[index][None], world.rewards(t, t + 1, [index]))
+        reward = float(world.rewards(t, t + 1, [index])[0])
+        raw = spec.protocol.exact(Chosen(version=t, arm=index, about=candidates[index]), reward)
         silent = spec.protocol.release.mechanism.to_coordinates(raw[0]) / RELEASE_UNIT
         values = np.rint(silent).astype(np.int64) + draws[t]
         head = bytes([0xD2]) + spec.digest + t.to_bytes(4, "little") + t.to_bytes(8, "little")

@@ -80,8 +80,7 @@ class NoiseSource(Protocol):
         Args:
             sensitivity: largest Euclidean distance between the integer statistics of two neighbours,
                 over all releases that share the promise.
-            epsilon: in (0, 50].
-            delta: in [1e-15, 1).
+            epsilon, delta: see `dpbandits.privacy.calibration`.
             draws: how many draws of noise one privacy unit can touch, over all these releases; None where
                 that has no bound, and the certificate is then one that does not depend on it.
         """

@@ -106,8 +106,7 @@ def permute_and_flip_law(scores: FloatArray, *, sensitivity: float, epsilon: flo
     # all factors are above zero: nodes lie inside (0, 1)
     failures = 1.0 - places * chances[..., None]  # (..., n, q)
     product = failures.prod(axis=-2, keepdims=True)
-    law: FloatArray = chances * ((product / failures) @ (0.5 * weights))
-    return law
+    return np.asarray(chances * ((product / failures) @ (0.5 * weights)))
 
 
 def exponential_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
@@ -117,8 +116,7 @@ def exponential_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -
     the largest change of one score, as in papers, this is their epsilon score/(2 max change).
     """
     chances = np.exp(-_exponents(scores, sensitivity=sensitivity, epsilon=epsilon))
-    law: FloatArray = chances / chances.sum(axis=-1, keepdims=True)
-    return law
+    return np.asarray(chances / chances.sum(axis=-1, keepdims=True))
 
 
 def largest_log_ratio(law: FloatArray, other: FloatArray) -> float:

@@ -78,11 +78,7 @@ class PublishedArms(Published):
     def predict(self, spec: Contract[Any], contexts: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.
 
-        Args:
-            spec, contexts: as for `recommend_batch`.
-
-        Returns:
-            Two arrays in reward units, one row a person and one column an arm.
+        Args: as for `recommend_batch`.
 
         Raises:
             IncompatibleState, InvalidData: as `recommend_batch`.
@@ -112,9 +108,6 @@ class PublishedArms(Published):
     @worded
     def to_decisions(self, spec: Contract[Any]) -> str:
         """JSON that decides without this library: see `dpbandits.export.decide_by`.
-
-        Args:
-            spec: that it belongs to.
 
         Raises:
             IncompatibleState: as `check`.

@@ -310,13 +310,6 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         if rows.ndim != 2 or not len(rows):
             raise InvalidData(f"candidates: expected shape (n, {self._spec.domain.dim}), n at least 1")
 
-    def contribution(self, chosen: FloatArray, rewards: FloatArray) -> IntArray:
-        """(n, D) exact integers that users would add without noise; rows (n, d), rewards (n,)."""
-        phi = self._spec.features(self._spec.domain.validate(chosen))
-        z = self._spec.reward_range.to_centred(self._spec.reward_range.validate(rewards, clip=True))
-        rows = [self.release.mechanism.encode(phi[i : i + 1], z[i : i + 1]) for i in range(len(phi))]
-        return np.array(rows, dtype=np.int64).reshape(len(phi), self.release.mechanism.size)
-
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
         """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
         if choice.missing or reward is None:
@@ -326,8 +319,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
         """The payload: where the user's data meets noise."""
-        payload: bytes = self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
-        return payload
+        return self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
 
     def terms(self, privacy: JointDP) -> dict[str, Any]:
         """See `ReportProtocol.terms`."""
@@ -412,16 +404,9 @@ class PublishedWeights(Published):
 
     @worded
     def predict(self, spec: GPSpec, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward, from reports only.
+        """Mean and standard deviation (n,) of the expected reward at points (n, d), from reports only.
 
         The deviation includes what the spec's features leave out of their kernel.
-
-        Args:
-            spec: that it belongs to.
-            contexts: points (n, d).
-
-        Returns:
-            Two arrays (n,).
 
         Raises:
             IncompatibleState: the weights belong to another spec.

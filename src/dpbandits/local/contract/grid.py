@@ -291,9 +291,8 @@ class GridLayout(Layout[PublishedQuestions]):
     """Cells of a public grid; a report answers what a version asks of one.
 
     Args:
-        dim: number of context columns.
+        dim, n_arms: as for `BinLayout`.
         codes: columns that are codes, and of how many categories each.
-        n_arms: number of arms.
         n_parts: parts C of a question.
     """
 

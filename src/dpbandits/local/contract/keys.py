@@ -57,8 +57,7 @@ class ReportKey:
 
     def signed(self, report: bytes, spec: Contract[Any]) -> bytes:
         """The report and its tag: what a device sends."""
-        tag: bytes = self._begun(spec, report).digest()
-        return report + tag
+        return report + bytes(self._begun(spec, report).digest())
 
     def genuine(self, records: Records, spec: Contract[Any]) -> BoolArray:
         """(n,) which of n reports of one length end with their tag."""

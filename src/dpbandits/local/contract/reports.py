@@ -121,15 +121,7 @@ class Published(Seen, Configured):
 
     @worded
     def recommend(self, spec: Any, context: Any) -> Any:
-        """The same for one person.
-
-        Args:
-            spec: that it belongs to.
-            context: as `recommend_batch` takes several.
-
-        Raises:
-            IncompatibleState, InvalidData: as `recommend_batch`; or several people.
-        """
+        """`recommend_batch`, for one person; InvalidData also where several come."""
         best = self.recommend_batch(spec, context)
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")

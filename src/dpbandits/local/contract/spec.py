@@ -501,8 +501,7 @@ class CellReports(ReportProtocol[PublishedArms]):
         """The payload, after its class of epsilon: where the user's data meets randomness."""
         epsilons = self._spec.epsilons
         kind = bytes([epsilons.index(privacy.epsilon)]) if epsilons else b""
-        payload: bytes = choice.about[1].encode(exact[0], positive=exact[1])
-        return kind + payload
+        return kind + bytes(choice.about[1].encode(exact[0], positive=exact[1]))
 
     def terms(self, privacy: LocalDP) -> dict[str, Any]:
         """See `ReportProtocol.terms`."""

@@ -124,7 +124,7 @@ def source_evidence(sums: SourceSums, propensities: FloatArray | None = None) ->
     """Evidence of every leaf's arms.
 
     Args:
-        sums: the source's sums.
+        sums: of the source.
         propensities: (K,) or (L, K) public probabilities of the source's arms; None: estimated from the
             counts. Not used where the source's server assigned the arms.
     """

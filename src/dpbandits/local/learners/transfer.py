@@ -86,11 +86,8 @@ class TransferTree(TreeRule):
     def attach(self, name: str, evidence: SourceEvidence, *, least_doubt: float = 0.0) -> None:
         """Add a source, or replace what it said before.
 
-        Args:
-            name: of the source.
-            evidence: all it knows so far.
-            least_doubt: it is never believed to be nearer than this; for sources whose behaviour policy
-                looks at the context.
+        It is never believed to be nearer than `least_doubt`, for sources whose behaviour policy looks at the
+        context.
 
         Raises:
             InvalidParameter: the evidence is of another dim or other arms, or a tie rule is not `first`.

@@ -80,13 +80,7 @@ def path_codes(partition: DyadicPartition) -> IntArray:
 
 
 def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> Gaussians:
-    """What a node's own evidence and everything below it say about the node.
-
-    Args:
-        partition: the tree.
-        local: (n_nodes, K) every node's own evidence.
-        child_sd: sigma_0.
-    """
+    """What a node's own evidence, `local` (n_nodes, K), and everything below it say about the node."""
     precision, moment = local.precision.copy(), local.moment.copy()
     variance = spreads(partition, child_sd)
     for inner in reversed(tree_levels(partition)):
@@ -103,12 +97,10 @@ def downward(
     """What everything that is not below a node says about it: its prior.
 
     Args:
-        partition: the tree.
         root: (K,) the root's prior.
         local: (n_nodes, K) evidence about inner nodes themselves, counted in no child's `below`.
         below: (n_nodes, K) messages about nodes from what lies in and below them: a child's message
             reaches its sibling, never itself.
-        child_sd: sigma_0.
     """
     precision, moment = np.zeros_like(local.precision), np.zeros_like(local.moment)
     precision[0], moment[0] = root
@@ -130,7 +122,6 @@ def log_evidence(
     The constant depends on the observations' precisions only, so that processes can be compared.
 
     Args:
-        partition: the tree.
         observed: (n_nodes, K) observations of nodes, K independent processes.
         root_variance: (c,) variance of the root in every candidate.
         variance: (c, n_nodes) variance of every node's step from its parent.

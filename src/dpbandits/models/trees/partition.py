@@ -131,9 +131,7 @@ class DyadicPartition:
     def locate(self, points: FloatArray, below: IntArray | None = None) -> IntArray:
         """The leaf (node number) of each point (n, dim) of the unit cube.
 
-        Args:
-            points: where.
-            below: (n,) a node that each point lies in; by default the cube.
+        `below` (n,) is a node that each point lies in; by default the cube.
         """
         nodes = np.zeros(len(points), dtype=np.int64) if below is None else below
         rows = np.arange(len(points))

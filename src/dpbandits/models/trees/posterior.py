@@ -39,8 +39,7 @@ def arm_posterior(
     n pi p (2 f - 1) and variance n v, where pi is the probability of the arm.
 
     Args:
-        prior_mean: prior mean of f.
-        prior_variance: prior variance of f.
+        prior_mean, prior_variance: of f.
         information: sum of n pi^2/v over observations.
         evidence: sum of pi D/v over observations.
         mass: p, positive.
@@ -85,7 +84,6 @@ def bin_masses(
     node's noisy count over the reports that named it has mean n p and a known variance.
 
     Args:
-        partition: the tree.
         count: (n_nodes,) sums of unbiased counts while the node was a leaf.
         variance: (n_nodes,) variances of those sums.
         reports: (n_nodes,) numbers of reports.

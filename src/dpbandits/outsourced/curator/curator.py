@@ -322,8 +322,7 @@ class Curator(Held):
     @property
     def cap(self) -> int:
         """Evaluations at most, those that failed included."""
-        cap: int = self._public["cap"]
-        return cap
+        return int(self._public["cap"])
 
     # -- answers -----------------------------------------------------------------------------------
 

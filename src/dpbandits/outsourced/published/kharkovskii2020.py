@@ -104,8 +104,7 @@ class PublishedTransform:
             values = values + added if self.inflation == "sum" else np.sqrt(values**2 + added**2)
         rng = np.random.Generator(np.random.Philox(self.seed))
         mixing = rng.standard_normal((centred.shape[1], self.dimension))  # M
-        published: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
-        return published
+        return np.asarray((left * values) @ right @ mixing / math.sqrt(self.dimension))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -135,5 +134,4 @@ def _centred(table: FloatArray) -> FloatArray:
     rows = np.asarray(table, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
         raise InvalidData(f"the table has shape {rows.shape}, expected finite numbers (n, d) with n >= 2")
-    centred: FloatArray = rows - rows.mean(axis=0)
-    return centred
+    return np.asarray(rows - rows.mean(axis=0))

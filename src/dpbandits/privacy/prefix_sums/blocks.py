@@ -67,8 +67,7 @@ class CalibratedRelease(ABC):
     Args:
         mechanism: geometry of the sums, with the rounds per user.
         noise: source of the noise; decides scale and certificate.
-        epsilon: promise of all releases together, in (0, 50].
-        delta: promise of all releases together, in [1e-15, 1).
+        epsilon, delta: promise of all releases together, see `dpbandits.privacy.calibration`.
     """
 
     mechanism: GramVectorMechanism

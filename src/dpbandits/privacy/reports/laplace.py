@@ -109,8 +109,7 @@ class _CellLaplace(ReportMechanism):
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
         entries = noise[0] - noise[1]
         entries[2 * cell : 2 * cell + 2] += self.entries[positive]
-        payload: bytes = self.clamp.clip(entries).astype("<i2").tobytes()
-        return payload
+        return bytes(self.clamp.clip(entries).astype("<i2").tobytes())
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
         """Product over entries; one at the bound stands for its whole tail, and none is beyond."""
@@ -190,10 +189,7 @@ class FloatingLaplace:
 
     For simulations only, status `simulated`: floating-point Laplace noise leaks through its low bits
     (Mironov 2012), so there is no `encode` and no device sends it; `PaperLaplace` is the enforced form.
-
-    Args:
-        n_cells: number of cells.
-        epsilon: privacy parameter of the ideal, real-valued mechanism.
+    `epsilon` is that of the ideal, real-valued mechanism.
     """
 
     name = "floating-laplace"

@@ -173,8 +173,7 @@ class ReportMechanism(ABC):
         """Draw `aggregate` of a crowd at once, equal in law to adding up single reports.
 
         Args:
-            positive: (n_cells,) users of each cell with sign +1.
-            negative: (n_cells,) users of each cell with sign -1.
+            positive, negative: (n_cells,) users of each cell with sign +1, and with sign -1.
             rng: simulated randomness; never used for real people.
         """
 

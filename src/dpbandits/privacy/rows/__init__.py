@@ -63,9 +63,8 @@ def choose_row_mechanism(
     cells when the distance is so large, against epsilon, that either noise would drown the cube.
 
     Args:
-        definition: the promise.
+        definition, dim: see `RowMechanism`.
         n: rows of the table (a public number).
-        dim: coordinates of a row.
         half_width: rows lie in the public cube [-half_width, half_width]^dim.
         noise: calibrates the Gaussian candidate.
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response".

@@ -139,5 +139,4 @@ def as_rows(points: FloatArray, dim: int) -> FloatArray:
 
 def from_lattice(rows: IntArray, step: float) -> FloatArray:
     """Integers as multiples of the step, exact below 2^53 steps."""
-    scaled: FloatArray = rows.astype(np.float64) * step
-    return scaled
+    return np.asarray(rows.astype(np.float64) * step)

@@ -119,8 +119,7 @@ class CellResponse(RowMechanism):
         others = uniform_below(self.cells - 1, len(rows), words)
         others += others >= codes  # skips the true cell
         reported = np.stack(np.unravel_index(np.where(kept, codes, others), shape), axis=1)
-        centres: FloatArray = (reported.astype(np.float64) + 0.5) * self.scale - self.half_width
-        return centres
+        return np.asarray((reported.astype(np.float64) + 0.5) * self.scale - self.half_width)
 
     def describe(self) -> str:
         """The law in words."""

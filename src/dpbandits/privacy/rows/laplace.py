@@ -101,8 +101,7 @@ class AnswerLaplace(Configured):
     Args:
         epsilon: loss of two answers that differ by `distance`; proportionally more beyond.
         distance: eta, in the answer's unit.
-        low: public lower bound; answers are clipped to the bounds before noise.
-        high: public upper bound.
+        low, high: public bounds, to which answers are clipped before noise.
 
     Raises:
         InvalidParameter: a number outside its range, or bounds too far out for the distance's lattice.

@@ -150,7 +150,6 @@ class CellLaw(NoiseLaw):
     the two cases: an approximation that keeps the second moments.
 
     Args:
-        dim: coordinates.
         keep: probability that the reported cell is the true one.
         width: side of a cell.
         half_width: half the side of the public cube.
