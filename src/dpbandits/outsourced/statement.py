@@ -65,6 +65,11 @@ _SEVERAL_ROWS = (
     " Neighbours differ in at most {most} rows, each of which is answered at most once, so that their "
     "positions and their answers add up by basic composition."
 )
+_DELTA_NOTE = (
+    "Delta is large: {:g} is at least one over the {} rows, and a mechanism that publishes one row as it is "
+    "would satisfy such a promise. This one adds its noise to every row, but the promise by itself says "
+    "little: choose a delta well below one over the number of rows."
+)
 _ROWS_NOTE = (
     "The losses above are for one row. A person with {most} rows loses at most {most} times as much in "
     "total; the promise states this total."
@@ -202,7 +207,7 @@ def rows_guarantee(
             f"{mechanism.law.sd:.3g} a coordinate (public coordinates); and with an answer, or with "
             "knowledge about the person, which released row is likely that person's.",
             _units_note(mechanism, scaling, definition.distance),
-            *_delta_note(definition, rows),
+            *([_DELTA_NOTE.format(definition.delta, rows)] if definition.delta * rows >= 1.0 else []),
         ),
     )
 
@@ -388,16 +393,6 @@ def _answers_note(answers: AnswerLaplace | None, mechanism: RowMechanism, *, eva
         f"that moves by D also loses on its position: {_loss(mechanism)}. Rows that are never asked for lose "
         "nothing on their answers."
     )
-
-
-def _delta_note(definition: RowDP, rows: int) -> list[str]:
-    if definition.delta * rows < 1.0:
-        return []
-    return [
-        f"Delta is large: {definition.delta:g} is at least one over the {rows} rows, and a mechanism that "
-        "publishes one row as it is would satisfy such a promise. This one adds its noise to every row, but "
-        "the promise by itself says little: choose a delta well below one over the number of rows."
-    ]
 
 
 def _units_note(mechanism: RowMechanism, scaling: PublicScaling, distance: float) -> str:

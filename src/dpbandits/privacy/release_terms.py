@@ -89,7 +89,14 @@ def check_releases(
             if one is None:
                 raise CorruptState("the log has releases that the saved configuration does not make")
             entered[one.purpose] += int(entry["count"])
-            _check_terms(entry, one, privacy)
+            status, needed = entry["status"], terms_of_release(one.record, one.noise)
+            if status == "simulated" and one.noise.status == "enforced":
+                continue  # the statement says that nobody is protected
+            if status != one.noise.status or are_weaker(entry, needed, privacy=privacy):
+                raise CorruptState(
+                    f"a release of {one.purpose} was made on weaker terms than the saved configuration "
+                    "promises: file and configuration do not belong together"
+                )
     for purpose, one in known.items():
         if not one.drawn <= entered[purpose] <= one.record.releases:
             raise CorruptState(
@@ -116,17 +123,6 @@ def are_weaker(entry: Mapping[str, Any], needed: Mapping[str, Any], *, privacy: 
         or int(entry["releases"]) > needed["releases"]
         or not _as_strong(proven, asked, privacy)
     )
-
-
-def _check_terms(entry: Mapping[str, Any], one: Release, privacy: Definition | None) -> None:
-    status, needed = entry["status"], terms_of_release(one.record, one.noise)
-    if status == "simulated" and one.noise.status == "enforced":
-        return  # the statement says that nobody is protected
-    if status != one.noise.status or are_weaker(entry, needed, privacy=privacy):
-        raise CorruptState(
-            f"a release of {one.purpose} was made on weaker terms than the saved configuration promises: "
-            "file and configuration do not belong together"
-        )
 
 
 def _as_strong(proven: Certificate | None, needed: Certificate | None, privacy: Definition | None) -> bool:

@@ -12,10 +12,11 @@ from numpy.typing import ArrayLike
 from scipy.spatial import KDTree
 
 from dpbandits._calls import worded
-from dpbandits._typing import FloatArray, Seed
+from dpbandits._typing import Seed
 from dpbandits.domains import Arms, RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import InvalidData
+from dpbandits.lab.worlds.supervised import indicators
 from dpbandits.lab.worlds.tables import TableBandit
 from dpbandits.tables import Schema
 
@@ -56,7 +57,8 @@ def from_log(
         raise InvalidData(f"actions, rewards: expected ({n},) codes and ({n},) numbers")
     if set(np.unique(codes).tolist()) != set(range(choices.n_arms)):
         raise InvalidData(f"actions: expected each of the codes 0..{choices.n_arms - 1}, and no other")
-    table, places = np.empty((n, choices.n_arms)), _places(contexts, schema)
+    # two different categories are as far apart as the ends of a range
+    table, places = np.empty((n, choices.n_arms)), indicators(contexts, schema.codes, size=1.0 / np.sqrt(2.0))
     for arm in range(choices.n_arms):
         given = np.flatnonzero(codes == arm)
         table[:, arm] = paid[given[KDTree(places[given]).query(places)[1]]]
@@ -71,14 +73,3 @@ def from_log(
         seed=seed,
         horizon=n if horizon is None else horizon,
     )
-
-
-def _places(contexts: FloatArray, schema: Schema) -> FloatArray:
-    """Numbers as they are; two different categories are as far apart as the ends of a range."""
-    parts = [
-        (contexts[:, [column]] == np.arange(schema.codes[column])) / np.sqrt(2.0)
-        if column in schema.codes
-        else contexts[:, [column]]
-        for column in range(contexts.shape[1])
-    ]
-    return np.concatenate(parts, axis=1)

@@ -19,7 +19,7 @@ from dpbandits._typing import FloatArray, IntArray, Seed
 from dpbandits.errors import InvalidData
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["supervised_ceiling"]
+__all__ = ["indicators", "supervised_ceiling"]
 
 FOLDS = 5
 
@@ -83,15 +83,20 @@ def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: 
     return float(paid.mean())
 
 
-def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
-    """Numbers, indicators of categories, and their squares and products where they are few."""
+def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 1.0) -> FloatArray:
+    """Numbers as they are, and a column a category, of this size where it is the row's and else 0."""
     parts = [
-        (contexts[:, [column]] == np.arange(codes[column])).astype(np.float64)
+        (contexts[:, [column]] == np.arange(codes[column])) * size
         if column in codes
         else contexts[:, [column]]
         for column in range(contexts.shape[1])
     ]
-    own = np.concatenate(parts, axis=1)
+    return np.concatenate(parts, axis=1)
+
+
+def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
+    """Numbers, indicators of categories, and their squares and products where they are few."""
+    own = indicators(contexts, codes)
     if own.shape[1] > MOST_PRODUCTS:
         return own
     first, second = np.triu_indices(own.shape[1])
