@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,17 +42,10 @@ class RewardRange(Configured):
     clip: bool = False
 
     def __post_init__(self) -> None:
-        for bound in ("low", "high"):
-            # + 0.0: -0.0 becomes 0.0, so that equal ranges have equal configurations
-            value = _checks.number(
-                getattr(self, bound),
-                name=bound,
-                minimum=-_checks.LARGEST,
-                exclusive=False,
-                maximum=_checks.LARGEST,
-            )
-            value += 0.0
-            object.__setattr__(self, bound, value)
+        finite = partial(_checks.number, minimum=-_checks.LARGEST, exclusive=False, maximum=_checks.LARGEST)
+        _checks.settle(self, low=finite, high=finite)
+        # -0.0 becomes 0.0, so that equal ranges have equal configurations
+        _checks.assign(self, low=self.low + 0.0, high=self.high + 0.0)
         if not self.low < self.high:
             raise InvalidParameter(f"a reward range needs low < high, not ({self.low}, {self.high})")
         _checks.scale(self.high - self.low, name="the width of the reward range")

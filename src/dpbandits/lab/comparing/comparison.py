@@ -98,11 +98,6 @@ class Trial(Cell):
         names = ("world", "policy", "trust", "epsilon", "delta", "people")
         return {name: getattr(self, name) for name in names}
 
-    @property
-    def name(self) -> str:
-        """By its label."""
-        return f"Trial {json.dumps(self.label)}"
-
     @functools.cached_property
     def settings(self) -> Mapping[str, Any]:
         """Fingerprints of what makes world and policy, the promise, and this package's version."""

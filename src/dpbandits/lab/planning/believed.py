@@ -52,13 +52,8 @@ class Between(NamedTuple):
 
 def finite(value: object, name: str) -> float:
     """The number; InvalidParameter for anything else."""
-    return number(
-        value.item() if isinstance(value, np.generic) else value,
-        name=name,
-        minimum=-LARGEST,
-        exclusive=False,
-        maximum=LARGEST,
-    )
+    given = value.item() if isinstance(value, np.generic) else value
+    return number(given, name=name, minimum=-LARGEST, exclusive=False, maximum=LARGEST)
 
 
 def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:

@@ -26,7 +26,6 @@ Privacy: epsilon_m-LDP for one report a user of crowd m; see `dpbandits.local.pu
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -61,12 +60,6 @@ class Ma2025TransferRule(Ma2025VariantRule):
     """
 
     Constants = Ma2025TransferConstants
-    kept: ClassVar[tuple[str, ...]] = (
-        *Ma2025VariantRule.kept,
-        "_crowd_count",
-        "_crowd_reward",
-        "_crowd_users",
-    )
     constants: Ma2025TransferConstants
 
     def _begin(self) -> None:
@@ -84,8 +77,8 @@ class Ma2025TransferRule(Ma2025VariantRule):
         private = np.log2(np.maximum(1.0, pooled * self._epsilons**2)) * dim / (2.0 + 2.0 * dim)
         self.max_depth = int(np.minimum(plain, private)[sizes > 0].max(initial=0.0))
         shape = (partition.n_nodes, self.n_arms, len(sizes))
-        self._crowd_count, self._crowd_reward = np.zeros(shape), np.zeros(shape)
-        self._crowd_users = np.zeros((partition.n_nodes, 1, len(sizes)))
+        self._count, self._reward = np.zeros(shape), np.zeros(shape)
+        self._users = np.zeros((partition.n_nodes, 1, len(sizes)))
 
     def learn(self, sums: VersionSums, *, crowd: int = 0) -> None:
         """Add a version's U and V, of arms chosen by users; `crowd` as for `Ma2025Rule.learn`."""
@@ -94,14 +87,14 @@ class Ma2025TransferRule(Ma2025VariantRule):
         if not 0 <= crowd < len(self._epsilons):
             raise InvalidParameter("crowd: expected 0 for the target, or the number of a source")
         leaves = sums.leaves
-        self._crowd_count[leaves, :, crowd] += sums.count
-        self._crowd_reward[leaves, :, crowd] += (sums.signed + sums.count) / 2.0
-        self._crowd_users[leaves, :, crowd] += sums.n
+        self._count[leaves, :, crowd] += sums.count
+        self._reward[leaves, :, crowd] += (sums.signed + sums.count) / 2.0
+        self._users[leaves, :, crowd] += sums.n
 
     def intervals(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Estimates f and radii r of the leaves' arms, (L, K) each, and the leaves' tau (L, 1)."""
         leaves = self.partition.leaves
-        count, users = self._crowd_count[leaves], self._crowd_users[leaves]
+        count, users = self._count[leaves], self._users[leaves]
         begun = users >= self._warm_start
         per_user = count / np.where(begun, users, 1.0)
         weight = np.where(begun, np.clip(self._epsilons**2 * per_user, 0.0, 1.0), 0.0)
@@ -110,5 +103,5 @@ class Ma2025TransferRule(Ma2025VariantRule):
         safe = np.where(known, total, 1.0)
         spread = np.sqrt((weight**2 * np.maximum(count, users / self._epsilons**2)).sum(axis=2))
         radius = np.where(known, self._log_term * spread / safe, np.inf)
-        mean = np.clip((weight * self._crowd_reward[leaves]).sum(axis=2) / safe, 0.0, 1.0)
+        mean = np.clip((weight * self._reward[leaves]).sum(axis=2) / safe, 0.0, 1.0)
         return np.where(known, mean, 0.5), radius, self._tau(leaves)
