@@ -7,7 +7,7 @@ from pathlib import Path
 from string import Template
 
 from dpbandits.audit import AuditRow
-from dpbandits.lab.page import page
+from dpbandits.lab.page import PAGE
 from dpbandits.lab.plot import PALETTE, label_axes, new_figure, to_data_uri, to_png
 
 __all__ = ["summary", "undecided", "write_audit_report"]
@@ -75,7 +75,7 @@ def _page(rows: Sequence[AuditRow], command: str) -> str:
         picture=to_data_uri(_bars(rows)),
         command=html.escape(command),
     )
-    return page(title="dpbandits audit", banner=_BANNER, body=body)
+    return PAGE.substitute(title="dpbandits audit", banner=_BANNER, body=body)
 
 
 def _table(title: str, rows: Sequence[AuditRow]) -> str:

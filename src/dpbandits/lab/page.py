@@ -2,9 +2,9 @@
 
 from string import Template
 
-__all__ = ["page"]
+__all__ = ["PAGE"]
 
-_PAGE = Template("""<!doctype html>
+PAGE = Template("""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -34,8 +34,4 @@ $body
 </body>
 </html>
 """)
-
-
-def page(*, title: str, banner: str, body: str) -> str:
-    """A whole page; `title`, `banner` and `body` are HTML."""
-    return _PAGE.substitute(title=title, banner=banner, body=body)
+"""A whole page; its title, banner and body are HTML."""

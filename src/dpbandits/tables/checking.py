@@ -34,13 +34,8 @@ class ColumnCheck:
     @classmethod
     def of(cls, fates: IntArray, *, clips: bool) -> "ColumnCheck":
         """From what becomes of each cell."""
-        counts = np.bincount(fates, minlength=len(Fate)).tolist()
-        return cls(
-            missing=counts[Fate.MISSING],
-            unreadable=counts[Fate.UNREADABLE],
-            outside=counts[Fate.OUTSIDE],
-            clips=clips,
-        )
+        _, missing, unreadable, outside = np.bincount(fates, minlength=len(Fate)).tolist()
+        return cls(missing=missing, unreadable=unreadable, outside=outside, clips=clips)
 
     def __str__(self) -> str:
         outside = "clipped" if self.clips else "outside"

@@ -83,8 +83,8 @@ from dpbandits.domains.rewards import RewardRange
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.tables.columns import Categories
 from dpbandits.tables.description import check_keys, columns_in, description_in, number_in, text_in, value_in
-from dpbandits.tables.files import TableColumns, read_table_file
-from dpbandits.tables.packaged import PACKAGED, read_packaged
+from dpbandits.tables.files import TableColumns, columns_of_frame, read_table_file
+from dpbandits.tables.packaged import PACKAGED, packaged_frame
 from dpbandits.tables.schema import Schema
 
 __all__ = ["ArmRewards", "DescribedTable", "LoggedArm", "codes_from_cuts", "one_right"]
@@ -275,7 +275,7 @@ class DescribedTable:
             kinds[self.user] = str
             gaps = gaps | {self.user} if lenient else gaps - {self.user}
         if isinstance(held, str) and held.startswith(PACKAGED):
-            return read_packaged(held, kinds, gaps=gaps, words=words)
+            return columns_of_frame(packaged_frame(held), kinds, gaps=gaps, words=words)
         return read_table_file(Path(held), kinds, gaps=gaps, words=words)
 
 

