@@ -15,12 +15,11 @@ import numpy as np
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit.attacks.po_gp_ucb import recovery_error
 from dpbandits.outsourced import Curator, CuratorTuning, Modeler, PublishedRows
-from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
+from dpbandits.outsourced.published.kharkovskii2020 import PublishedModeler, PublishedTransform
 from dpbandits.outsourced.scaling import RADIUS, PublicScaling
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.noise import SimulatedNoise
-from reproduction.kharkovskii2020.modeler import PublishedModeler
 from reproduction.kharkovskii2020.worlds import SearchWorld
 
 __all__ = [

@@ -14,12 +14,14 @@ from dpbandits.lab.plot import to_png
 from dpbandits.lab.study import run_cells
 from dpbandits.models.kernels import SquaredExponential
 from dpbandits.outsourced.modeler.modeler import DEFAULT_EXPLORATION, Modeler
-from dpbandits.outsourced.published.kharkovskii2020 import PublishedTransform
+from dpbandits.outsourced.published.kharkovskii2020 import (
+    PublishedModeler,
+    PublishedTransform,
+)
 from reproduction.__main__ import app
 from reproduction.kharkovskii2020 import cells, preparing, worlds
 from reproduction.kharkovskii2020 import methods as study
 from reproduction.kharkovskii2020.items import STUDY
-from reproduction.kharkovskii2020.modeler import PublishedModeler
 from reproduction.kharkovskii2020.theory import guideline_dimension
 
 

@@ -1,7 +1,7 @@
 """PO-GP-UCB as published: one random projection of the whole table. BROKEN, for reproduction only.
 
-Implements Algorithm 1 (curator) of Kharkovskii2020: *Private Outsourced Bayesian Optimization*, ICML 2020.
-Algorithm 2 (modeler) is `reproduction.kharkovskii2020.modeler`.
+Implements Algorithms 1 (curator) and 2 (modeler) of Kharkovskii2020: *Private Outsourced Bayesian
+Optimization*, ICML 2020.
 
 **Algorithm 1.** X (n, d) has its column means taken off. With omega = 16 sqrt(r ln(2/delta)) ln(16
 r/delta)/epsilon and Z = r^(-1/2) X M for a (d, r) matrix M of independent standard normals: X is published so
@@ -13,6 +13,9 @@ neighbour of X has another column space as soon as n > d + 1. So the supports of
 disjoint (up to measure zero), and no finite epsilon holds at any delta below 1. The theorem it rests on
 (Blocki et al. 2012) is about X^T M, which mixes *rows*; here rows are what is published.
 `dpbandits.audit.attacks.po_gp_ucb` recovers all rows from d + 1 known ones to 13 digits.
+
+**Algorithm 2.** GP-UCB on the rows of Z as if they were the inputs. The authors' code adds sqrt(beta) times
+the posterior *variance* where the paper has the standard deviation; `acquisition` selects.
 """
 
 import math
@@ -23,11 +26,19 @@ import numpy as np
 
 from dpbandits import _checks
 from dpbandits._typing import FloatArray, Seed
-from dpbandits.errors import BrokenMechanism, InvalidData, InvalidParameter
+from dpbandits.errors import BrokenMechanism, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
+from dpbandits.models.gaussian_process import PoolGP
+from dpbandits.models.kernels.base import Kernel
+from dpbandits.policy.choices import best_row
+from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 
-__all__ = ["PublishedTransform", "singular_value_threshold"]
+__all__ = [
+    "PublishedModeler",
+    "PublishedTransform",
+    "singular_value_threshold",
+]
 
 ATTACK = (
     "the released columns lie in the column space of the centred table. Whoever knows all rows but one "
@@ -104,7 +115,8 @@ class PublishedTransform:
             values = values + added if self.inflation == "sum" else np.sqrt(values**2 + added**2)
         rng = np.random.Generator(np.random.Philox(self.seed))
         mixing = rng.standard_normal((centred.shape[1], self.dimension))  # M
-        return np.asarray((left * values) @ right @ mixing / math.sqrt(self.dimension))
+        published: FloatArray = (left * values) @ right @ mixing / math.sqrt(self.dimension)
+        return published
 
     @property
     def guarantee(self) -> Guarantee:
@@ -130,8 +142,83 @@ class PublishedTransform:
         )
 
 
+class PublishedModeler:
+    """Algorithm 2: GP-UCB on published rows as if they were inputs; no row twice, as in the authors' code.
+
+    Args:
+        published: Z (n, r).
+        kernel: the kernel of f on the original inputs.
+        noise_sd: of an answer.
+        acquisition: "deviation" as in the paper, "variance" as in the authors' code.
+        failure: delta' of the confidence width beta_t = 2 ln(n t^2 pi^2/(6 failure)); by Theorem 3 half the
+            delta_ucb, which is .05 in the paper's experiments.
+        exploration_share: of the printed weight of deviations (beta_t) what is used; 1 as printed.
+        capacity: answers to reserve memory for.
+        seed: of the first row.
+    """
+
+    def __init__(
+        self,
+        published: FloatArray,
+        *,
+        kernel: Kernel,
+        noise_sd: float,
+        acquisition: Literal["deviation", "variance"] = "deviation",
+        failure: float = 0.025,
+        exploration_share: float = 1.0,
+        capacity: int = 64,
+        seed: Seed = 0,
+    ) -> None:
+        _checks.one_of(acquisition, ("deviation", "variance"), name="acquisition")
+        self._process = PoolGP(kernel=kernel, pool=published, noise_sd=noise_sd, capacity=capacity)
+        self._taken = np.zeros(len(published), dtype=np.bool_)
+        self._by_variance = acquisition == "variance"
+        self._scale = math.sqrt(kernel.max_variance)
+        self._failure, self._exploration_share = (
+            failure,
+            _checks.scale(exploration_share, name="exploration_share"),
+        )
+        self._first = float(PublicCoins(seed).uniform("kharkovskii2020-first", 0, 1, 1)[0, 0])
+
+    def ask(self) -> int:
+        """The row with the largest upper confidence bound, among those that were not asked for.
+
+        Raises:
+            HorizonExceeded: every row was asked for.
+        """
+        n, t = len(self._taken), self._process.n_observations + 1
+        if self._taken.all():
+            raise HorizonExceeded("every row was asked for")
+        if not self._taken.any():
+            row = min(int(self._first * n), n - 1)
+        else:
+            beta = 2.0 * math.log(n * t**2 * math.pi**2 / (6.0 * self._failure))
+            variance = self._process.variance
+            spread = variance if self._by_variance else np.sqrt(variance)
+            bound = self._process.mean + math.sqrt(self._exploration_share * beta) * spread
+            bound[self._taken] = -np.inf
+            # the first of those that tie, in units of the prior deviation: on grids many do
+            row = best_row(bound / self._scale, lambda: 0.0)
+        self._taken[row] = True
+        return row
+
+    def tell(self, row: int, answer: float) -> None:
+        """The answer of a row that was asked for.
+
+        Raises:
+            UnknownDecision: it was not.
+            InvalidData: not a finite number.
+        """
+        if not (0 <= row < len(self._taken) and self._taken[row]):
+            raise UnknownDecision("this row was not asked for")
+        if not math.isfinite(answer):
+            raise InvalidData("an answer is NaN or infinite")
+        self._process.add(row, answer)
+
+
 def _centred(table: FloatArray) -> FloatArray:
     rows = np.asarray(table, dtype=np.float64)
     if rows.ndim != 2 or len(rows) < 2 or not np.isfinite(rows).all():
         raise InvalidData(f"the table has shape {rows.shape}, expected finite numbers (n, d) with n >= 2")
-    return np.asarray(rows - rows.mean(axis=0))
+    centred: FloatArray = rows - rows.mean(axis=0)
+    return centred
