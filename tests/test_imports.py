@@ -233,3 +233,13 @@ def test_names_load_from_where_type_checkers_find_them(package: str) -> None:
     for name, home in listed.items():
         assert getattr(module, name) is getattr(import_module(home), name)
     assert all(hasattr(module, name) for name in module.__all__)
+
+
+@pytest.mark.parametrize("first", ["planning.plan", "planning.planner", "comparing.files", "planning"])
+def test_plan_is_a_function_whatever_is_imported_before_it(first):
+    """A module has the same name: `from dpbandits.lab.planning import PrivacyPlan` put it in its place."""
+    script = (
+        f"import dpbandits.lab.{first}; from dpbandits.lab.planning import PrivacyPlan, plan\n"
+        "import dpbandits as dpb; assert callable(plan) and dpb.lab.plan is plan is dpb.lab.planning.plan"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

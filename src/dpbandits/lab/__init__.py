@@ -16,7 +16,8 @@ from dpbandits._lazy import lazy
 if TYPE_CHECKING:
     from dpbandits.lab import baselines, comparing, evaluation, people, planning, plot, study, worlds
     from dpbandits.lab.comparing import compare
-    from dpbandits.lab.planning import Facts, plan
+    from dpbandits.lab.planning.facts import Facts
+    from dpbandits.lab.planning.planner import plan
     from dpbandits.lab.twins import twin
 
 __all__ = [
@@ -38,7 +39,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "dpbandits.lab.comparing": ("compare",),
-        "dpbandits.lab.planning": ("Facts", "plan"),
+        "dpbandits.lab.planning.facts": ("Facts",),
+        "dpbandits.lab.planning.planner": ("plan",),
         "dpbandits.lab.twins": ("twin",),
     },
 )

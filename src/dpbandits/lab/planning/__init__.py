@@ -6,22 +6,11 @@
   policy to take, and the picture of that.
 """
 
-from typing import TYPE_CHECKING
-
 from dpbandits._lazy import lazy
-
-if TYPE_CHECKING:
-    from dpbandits.lab.planning.facts import Facts
-    from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
-    from dpbandits.lab.planning.planner import plan
+from dpbandits.lab.planning.facts import Facts
+from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
+from dpbandits.lab.planning.planner import plan  # after the module of that name, whose place it takes
 
 __all__ = ["Facts", "PrivacyPlan", "TrustAnswer", "plan"]
 
-__getattr__, __dir__ = lazy(
-    __name__,
-    {
-        "dpbandits.lab.planning.facts": ("Facts",),
-        "dpbandits.lab.planning.plan": ("PrivacyPlan", "TrustAnswer"),
-        "dpbandits.lab.planning.planner": ("plan",),
-    },
-)
+__getattr__, __dir__ = lazy(__name__)
