@@ -3,6 +3,8 @@
 import os
 import signal
 import struct
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -809,3 +811,27 @@ def test_a_child_that_ends_leaves_the_log_open_to_its_parent(path):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     journal.append(b"W", b"two")
     assert words(path) == [b"one", b"two"]
+
+
+AT_EXIT = """
+import atexit, os, sys
+from pathlib import Path
+
+def last():
+    other = os.open(sys.argv[1] + ".other", os.O_RDWR | os.O_CREAT)
+    journal.append(b"W", b"second")
+    print(os.fstat(other).st_size)
+
+atexit.register(last)  # called after the handlers that were registered later
+from dpbandits.state.journal import Journal
+journal = Journal.create(Path(sys.argv[1]), kind="words", subject="example", lazy=True)
+journal.append(b"W", b"first")
+"""
+
+
+def test_a_record_of_an_exit_handler_goes_to_the_log_and_into_no_other_file(tmp_path):
+    path = tmp_path / "words.log"
+    done = subprocess.run([sys.executable, "-c", AT_EXIT, str(path)], capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("0", "")
+    held = Journal(path, kind="words", subject="example", lazy=True).settle()
+    assert [record.content for record in held] == [b"first", b"second"]

@@ -359,6 +359,9 @@ class Journal:
         # No O_CREAT: a log that was deleted must not be begun anew.
         descriptor = open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
         closing = weakref.finalize(self, os.close, descriptor)
+        # At exit the system closes it. Closed earlier, its number could be another file's when a handler of
+        # exit or a thread appends once more.
+        closing.atexit = False
         status = os.fstat(descriptor)
         self._file = _Appending(descriptor, (status.st_dev, status.st_ino), closing)
         return descriptor, status.st_size
