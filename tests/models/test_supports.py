@@ -1,5 +1,7 @@
 """Features and Gram matrices by support are those of the dense vectors, without their zeros."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -82,3 +84,22 @@ def test_scores_are_the_dense_ones_and_those_of_a_set_depend_on_it_alone(arm_col
     assert features.scores_of_known(sets[kept], ready[kept]) == pytest.approx(scores[kept], abs=1e-14)
     alone = [features.scores_of_known(sets[one : one + 1], ready[one : one + 1])[0] for one in range(7)]
     assert np.array(alone) == pytest.approx(scores, abs=1e-14)
+
+
+@pytest.mark.parametrize(("dim", "nu"), [(1, 2.5), (3, 0.5), (5, 1.5)])  # of one column nothing is cut
+def test_nobodys_scores_depend_on_what_others_are_offered(dim, nu):
+    box = Box(low=[0] * dim, high=[1] * dim)
+    with warnings.catch_warnings(action="ignore"):  # few features hold little of a rough kernel
+        base = MercerFeatures(kernel=dpb.kernels.Matern(lengthscale=0.4, nu=nu), domain=box, n_features=10)
+    features, rng = ArmFeatures(base=base, arm_column=dim, n_arms=4), np.random.default_rng(5)
+    for n_sets in (1, 2, 3, 6, 17, 31):
+        contexts = np.repeat(rng.random((n_sets, 1, dim)), 4, axis=1)
+        sets = np.concatenate([contexts, np.tile(np.arange(4.0)[None, :, None], (n_sets, 1, 1))], axis=2)
+        weights = features.to_score(rng.standard_normal((n_sets, features.n_features)))
+        scores = features.scores_of_known(sets, weights)
+        other, longer = sets.copy(), np.concatenate([sets, np.zeros((n_sets, 3, dim + 1))], axis=1)
+        other[0, :, :dim] = rng.random((4, dim))
+        assert np.array_equal(features.scores_of_known(other, weights)[1:], scores[1:])
+        assert np.array_equal(features.scores_of_known(longer, weights)[:, :4], scores)
+        alone = [features.scores_of_known(sets[i : i + 1], weights[i : i + 1])[0] for i in range(n_sets)]
+        assert np.array_equal(alone, scores)

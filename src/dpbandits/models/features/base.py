@@ -97,8 +97,11 @@ class Features(Configured, ABC):
         return placed_from_dense(self(points) if through is None else through(self, points), self.supports)
 
     def to_be_scored(self, points: FloatArray) -> FloatArray:
-        """Rows (n, L) of points (n, d), as in `of_known`: times rows of `to_score` they are scores."""
-        return self.of_known(points)
+        """Rows (n, L) of points (n, d), as in `of_known`: times rows of `to_score` they are scores.
+
+        Each is the same whatever the other points are, and however many: they are other people's.
+        """
+        return in_fixed_shapes(self, points)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
         """Rows of weights (k, m) as `scores_of_known` takes them, (k, ...): made once for many decisions."""
