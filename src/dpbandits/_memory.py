@@ -6,10 +6,15 @@ Needs are estimated from public numbers alone, as the arrays at the worst moment
 from dpbandits import _checks
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["FLOAT", "check_fits", "memory_limit", "set_memory_limit"]
+__all__ = ["FLOAT", "DoesNotFit", "check_fits", "memory_limit", "set_memory_limit"]
 
 FLOAT = 8.0
 """Bytes of a number in an array."""
+
+
+class DoesNotFit(InvalidParameter):
+    """A configuration needs more memory than the limit. A saved one is whole all the same."""
+
 
 _limit = 4 << 30  # a constant, so that a configuration is accepted or refused alike on every machine
 
@@ -33,9 +38,9 @@ def set_memory_limit(most: int) -> None:
 
 
 def check_fits(needed: float, *, instead: str) -> None:
-    """Refuse, with InvalidParameter, what needs more bytes than the limit; `instead` says what to change."""
+    """Refuse, with DoesNotFit, what needs more bytes than the limit; `instead` says what to change."""
     if needed > _limit:
-        raise InvalidParameter(
+        raise DoesNotFit(
             f"this needs about {needed / 1e9:.1f} GB of memory, and the limit is {_limit / 1e9:.1f} GB: "
             f"{instead}, or raise the limit with dpbandits.set_memory_limit"
         )

@@ -1,6 +1,8 @@
 """What a configuration needs is told in bytes from public numbers, and refused where it does not fit."""
 
+import gc
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -126,3 +128,26 @@ def test_bytes_depend_on_nothing_that_people_bring():
         decision = policy.ask(tuple(np.random.default_rng(number).random(2)), user=str(number))
         policy.tell(decision.id, 1.0)
     assert policy.bytes_needed == before == built(columns=2, horizon=200).bytes_needed
+
+
+def test_a_saved_policy_that_does_not_fit_is_not_called_corrupt(limit, tmp_path):
+    policy = built()
+    policy.save(tmp_path / "policy.state")
+    dpb.set_memory_limit(int(policy.bytes_needed / 2))
+    with pytest.raises(InvalidParameter, match="set_memory_limit"):
+        GPBandit.load(tmp_path / "policy.state")
+    dpb.set_memory_limit(int(policy.bytes_needed) + 1)
+    assert GPBandit.load(tmp_path / "policy.state").to_config() == policy.to_config()
+
+
+def test_the_memory_of_a_closed_policy_is_free_at_once(tmp_path):
+    gc.collect()
+    gc.disable()
+    try:
+        policy = GPBandit.open(tmp_path / "folder", new=built())
+        seen = weakref.ref(policy)
+        policy.close()
+        del policy
+        assert seen() is None
+    finally:
+        gc.enable()

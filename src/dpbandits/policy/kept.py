@@ -13,6 +13,7 @@ import numpy as np
 from dpbandits import _checks, domains
 from dpbandits._calls import worded
 from dpbandits._config import arguments_of, config_of
+from dpbandits._memory import DoesNotFit
 from dpbandits._reading import reading
 from dpbandits._seen import as_html, no_such, public_names, said
 from dpbandits._typing import Seed
@@ -283,6 +284,8 @@ class KeptPolicy(metaclass=ABCMeta):
         )
         try:
             policy = cls.from_config(saved.state.public["config"])
+        except DoesNotFit:
+            raise
         except (KeyError, InvalidParameter) as error:
             raise CorruptState("the saved configuration cannot be read") from error
         policy._holder.take_up(saved, account=account, opening=opening)

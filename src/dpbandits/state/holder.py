@@ -137,7 +137,7 @@ class Holder:
         self.paid = self.adopted = self.lived = False
         self.follows: Reach | None = None
         self._live: Life | None = None
-        self._replay: Callable[[bytes, bytes], None] | None = None
+        self._replay: WeakMethod[Callable[[bytes, bytes], None]] | None = None
         self._noted: tuple[int, bytes, bytes] | None = None
         self._closed = False
         self.lineage = uuid.uuid4().hex if lineage is None else lineage
@@ -232,9 +232,9 @@ class Holder:
 
         Args:
             live: the folder, held.
-            replay: makes a change again that was noted, unless it was made.
+            replay: method that makes a change again that was noted, unless it was made; held weakly.
         """
-        self._live, self._replay = live, replay
+        self._live, self._replay = live, None if replay is None else WeakMethod(replay)
         if live is not None:
             live.prepare(self.lineage, self.position)
 
@@ -262,13 +262,14 @@ class Holder:
 
     def _recover(self) -> None:
         """Make what was noted last, if it counts and whatever interrupted it; what is made stays as it is."""
-        if self._noted is None or self._live is None or self._replay is None:
+        replay = None if self._replay is None else self._replay()
+        if self._noted is None or self._live is None or replay is None:
             return
         before, kind, content = self._noted
         if self._live.records == before:  # appending it raised
             self._live.settle()
         if self._live.records > before:
-            self._replay(kind, content)
+            replay(kind, content)
         self._noted = None
 
     def __repr__(self) -> str:
