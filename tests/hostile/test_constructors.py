@@ -66,7 +66,7 @@ ELSEWHERE = {
     "domains": {"Domain", "Product"},  # tests/domains
     "tables": {"ColumnCheck", "Schema", "TableCheck"},  # tests/tables
     "models.kernels": {"Kernel", "ProductKernel", "SumKernel"},  # tests/models/test_kernels.py
-    "models.features": {"Features", "LittleVariance"},
+    "models.features": {"Features", "LittleVariance", "Placed"},  # tests/models/test_supports.py
     "models.trees.partition": {"TieRule"},
     "privacy": {
         "Assumption",

@@ -46,6 +46,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from dpbandits._memory import memory_limit, set_memory_limit
 from dpbandits.budget import Ledger, SQLiteLedger
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError, StateError
@@ -109,6 +110,7 @@ class Service:
 
     def __init__(self, folder: Path, *, settings: Settings | None = None) -> None:
         self.settings = Settings() if settings is None else settings
+        set_memory_limit(max(memory_limit(), self.settings.policy_memory))  # one policy may take all of it
         folder = private_folder(folder, what="the service's folder").resolve()
         self.store: Store
         self.ledger: Ledger

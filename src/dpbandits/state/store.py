@@ -90,11 +90,7 @@ class StateStore:
             if committed and witnessed:
                 return
             if not (witnessed and self._is_whole(self._next, digest)):
-                try:
-                    write_durably(self._next, data)
-                except OSError:
-                    self._next.unlink(missing_ok=True)
-                    raise
+                self._prepare(data)
             if not witnessed:
                 self._witness(state.lineage, new)
             replace_durably(self._next, self._path)
@@ -160,6 +156,13 @@ class StateStore:
         if self._left is not None and _stamp(self._path) == self._left[0]:
             return self._left[1]
         return read_identity(self._path)
+
+    def _prepare(self, data: bytes) -> None:
+        try:
+            write_durably(self._next, data)
+        except OSError:
+            self._next.unlink(missing_ok=True)
+            raise
 
     def _witness(self, lineage: str, new: Witness) -> None:
         if self._ledger is None:
