@@ -6,8 +6,8 @@ VENV ?= .venv
 PYTHON ?=
 # Processes that `make run` and `make docs` may use; their own default when not given.
 JOBS ?=
-# Processes that the tests run in: one more than cores, as tests also wait for disks, timers and servers;
-# 0 for this one alone, as a debugger needs.
+# Processes that the tests run in: one more than there are cores, because tests also wait for disks, timers
+# and servers. 0 runs them in a single process, as a debugger needs.
 WORKERS ?= $(shell $(PY) -c "import os; print(os.cpu_count() + 1)")
 # Passed on to `dpbandits run`, and to pytest by the test targets.
 ARGS ?=
@@ -83,7 +83,7 @@ mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every o
 faults: $(VENV)/.dev ## Kill, fill disks, tear writes, race: nothing may be lost, spent twice or released twice
 	$(PY) tests/faults/run.py --out reproduction/results/faults.json $(ARGS)
 
-lint: $(VENV)/.dev ## Check style, types, who imports whom, import circles, and that no private name crosses a room
+lint: $(VENV)/.dev ## Check style, types, import layers and cycles, and that no package uses another's private names
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
@@ -91,7 +91,7 @@ lint: $(VENV)/.dev ## Check style, types, who imports whom, import circles, and 
 	$(PY) tests/lint/private_names.py --tests
 	$(PY) tests/lint/import_cycles.py
 
-format: $(VENV)/.dev ## Rewrite the code in the house's format
+format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
 
@@ -107,7 +107,7 @@ fuzz: $(VENV)/.dev ## Fuzz every parser, a million inputs each (ARGS go to `fuzz
 test-optimised: $(VENV)/.dev ## Run the tests with asserts stripped from the library (python -O)
 	$(PY) -O -m pytest -W ignore::pytest.PytestConfigWarning $(ARGS)
 
-bench: $(VENV)/.dev ## Time what a step costs, beside bare NumPy and peers
+bench: $(VENV)/.dev ## Measure time and memory of steps, beside bare NumPy and other libraries
 	$(INSTALL) '.[dev,bench]'
 	$(PY) -m benchmarks.contexts
 	$(PY) -m benchmarks.threads
