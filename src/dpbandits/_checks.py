@@ -90,7 +90,7 @@ def an(value: T, kind: type[Any], *, name: str, pass_: str, optional: bool = Fal
 
 
 def kind_of(value: object) -> str:
-    """What a value is, for messages: its type's name with the article.
+    """Return the kind of a value for messages: its type's name with the article.
 
     Example:
         >>> kind_of(3)
@@ -190,7 +190,7 @@ def as_points(points: ArrayLike, dim: int, *, name: str) -> FloatArray:
 
 
 def type_name(dtype: np.dtype[Any]) -> str:
-    """What an array's type is called, for messages: that of text without the length of the longest one.
+    """Return the name of an array's type for messages; a text type is named without its length.
 
     Example:
         >>> type_name(np.array([0.5]).dtype), type_name(np.array(["5000"]).dtype)
@@ -223,7 +223,7 @@ def as_numbers(values: ArrayLike, *, name: str) -> FloatArray:
 
 
 def contents(values: ArrayLike, *, name: str, width: int | None = None) -> FloatArray:
-    """What people bring, as C-contiguous float64: NaN if a cell is missing, infinity if it is no number.
+    """Return contexts as C-contiguous float64: NaN for a missing cell, infinity for one that is no number.
 
     Every cell is read by itself (`dpbandits._cells`): a text that spells a number is that number, whatever
     the type of the array. Use it for values that take their own slot and are judged there: infinity lies in
@@ -350,7 +350,7 @@ def people(users: object, *, count: int, what: str) -> list[Any]:
 
 
 def _is_ready(values: object) -> TypeGuard[FloatArray]:
-    """Whether these are C-contiguous float64 already: the common case, with nothing to ask."""
+    """Return whether these are C-contiguous float64 already: the common case, with nothing to ask."""
     return type(values) is np.ndarray and values.dtype == np.float64 and values.flags.c_contiguous
 
 

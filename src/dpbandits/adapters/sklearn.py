@@ -55,7 +55,7 @@ class NotReleased(ProtocolError, NotFittedError):
 
 
 class _OneRelease:
-    """What an estimator and its clones share: which one policy has had the promise."""
+    """State that an estimator and its clones share: the one policy that the promise was given to."""
 
     def __init__(self) -> None:
         self._lock, self._policy = Lock(), None

@@ -1,4 +1,4 @@
-"""What an audit is: a claim, two neighbours, what can be seen of them, and a bound on the loss.
+"""Audits: a claim, two neighbouring data sets, what can be observed of them, and a bound on the loss.
 
 | audit | looks at | bound |
 |---|---|---|
@@ -95,17 +95,17 @@ class AuditRow:
 
     @property
     def undecided(self) -> bool:
-        """Whether there were too few samples to refute the claim: neither a pass nor a miss."""
+        """Return whether there were too few samples to refute the claim: neither a pass nor a miss."""
         return self.verdict == "undecided"
 
     @property
     def as_expected(self) -> bool:
-        """Whether an honest claim held, or a broken one was caught."""
+        """Return whether an honest claim held, or a broken one was caught."""
         return not self.undecided and (self.verdict == "exceeded") == self.known_broken
 
     @property
     def unexpected(self) -> bool:
-        """Whether an honest claim was exceeded, or a broken one was missed with enough samples."""
+        """Return whether an honest claim was exceeded, or a broken one was missed with enough samples."""
         return not self.undecided and not self.as_expected
 
     def to_json(self) -> dict[str, Any]:

@@ -56,7 +56,7 @@ _MOST_TOGETHER = 15
 """Moved entries with Laplace noise that are looked at together, where the promise has a delta."""
 
 _SHARE, _SECONDS = 0.002, 10.0
-"""Of the samples asked for, where releases are drawn; and at most so long, whatever they cost."""
+"""Share of the samples that is used where releases are drawn, and the longest time in seconds."""
 
 _FOR_KIND = {
     "features": ("near-gaussian", "discrete-gaussian", "gp-bandit-released", "gp-bandit-missing-rewards"),
@@ -143,7 +143,7 @@ class ShiftAudit(Audit):
 
 @dataclass(frozen=True, kw_only=True)
 class TableShiftAudit(ShiftAudit):
-    """The same of marginal tables, whose noise no source can be asked for: it is measured.
+    """`ShiftAudit` of marginal tables: their noise source cannot be asked, so the noise is measured.
 
     The rewards of the first block alone are looked at, not who came. Nobody tells one in the releases that
     the noise is measured in, so each entry of theirs is noise, whose scale is bounded from above.
@@ -198,7 +198,9 @@ def _built(config: Mapping[str, Any], noise: NoiseSource) -> GPBandit:
 
 @lru_cache(1)
 def _arguments(config: str) -> dict[str, Any]:
-    """Of the policy's constructor; features take long to build, and are the same in every life."""
+    """Return the arguments of the policy's constructor; features take long to build and are the same in every
+    run.
+    """
     read = json.loads(config)
     if isinstance(read["tuning"].get("public_decision_sets"), str):
         read["tuning"]["public_decision_sets"] = None  # the attack brings candidates; releases are the same
@@ -206,7 +208,7 @@ def _arguments(config: str) -> dict[str, Any]:
 
 
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
-    """What is released of so many blocks, where one user has all rounds in the first, and nobody else tells.
+    """Return the releases of so many blocks when one user has all rounds in the first and nobody else tells.
 
     Everybody is offered one row alone, so that nothing is left to choose.
     """

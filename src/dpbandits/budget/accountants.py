@@ -124,7 +124,7 @@ ACCOUNTANTS: Mapping[Accountant, str] = {
     "zcdp": "adds rho of zero-concentrated DP",
     "basic": "adds epsilons and deltas",
 }
-"""What each accountant adds up."""
+"""Quantity that each accountant adds up."""
 
 _DISTANCE_SHARE = 0.01
 """Share of delta that pays for distances from Gaussian DP: enough for millions of draws on our lattices."""
@@ -190,7 +190,7 @@ class Charge(NamedTuple):
         return Charge.of(sums, simulated=self.simulated or other.simulated)
 
     def covers(self, other: "Charge") -> bool:
-        """Whether every amount is at least the other's."""
+        """Return whether every amount is at least the other's."""
         return all(mine >= theirs for mine, theirs in zip(self.amounts, other.amounts, strict=True))
 
     def words(self) -> str:
@@ -205,7 +205,7 @@ class Way(NamedTuple):
     limits: Mapping[str, Decimal]
 
     def admits(self, sums: Charge) -> bool:
-        """Whether no sum exceeds its limit."""
+        """Return whether no sum exceeds its limit."""
         return all(getattr(sums, name) <= limit for name, limit in self.limits.items())
 
     def used(self, sums: Charge) -> float:

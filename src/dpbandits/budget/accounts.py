@@ -225,7 +225,7 @@ class Balance(Seen):
 
     @property
     def simulated(self) -> bool:
-        """Whether anything was charged whose noise can be repeated."""
+        """Return whether anything was charged whose noise can be repeated."""
         return self.spent.simulated
 
     @property
@@ -240,14 +240,14 @@ class Balance(Seen):
 
     @property
     def remaining_epsilon(self) -> Decimal:
-        """What further charges may spend while epsilons are added; 0 where another accountant was decided."""
+        """Epsilon left for further charges while epsilons are added; 0 if another accountant was chosen."""
         if self.accountant not in ("undecided", "basic"):
             return NOTHING
         return less(self.terms.epsilon, self.spent.epsilon)
 
     @property
     def remaining_delta(self) -> Decimal:
-        """What further charges may spend while deltas are added; 0 where another accountant was decided."""
+        """Delta left for further charges while deltas are added; 0 if another accountant was chosen."""
         if self.accountant not in ("undecided", "basic"):
             return NOTHING
         return less(self.terms.delta, self.spent.delta)

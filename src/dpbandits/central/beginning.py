@@ -39,7 +39,8 @@ POINTS = 1 << 12
 """Points of the domain at which the function is asked: a hundred a feature, and more."""
 
 LEAST_SD = 1e-3
-"""Of the reward range: nothing that was learned from noisy releases is known better."""
+"""Smallest assumed standard deviation of a function learned from noisy releases, as a share of the reward
+range."""
 
 DISJOINT = (
     "Nobody whose data is in the published function that warm_start was given is a user of this policy. (Of "
@@ -104,7 +105,7 @@ class Beginning:
 
     @classmethod
     def from_function(cls, published: Any, *, disjoint: bool | None, charged_as: str | None) -> "Beginning":
-        """What `warm_start` was given.
+        """Build the beginning from what `warm_start` was given.
 
         Raises:
             InvalidParameter: no published function, or it was not said whose data it is of.
@@ -124,7 +125,7 @@ class Beginning:
         return cls(guarantee=published.guarantee, disjoint=disjoint)
 
     def paid_by(self, holder: Holder, *, charged_as: str | None = None) -> "Beginning":
-        """The same where an account pays for both promises: it has, under this id, or it does now, once.
+        """Return it with both promises paid by an account, which has paid under this id or pays now, once.
 
         Raises:
             InvalidParameter: no charge of this id, or none that suffices.
@@ -183,7 +184,7 @@ class Beginning:
         )
 
     def _carried(self, own: Guarantee) -> tuple[Assumption, ...]:
-        """What nobody checks of the function, where the promise is of both together."""
+        """Return the unchecked assumptions about the function, if the promise covers both together."""
         said = {one.text for one in own.assumptions}
         theirs = [one.text for one in self.guarantee.assumptions if not one.enforced]
         earlier = [EARLIER] if any(DISJOINT in text or EARLIER in text for text in theirs) else []
@@ -206,7 +207,7 @@ class Beginning:
         return replace(last, name=name, certificate=self.guarantee.certificate, releases=1)
 
     def release(self) -> Release:
-        """What the log of releases says of it."""
+        """Its entry in the log of releases."""
         source: Any = _Elsewhere(self.guarantee.status)
         purpose = OF_OTHERS if self.disjoint else OF_THE_SAME
         return Release(purpose=purpose, record=self.record(), noise=source, drawn=1, charge=None)
@@ -224,7 +225,7 @@ class Beginning:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> "Beginning | None":
-        """What a state kept, where it kept one; CorruptState for anything else."""
+        """Read one from a state that may hold it; CorruptState for anything else."""
         kept = arrays.get("beginning", np.zeros(0, dtype=np.uint8))
         if not kept.size:
             return None

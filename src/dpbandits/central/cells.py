@@ -56,14 +56,14 @@ LAST_SHARE = 0.95
 """No release after this share of the horizon: too few rounds would be left to use it."""
 
 UNIFORM_SHARE = 0.4
-"""Of the points that cells are made from: uniform ones, and not those that public decision sets lead to."""
+"""Share of uniform points among those that cells are made from; the others come from public decision sets."""
 
 UNIFORM_WEIGHT = 0.1
-"""Of such a point among the people expected. With 1 a cell that nobody visits reports 0, the middle of the
-range, as if people had been there: some runs then never tried it again."""
+"""Weight of a uniform point among the people expected. With 1 a cell that nobody visits reports 0, the middle
+of the range, as if people had been there: some runs then never tried it again."""
 
 FEWEST_CELLS, MOST_CELLS = 5, 24
-"""Of a block; chosen on tuning seeds, like the other numbers here."""
+"""Numbers of cells of a block; chosen on tuning seeds, like the other numbers here."""
 
 PEOPLE_A_CELL = 8
 """At epsilon 1, in blocks long enough for more than the fewest cells."""
@@ -92,7 +92,7 @@ about 1e-15. Without this, one point of a finite domain makes two cells, and its
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class CellDesign:
-    """What is public of a block.
+    """Public design of a block.
 
     Attributes:
         embedding: (m, m) from features to the coordinates that points are clustered in.
@@ -113,7 +113,7 @@ class CellDesign:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CellPast(Past):
-    """Of the first k blocks; all of it is released or public.
+    """Data of the first k blocks; all of it is released or public.
 
     Attributes:
         sums: (k, C) integers, in units of `cell_sums.CENTRED`.
@@ -149,7 +149,7 @@ class CellPast(Past):
         )
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a state keeps, by name."""
+        """Return the arrays of a state, by name."""
         return {
             "released": self.sums,
             "cell_counts": self.counts,
@@ -251,7 +251,9 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return int(np.clip(self.rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
 
     def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
-        """Where raw data meets noise: find every round's cell, sum rewards in cells, add noise."""
+        """Release a block. Raw data meets noise here: rewards are summed in each round's cell, and noise is
+        added.
+        """
         actions, rewards, told, _ = rows
         cells = design.locate(in_fixed_shapes(self.features, actions))[told]
         unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5
@@ -277,7 +279,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return {"cell_noise_sd": self.mechanism.noise_sd}
 
     def foresight(self) -> Foresight:
-        """What to expect of the run, by public numbers alone, where its horizon is known."""
+        """Forecast of the run from public numbers alone, if its horizon is known."""
         blocks, n_cells = len(self.blocks), self._n_cells(len(self.blocks) - 1)
         return foresight(
             self.features,

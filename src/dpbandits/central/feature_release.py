@@ -61,7 +61,7 @@ ALL_SOLVED = 32
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FeaturePast(Past):
-    """Of the first k blocks.
+    """Data of the first k blocks.
 
     Attributes:
         raw_sums: (k, D), secret: later releases mix them again.
@@ -83,7 +83,7 @@ class FeaturePast(Past):
         return self.mixed[:count].copy()
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a state keeps, by name: secret."""
+        """Return the arrays of a state, by name: secret."""
         return {"raw_sums": self.raw_sums, "released": self.mixed, "grams": self.grams}
 
 
@@ -192,7 +192,9 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return None if squares is None else variance * squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
-        """Where raw data meets noise: encode the block, mix it with the earlier ones, add noise."""
+        """Release a block. Raw data meets noise here: the block is encoded, mixed with earlier ones, and
+        noise is added.
+        """
         actions, rewards, told, refused = rows
         support, phi = self.features.placed(actions, through=in_fixed_shapes)
         gram = design
@@ -237,7 +239,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         }
 
     def foresight(self) -> Foresight:
-        """What to expect of the run, by public numbers alone, where its horizon is known."""
+        """Forecast of the run from public numbers alone, if its horizon is known."""
         return foresight(
             self.features,
             self._setup.domain,

@@ -76,7 +76,7 @@ lost less than features within each of them on families of functions that are fo
 the one that is expected."""
 
 UNKNOWN_HORIZON = 10_000
-"""What the rule takes an unknown horizon for; features pay for one with noise, and cells do not."""
+"""Horizon that the rule assumes for an unknown one; features need more noise for one, and cells do not."""
 
 PUBLIC_POINTS = 512
 """Points of the domain at which diagnostics compare predictions with the reward range."""
@@ -398,8 +398,8 @@ class GPBandit(RoundPolicy):
 
     @property
     def released(self) -> IntArray:
-        """What has been released, as integers: of mixed sums (blocks released, D), in units of
-        `prefix_sums.RELEASE_UNIT`; of sums in cells (blocks released, C), in units of `cell_sums.CENTRED`; of
+        """Return all releases, as integers: mixed sums (blocks released, D), in units of
+        `prefix_sums.RELEASE_UNIT`; sums in cells (blocks released, C), in units of `cell_sums.CENTRED`; of
         marginal tables each block's sums, in 1024ths of the reward range, and counts, one after another.
         """
         return self._past.released(self.blocks_released)
@@ -497,7 +497,9 @@ class GPBandit(RoundPolicy):
         return one.drawn, self._posterior_of(one.drawn)
 
     def _wait_for(self, one: _UnderWay) -> _Made:
-        """What was made; where that failed, the next ask begins it and those after it again."""
+        """Wait for the release that a thread makes; after a failure the next ask makes it and later ones
+        again.
+        """
         done = one.done
         if done is None:
             raise ProtocolError("the release was not begun: ask again")
@@ -569,7 +571,7 @@ class GPBandit(RoundPolicy):
 
     @in_turn
     def publish(self, *, prior: bool = False) -> PublishedPosterior:
-        """What was learned so far: decides for anyone, anywhere, and costs nothing further.
+        """Return the learned function: it decides for anyone, anywhere, and costs no further privacy.
 
         What is due is released first, as it is before the next ask. Everything in it is computed from
         releases and public numbers.

@@ -1,4 +1,4 @@
-"""What a `GPBandit` can release of a block, and what every kind of release does the same way.
+"""Kinds of release that a `GPBandit` can make of a block, and what they have in common.
 
 A policy asks and tells, keeps its book, its log of releases and its state; how it learns is a `Kind`:
 
@@ -69,7 +69,7 @@ class BlockRows(NamedTuple):
 
 
 class Past(ABC):
-    """What was drawn of the first blocks, and what of raw data the next draw needs: never changed."""
+    """Releases of the first blocks, and the raw data that the next release needs; never changed."""
 
     @property
     @abstractmethod
@@ -78,11 +78,11 @@ class Past(ABC):
 
     @abstractmethod
     def released(self, count: int) -> IntArray:
-        """What left of the first `count` blocks, as integers."""
+        """Return the releases of the first `count` blocks, as integers."""
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a state keeps, by name: secret."""
+        """Return the arrays of a state, by name: secret."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -127,7 +127,7 @@ class Setup:
 
 
 class ScheduleSize(NamedTuple):
-    """What of a schedule takes memory; of an unknown horizon the first 10,000 rounds are counted.
+    """Sizes of a schedule that take memory; of an unknown horizon the first 10,000 rounds are counted.
 
     Attributes:
         blocks: number of blocks.
@@ -150,7 +150,7 @@ class ScheduleSize(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What releases say about a run.
+    """Findings of releases about a run.
 
     Attributes:
         numbers: entries of `GPBandit.diagnostics`.
@@ -255,11 +255,11 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> D:
-        """What is public of a block: from the posterior of past releases and public coins alone."""
+        """Return the public design of a block, from the posterior of past releases and public coins alone."""
 
     @abstractmethod
     def draw(self, block: int, rows: BlockRows, design: D, past: P) -> P:
-        """Where raw data meets noise: encode the block's rows, add noise.
+        """Release a block. Raw data meets noise here: the block's rows are encoded, and noise is added.
 
         Args:
             block: its number, that of releases in the past.
@@ -297,7 +297,7 @@ class Kind(ABC, Generic[D, P]):
 
     @property
     def weight_variance(self) -> float:
-        """Of a weight before any data: the function's prior is the same whatever the features' scale."""
+        """Prior variance of a weight: the function's prior does not depend on the features' scale."""
         variance = self.tuning.prior_variance
         return (self.prior_variance if variance is None else variance) * self.features.scale**2
 
@@ -369,7 +369,7 @@ class Kind(ABC, Generic[D, P]):
     def _drawn_for(
         self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
     ) -> Iterator[tuple[slice, slice, _Draws]]:
-        """Where rounds stand among `count` from `start` on, and where in which draws theirs are."""
+        """Yield places of rounds among `count` from `start` on, places in a set of draws, and the draws."""
         done = 0
         while done < count:
             first = start + done
@@ -400,7 +400,7 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def findings(self, past: P, count: int) -> Findings:
-        """What the first `count` releases say about the run: post-processing.
+        """Return the findings of the first `count` releases about the run: post-processing.
 
         Privacy: reads what was released and what is public, never raw sums.
         """
@@ -428,7 +428,7 @@ class MechanismKind(Kind[D, P]):
 
     @property
     def noise(self) -> NoiseSource:
-        """Where the noise comes from."""
+        """Source of the noise."""
         found: NoiseSource = self.mechanism.noise
         return found
 

@@ -31,15 +31,14 @@ SPREADS = (0.01, 0.03, 0.1, 0.3)
 """Relative deviations of people from the public sets that `likely_spread` chooses from, increasing."""
 
 FORGOTTEN = 1e-3
-"""What counts for less is left out: after ten half-lives."""
+"""Weight below which a block is left out: it is reached after ten half-lives."""
 
 INDISTINCT = 2.0
 """A difference of log-likelihoods that is no evidence: odds of seven to one."""
 
 UNRESOLVED = 1.0
-"""Of the variance of a mean of all rewards: functions that vary by less at every point are left as they were
-believed to be. That no smaller part saves reward is seen on tuning seeds:
-`reproduction/studies/less_work.py --group unresolved`."""
+"""Share of the variance of a mean of all rewards: functions that vary by less at every point keep their prior
+law. On tuning seeds no smaller share saves reward: `reproduction/studies/less_work.py --group unresolved`."""
 
 
 def posterior_from_releases(

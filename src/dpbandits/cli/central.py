@@ -45,7 +45,7 @@ Propensity = Annotated[
     Option(help="Column with each action's known chance; without it actions were drawn uniformly."),
 ]
 _NO_ARM = ("none", "None", "NONE")
-"""What an arm may be called that is nothing, where arms are read off the table."""
+"""Names that mean no arm, if arms are read off the table."""
 
 _LINES = 1 << 16
 """Lines that are written at a time."""

@@ -1,4 +1,4 @@
-"""What goes to people goes through here: tables and JSON to stdout, progress and errors to stderr.
+"""Output of the commands: tables and JSON go to stdout, progress and errors to stderr.
 
 Every command runs in `guarded`: whatever goes wrong is one line on standard error, and an exit status.
 
@@ -124,7 +124,7 @@ def _place(error: BaseException) -> str:
 
 
 def drop_output() -> None:
-    """What is left in the buffer of standard output is nobody's: not an error at exit."""
+    """Discard the rest of the buffer of standard output, which is no error at exit."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())

@@ -159,7 +159,7 @@ def curate(
 
 
 def _between_bounds(columns: str | None, bounds: str | None, *, clip: bool) -> "DescribedTable":
-    """What the options say of columns, where no TOML file does."""
+    """Return the columns that the options describe, if there is no TOML file."""
     from dpbandits.tables import Range, Schema
     from dpbandits.tables.described import DescribedTable
 

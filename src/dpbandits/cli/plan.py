@@ -139,7 +139,7 @@ def _belief(text: str) -> Any:
 
 
 def _rates(text: str) -> dict[str, Any]:
-    """What is believed of every arm, by its label."""
+    """Return the beliefs about every arm, by its label."""
     said = [[part.strip() for part in one.rpartition("=")] for one in names_in(text)]
     if any(not sign for _, sign, _ in said):
         raise InvalidParameter("rates: expected ARM=NUMBER or ARM=LOW:HIGH for every arm, by commas")

@@ -27,12 +27,12 @@ TABLES = ("cps-income", "synthetic-income")
 """`lab.worlds.available()`, which the list of options does not load."""
 
 FALLBACK = "synthetic-income"
-"""What runs where the package with the real table is not installed."""
+"""World that runs if the package with the real table is not installed."""
 
 DEFAULT_HORIZON = 20_000
 
 Noise = Literal["secure", "simulated"]
-"""Where noise comes from."""
+"""Source of the noise."""
 
 PolicyName = Literal["gp-bandit"]
 """Private policies that can be run on tables."""
@@ -136,7 +136,7 @@ def _loader(data: str, horizon: int | None) -> "tuple[partial[TableBandit], int,
 
 
 def _ordered(table: "TableBandit", horizon: int, seed: "Seed") -> "TableBandit":
-    """The same people in a seed's order: a file is read once."""
+    """Return the same people in a seed's order; a file is read once."""
     return replace(table, seed=seed, horizon=horizon)
 
 

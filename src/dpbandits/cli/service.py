@@ -32,7 +32,7 @@ Database = Annotated[
 
 
 def _settings(config: Path | None, database: str | None = None) -> "Settings":
-    """What the file says, with another database where one is named."""
+    """Return the settings of the file, with another database if one is named."""
     from dpbandits.service.settings import Settings
 
     settings = Settings.from_toml(config)

@@ -1,4 +1,4 @@
-"""Where nobody is protected: what experimenters use.
+"""Simulations and evaluations without privacy, for experimenters.
 
 - `worlds`: people and functions to decide about; `baselines`: policies without a promise, to compare with;
   `twin(policy)`: the one that goes with a policy, or its double in another room.

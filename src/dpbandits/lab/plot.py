@@ -203,7 +203,7 @@ def to_data_uri(png: bytes) -> str:
 
 
 def add_foot(figure: "Figure", text: str) -> None:
-    """What the picture is, under it."""
+    """Write under the picture what it is."""
     figure.supxlabel(text, x=0.01, ha="left", fontsize=7.5, color="#606060")
 
 
@@ -215,7 +215,7 @@ MakeWorld = Callable[[Seed], Any]
 """seed -> a world."""
 
 _MOST_POINTS = 200
-"""Of a curve along rounds: more are not seen."""
+"""Largest number of points of a curve along rounds: more cannot be seen."""
 
 Measure = Literal["reward", "regret"]
 
@@ -497,7 +497,7 @@ class _Asked:
 
 
 def _places(column: Any, name: object, steps: int) -> Sequence[Any]:
-    """Where a column is asked about."""
+    """Return the places at which a column is evaluated."""
     if isinstance(column, Categories):
         return list(column.values)
     if isinstance(column, Range | tuple):

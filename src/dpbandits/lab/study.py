@@ -56,12 +56,12 @@ class Cell:
 
     @property
     def label(self) -> Row:
-        """What the cell is: its fields."""
+        """Label of the cell: its fields."""
         return asdict(self)
 
     @property
     def name(self) -> str:
-        """What records call it."""
+        """Name of the cell in records."""
         return f"{type(self).__name__} {json.dumps(self.label)}"
 
     @property

@@ -29,7 +29,7 @@ from dpbandits.tables import Schema
 __all__ = ["twin"]
 
 DELTA = 1e-6
-"""Of a trusted server's promise, where a local one that has none is carried over."""
+"""Delta of a trusted server's promise, if it is made from a local promise without one."""
 
 _CRUMB = 1.0 - 1e-9
 """Keeps parts of a promise from adding up to more than it by rounding."""
@@ -103,7 +103,7 @@ def _asked(policy: Any) -> dict[str, Any]:
 
 
 def _joint(policy: Any) -> JointDP | None:
-    """What a trusted server would promise; None where it has to be said."""
+    """Return the promise of a trusted server; None if it has to be stated."""
     privacy = policy.spec.privacy if isinstance(policy, LocalCrowd) else policy.privacy
     if isinstance(privacy, JointDP):
         return privacy if privacy.delta else replace(privacy, delta=DELTA)
@@ -124,7 +124,7 @@ def _spec(policy: Any, own: dict[str, Any], changes: dict[str, Any]) -> Spec:
 
 
 def _without_noise(policy: ExploreThenCommit, changes: dict[str, Any]) -> Any:
-    """The same calls at the largest epsilon there is, its parts in proportion, and no promise."""
+    """Return the same policy at the largest epsilon, its parts in proportion, without a promise."""
     given = policy.arguments(policy.to_config()) | {"noise": SimulatedNoise(policy.seed)}
     given["privacy"] = replace(policy.privacy, epsilon=LARGEST_EPSILON)
     if policy.tuning.release == "marginals":

@@ -89,7 +89,9 @@ class ArmsGP:
         return [self._of(support) for support in range(len(self.supports))]
 
     def look(self, phi: FloatArray) -> FloatArray:
-        """What all rows say at features (w,) that any support may have: for `moments_of_all` and `add`."""
+        """Return what all rows say at features (w,) that any support may have: for `moments_of_all` and
+        `add`.
+        """
         return np.asarray(self._rows.dot(phi))
 
     def moments_of_all(self, phi: FloatArray, looked: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -310,7 +310,7 @@ def _block_information(
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
-    """Of a positive definite matrix (k, k)."""
+    """Invert a positive definite matrix (k, k)."""
     half = solve_lower(factor_lower(matrix.copy()), np.eye(len(matrix)))
     return np.asarray(half.T @ half)
 

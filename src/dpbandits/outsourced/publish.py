@@ -251,7 +251,7 @@ class PublishedRows(Seen):
 
 
 def read_description(text: str) -> dict[str, Any]:
-    """What a release.json says, held against its own SHA-256.
+    """Read a release.json and check it against its own SHA-256.
 
     Raises:
         IncompatibleState: another schema version, or not a release.
@@ -285,7 +285,9 @@ def as_path(path: object, *, name: str = "the release directory") -> Path:
 
 
 def check_target(directory: str | os.PathLike[str], *, file_format: str, release_id: str) -> bool:
-    """Whether the directory holds this release already; the errors of `save` where it cannot be written."""
+    """Return whether the directory holds this release already; the errors of `save` where it cannot be
+    written.
+    """
     _checks.one_of(file_format, ("npy", "parquet"), name="file_format")
     if file_format == "parquet":
         _pyarrow()

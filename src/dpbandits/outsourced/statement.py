@@ -28,7 +28,7 @@ from dpbandits.tables import DateRange
 __all__ = ["RELEASES", "cost_of_rows", "rows_guarantee"]
 
 RELEASES = ("positions", "answers")
-"""What a log of releases calls the mechanisms of a guarantee, in their order."""
+"""Names of a guarantee's mechanisms in a log of releases, in their order."""
 
 _THEOREMS = {
     "l2_laplace": (
@@ -77,7 +77,7 @@ _ROWS_NOTE = (
 
 
 def cost_of_rows(privacy: RowDP, answers: AnswerLaplace | None) -> Cost:
-    """What a release of rows costs an account, with the answers that follow it, as far as promises say.
+    """Return what a release of rows and its answers cost an account, as far as promises say.
 
     Neighbours differ in the rows of one person: positions move by at most `privacy.distance` and, where
     answers are noised, each row's answer by at most `answers.distance`. A row's position and its one answer

@@ -47,7 +47,7 @@ _LONGEST_ID = 48
 
 
 class RoundStatus(IntEnum):
-    """What has become of a round."""
+    """Status of a round."""
 
     PENDING = 1
     TOLD = 2
@@ -57,7 +57,7 @@ class RoundStatus(IntEnum):
     LATE = 5
     """Its reward came after its block had closed, and was dropped."""
     REFUSED = 6
-    """What its user brought could not be answered, or was erased: it contributes nothing."""
+    """Its user's context could not be answered, or was erased: the round contributes nothing."""
 
 
 NOBODY = bytes(_DIGEST_BYTES)
@@ -83,7 +83,7 @@ class UserCounts:
         return self._taken[digest]
 
     def digests(self, users: Iterable[object]) -> list[bytes]:
-        """What is kept of ids: the same for one person, however the id is written; see `_checks.person`.
+        """Return digests of ids: the same for one person, however the id is written; see `_checks.person`.
 
         Raises:
             InvalidData: a missing id, or one of another type.
@@ -91,7 +91,7 @@ class UserCounts:
         return self.digests_of([_checks.person(user) for user in users])
 
     def digests_of(self, texts: Sequence[str]) -> list[bytes]:
-        """The same of texts that `_checks.person` has read."""
+        """Return the digests of texts that `_checks.person` has read."""
         begun = hashlib.blake2b(b"str:", key=self.salt, digest_size=_DIGEST_BYTES)
         found = []
         for text in texts:
@@ -131,7 +131,7 @@ class UserCounts:
         self._taken = taken
 
     def arrays(self, *, salt: str, users: str, taken: str) -> dict[str, np.ndarray[Any, Any]]:
-        """What `restore` needs, under these names: secret."""
+        """Return the arrays that `restore` needs, under these names: secret."""
         digests = b"".join(self._taken)
         return {
             salt: np.frombuffer(self.salt, dtype=np.uint8).copy(),
@@ -188,7 +188,7 @@ _SETTLED = _settled()
 
 _OPEN: tuple[bool, ...] = tuple(_IS_OPEN.tolist())
 _BECOMES: tuple[tuple[int, ...], ...] = tuple(map(tuple, _SETTLED.tolist()))
-"""The same two tables for one round, which NumPy reads slowly."""
+"""Copies of both tables as tuples: NumPy reads a single entry slowly."""
 
 _PENDING, _TOLD, _REFUSED = map(int, (RoundStatus.PENDING, RoundStatus.TOLD, RoundStatus.REFUSED))
 

@@ -73,7 +73,7 @@ def pack_one_ask(start: int, digests: Sequence[bytes], action: FloatArray, *, re
 
 
 def unpack_ask(content: bytes, *, digest_bytes: int) -> Asked:
-    """What `pack_ask` wrote; ValueError or struct.error for anything else."""
+    """Read what `pack_ask` wrote; ValueError or struct.error for anything else."""
     start, count, dim, named = _ASK.unpack_from(content)
     used = count * digest_bytes if named else 0
     rest = memoryview(content)[_ASK.size :]
@@ -98,7 +98,7 @@ def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> 
 
 
 def unpack_tell(content: bytes) -> Told:
-    """What `pack_tell` wrote; ValueError or struct.error for anything else."""
+    """Read what `pack_tell` wrote; ValueError or struct.error for anything else."""
     (count,) = _TELL.unpack_from(content)
     rest = memoryview(content)[_TELL.size :]
     if len(rest) != _TOLD_BYTES * count:

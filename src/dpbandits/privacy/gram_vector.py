@@ -50,7 +50,7 @@ BITS = 20
 """Binary digits of a feature and of a centred reward: error 1e-6, far below any noise."""
 
 LATTICE = 2.0 ** (-2 * BITS)
-"""What one unit of an integer sum is worth: sums of products of two 20-bit numbers."""
+"""Value of one unit of an integer sum: sums are of products of two 20-bit numbers."""
 
 REWARD_BOUND = 0.5
 """b: largest absolute value of a centred reward."""

@@ -1,4 +1,4 @@
-"""Where the noise of a guarantee comes from: a secure source, or a repeatable one for studies.
+"""Sources of the noise of a guarantee: a secure one, and a repeatable one for studies.
 
 Both draw integers, so that what is released never depends on the last bits of a float (Mironov 2012),
 and both are used through the same calls. They differ in the law, hence in the certificate, hence in
@@ -66,7 +66,7 @@ class NoiseSource(Protocol):
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """Whether a guarantee may rest on this source."""
+        """Return whether a guarantee may rest on this source."""
 
     @property
     def gaussian_law(self) -> str:
@@ -230,7 +230,7 @@ class SimulatedNoise(Valued):
         self.position = _checks.integer(position, name="position", minimum=0)
 
     def at(self, position: int) -> "SimulatedNoise":
-        """The same source, as it was after `position` draws."""
+        """Return the same source as it was after `position` draws."""
         return SimulatedNoise(self.seed, position=position)
 
     def gaussian_scale(

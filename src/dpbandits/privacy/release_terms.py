@@ -1,4 +1,4 @@
-"""What a log of releases says of each: the terms of its noise, and whether they are what was promised.
+"""Terms of each release in a log: those of its noise, and a check that they are what was promised.
 
 `state.release_log` keeps the entries and knows no mechanism; here they are made from the `MechanismRecord`
 that a policy's statement shows, and held against it when a state is taken up again.
@@ -106,7 +106,7 @@ def check_releases(
 
 
 def are_weaker(entry: Mapping[str, Any], needed: Mapping[str, Any], *, privacy: Definition | None) -> bool:
-    """Whether the terms of an entry promise less than others, wherever their noise came from.
+    """Return whether the terms of an entry promise less than others, wherever their noise came from.
 
     Another law or unit, a smaller scale, a larger sensitivity or more releases, or a certificate that proves
     less at the delta of `privacy`; beyond what another processor may round otherwise.

@@ -59,7 +59,7 @@ _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
 
 _SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
-"""What is said of an error of a body, by its type; of all others that the value does not fit."""
+"""Messages for errors in a body, by type; for all others the message is that the value does not fit."""
 
 
 class Json(JSONResponse):
@@ -236,7 +236,9 @@ _PLACES = MEMBERS | {"body", "path", "query", "header"}
 
 
 def _named(place: tuple[Any, ...]) -> str:
-    """Where something is, by the names of messages; what a caller named is a member, and no more."""
+    """Return the place of an error, by the names of messages; a name that the caller chose is called a
+    member.
+    """
     return ".".join(part if part in _PLACES else "member" for part in place or ("member",))
 
 
@@ -385,7 +387,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         s304="It is the version that If-None-Match names",
     )
     def published(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
-        """What `PublishedFunction.from_json` reads; its ETag is its version."""
+        """Return what `PublishedFunction.from_json` reads; its ETag is its version."""
         text, etag = service.published(policy)
         if if_none_match in (etag, "*"):
             return Response(status_code=304, headers={"ETag": etag})

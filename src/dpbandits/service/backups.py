@@ -28,7 +28,7 @@ __all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refu
 
 LOCK, STORE, LEDGER, MARK = "service.lock", "service.db", "budget.ledger", "service.backup"
 MOVED = "service.moved"
-"""What a folder has that was moved into a database; see `dpbandits.service.moving`."""
+"""File in a folder that was moved into a database; see `dpbandits.service.moving`."""
 
 
 def refuse_moved(folder: Path) -> None:

@@ -81,7 +81,7 @@ def charge_for(
 
 
 def previewed(ledger: Ledger, population: str, cost: Cost) -> dict[str, Any]:
-    """What a charge would leave of an account, as JSON; nothing is charged. Raises as `standing`."""
+    """Return as JSON what a charge would leave of an account; nothing is charged. Raises as `standing`."""
     before = standing(ledger, population)
     try:
         after, why = balance_to_json(ledger.after(population, cost=cost)), ""
@@ -103,7 +103,7 @@ def population_names(reads: Reads) -> list[str]:
 
 
 def standing(ledger: Ledger, population: str) -> dict[str, Any]:
-    """What a population has spent and has left, as JSON; Problem where there is none of this name."""
+    """Return as JSON what a population has spent and has left; Problem if there is none of this name."""
     try:
         return balance_to_json(ledger.balance(population))
     except InvalidParameter:
@@ -111,7 +111,7 @@ def standing(ledger: Ledger, population: str) -> dict[str, Any]:
 
 
 def balance_to_json(balance: Balance) -> dict[str, Any]:
-    """What an account holds: public, as exact decimals in texts."""
+    """Return the public content of an account, as exact decimals in texts."""
     terms = balance.terms
     return {
         "accountant": balance.accountant,

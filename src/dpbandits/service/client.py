@@ -120,7 +120,7 @@ class RemoteDecision(Decision):
 
 
 class _Answer(NamedTuple):
-    """Of the service itself: what is between it and here has no say."""
+    """Answer of the service itself; proxies between have no part in it."""
 
     status: int
     media: str
@@ -452,16 +452,16 @@ class RemotePolicy(_Remote):
         self._made("POST", f"/decisions/{_quoted(decision_id)}:activate", {}, missing=UnknownDecision)
 
     def status(self, decision_id: str) -> str:
-        """What has become of a decision, in one word. Needs the scope `decide`; raises as `tell`."""
+        """Return the status of a decision, in one word. Needs the scope `decide`; raises as `tell`."""
         path = f"/decisions/{_quoted(decision_id)}"
         return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
 
     def releases(self) -> list[dict[str, Any]]:
-        """What was released: version, rounds in it, and when. Needs the scope `read`."""
+        """Return the releases: version, rounds in it, and when. Needs the scope `read`."""
         return list(self._made("GET", "/releases", None)["releases"])
 
     def publish(self) -> "PublishedFunction":
-        """What the policy decides by now, released: decides anywhere, for ever. Needs the scope `read`."""
+        """Return the policy's published function: it decides anywhere, for ever. Needs the scope `read`."""
         from dpbandits.central.published_function import PublishedFunction
 
         answer = self._made("GET", "/policy", None)
@@ -660,7 +660,7 @@ def _request(
 
 
 def _decision(answer: Any) -> RemoteDecision:
-    """What the service answered to an ask."""
+    """Return the decision in the service's answer to an ask."""
     try:
         return RemoteDecision(
             id=str(answer["id"]),
@@ -698,7 +698,7 @@ def _of_batch(one: Any, read: Callable[[Any], _T], missing: type[DPBanditsError]
 
 
 def _address(url: object, *, plain_http: bool) -> tuple[bool, str, int | None, str]:
-    """Whether it is https, host, port and path of a service's URL."""
+    """Return whether it is https, host, port and path of a service's URL."""
     wrong = InvalidParameter("url: expected the service's address, as https://decisions.example.org")
     if not _fits(url, _URL):
         raise wrong
@@ -724,7 +724,7 @@ def _fits(text: object, pattern: re.Pattern[str]) -> bool:
 
 
 def _refusal(answer: _Answer, missing: type[DPBanditsError]) -> DPBanditsError:
-    """What a status other than 200 is raised as; only the service's own words are repeated."""
+    """Return the exception for a status other than 200; it repeats only the service's own words."""
     problem: Any = None
     if answer.media == _PROBLEM:
         with suppress(ServiceUnavailable):
@@ -733,7 +733,7 @@ def _refusal(answer: _Answer, missing: type[DPBanditsError]) -> DPBanditsError:
 
 
 def _problem(problem: dict[str, Any], status: object, missing: type[DPBanditsError]) -> DPBanditsError:
-    """What a problem of the service is raised as."""
+    """Return the exception for a problem of the service."""
     slug = str(problem.get("type")).removeprefix("urn:dpbandits:")
     said = str(problem.get("detail") or problem.get("title"))[:1000]
     if status in REPEATED:
@@ -792,7 +792,7 @@ def _quoted(decision_id: object) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold; None, which is missing, for what it cannot."""
+    """Return what JSON can hold; None, which is missing, for what it cannot."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if value is None or isinstance(value, str | bool | int):

@@ -287,7 +287,7 @@ class Service:
         ).result()
 
     def published(self, name: str) -> tuple[str, str]:
-        """What a policy decides by now, as JSON, and its ETag; waits until it is written down."""
+        """Return a policy's published function as JSON, and its ETag; waits until it is written down."""
         kept = self.read(lambda reads: policies.kept_policy(reads, name))
         if self.only_reads(kept.id):
             version, text = self._written_down(kept.id)
@@ -297,8 +297,8 @@ class Service:
         return text, f'"{kept.id[:8]}-{version}"'
 
     def only_reads(self, policy: str) -> bool:
-        """Whether nothing may be made of a policy's state here, as its original may have made it; or others
-        make it, and write it down.
+        """Return whether nothing may be made of a policy's state here, as its original may have made it; or
+        others make it, and write it down.
         """
         return self.read_only or self.store.shared or self.read(partial(is_closed, policy=policy))
 
@@ -339,7 +339,9 @@ class Service:
         return [found[version] for version in versions]
 
     def _function(self, policy: str, writes: Writes) -> _Function:
-        """What a policy decides by now; its JSON, which takes long, is made outside of the writer's turn."""
+        """Return a policy's published function; its JSON, which takes long, is made outside of the writer's
+        turn.
+        """
         engine = self.engines.use(writes, policy)
         known = writes.one(
             "SELECT version, published FROM releases WHERE policy = ? ORDER BY version DESC LIMIT 1", policy
@@ -382,7 +384,7 @@ class Service:
     # -- beside the answers ------------------------------------------------------------------------
 
     def tick(self) -> Future[None]:
-        """What is done beside the answers: erasure, waits that are over, and functions that were released.
+        """Do the work beside the answers: erasure, waits that are over, and functions that were released.
 
         A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
 

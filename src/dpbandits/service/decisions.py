@@ -157,7 +157,7 @@ _KNOWN = (
 def ahead_of_decision(
     writes: Writes, engines: Engines, keys: Keys, *, policy: str, token: str, body: dict[str, Any]
 ) -> Iterator[list[Ahead]]:
-    """What `decide` will ask the store for, where that is known before its turn."""
+    """Yield the queries that `decide` will make, as far as they are known before its turn."""
     kept = engines.kept.get(policy)
     engine = None if kept is None else engines.opened(kept.id)
     if kept is not None and engine is not None:
@@ -185,7 +185,7 @@ def _known(
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
-    """What every request for this policy must have, judged without its contents: nothing is taken."""
+    """Check what every request for this policy must have, without its contents: nothing is taken."""
     people, shadow = "arms" in kept.asked, kept.settings["mode"] == "shadow"
     if people and body.get("candidates") is not None:
         raise Problem("invalid", "The policy has arms: send a context, and no candidates.")
@@ -203,7 +203,7 @@ def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
 
 
 def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str, Any], str | None, str]:
-    """What to answer, the policy's own id of the decision, and the decision's status."""
+    """Return the answer, the policy's own id of the decision, and the decision's status."""
     policy, before = engine.policy, engine.life.records
     shadow = kept.settings["mode"] == "shadow"
     brought: Any = body.get("context")
@@ -283,7 +283,7 @@ _FOUND = (
 def ahead_of_reward(
     writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str
 ) -> Iterator[list[Ahead]]:
-    """What `reward` will ask the store for: its decision, and then its round."""
+    """Yield the queries that `reward` will make: for its decision, and then for its round."""
     number = keys.number_of(decision_id)
     if number is None:
         return
@@ -375,7 +375,7 @@ def _give_up(writes: Writes, engines: Engines, row: _Row, status: str) -> str:
 
 
 def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) -> str:
-    """What has become of a decision."""
+    """Return the status of a decision."""
     return _found(reads, keys, policy, decision_id).status
 
 

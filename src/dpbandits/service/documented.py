@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of answers: an example of each, and every status that a route may give."""
+"""Examples and statuses in the OpenAPI document: an example of each answer, and all statuses of a route."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -12,10 +12,10 @@ __all__ = ["Documented", "Routes"]
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 _READ_WHOLE = ("malformed", "slow", "too-large")
-"""What may come of any request, before it is looked at."""
+"""Problems of any request, before its contents are looked at."""
 
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "not-recorded", "read-only")
-"""What may come of any request that needs a token."""
+"""Problems of any request that needs a token."""
 
 _PROBLEM = {
     "type": "object",

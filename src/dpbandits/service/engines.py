@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 
 
 class Records(Protocol):
-    """What counts records of rounds, and states that were written."""
+    """Protocol of what counts records of rounds and states that were written."""
 
     commits: int
 
@@ -84,11 +84,11 @@ class Engine:
         return self.version > before
 
     def ahead(self, user: object) -> list[Ahead]:
-        """What a decision for a user will ask the store for, where it has rounds."""
+        """Return the queries of a decision for a user; none here."""
         return []
 
     def ahead_of_round(self, ask: str) -> list[Ahead]:
-        """What a reward of the policy's own decision `ask` will."""
+        """Return the queries of a reward for the policy's own decision `ask`; none here."""
         return []
 
 
@@ -217,7 +217,7 @@ class Engines:
 
 
 def is_closed(reads: Reads, policy: str) -> bool:
-    """Whether a policy came with a backup and its population is closed: it is never opened again."""
+    """Return whether a policy came with a backup and its population is closed: it is never opened again."""
     row = reads.one(
         "SELECT f.value FROM policies p JOIN facts f ON f.name = 'closed ' || p.population WHERE p.id = ?",
         policy,

@@ -112,7 +112,7 @@ def _opened(reads: Reads, name: str) -> _Exchange:
 
 
 def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
-    """What is promised, the noise on answers, and what both cost: they add up, as the curator's own do."""
+    """Return the promise, the noise on answers, and the cost of both, added up as the curator does."""
     privacy = promise_of({"kind": "RowDP", **asked["privacy"]})
     if not isinstance(privacy, RowDP):
         raise InvalidParameter("privacy: an outsourced table promises RowDP")
@@ -121,7 +121,7 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
 
 
 def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """What an exchange would cost its population, and leave it; raises as `policies.preview`."""
+    """Return what an exchange would cost its population, and leave it; raises as `policies.preview`."""
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
@@ -325,7 +325,7 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
 
 
 def exchange_names(reads: Reads) -> list[str]:
-    """Of all exchanges."""
+    """Return the names of all exchanges."""
     return [
         name for (name,) in reads.rows("SELECT name FROM exchanges WHERE status <> 'beginning' ORDER BY name")
     ]

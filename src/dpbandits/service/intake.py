@@ -42,7 +42,7 @@ class Intake:
         self._waiting: dict[str, Group] = {}
 
     async def __call__(self, name: str, body: bytes) -> Told:
-        """What to answer, when the reports are on disk."""
+        """Return the answer once the reports are on disk."""
         loop = asyncio.get_running_loop()
         mine: asyncio.Future[Told] = loop.create_future()
         waiting = self._waiting.get(name)

@@ -79,7 +79,7 @@ class Keys:
             raise CorruptState("the service's key is torn or another file: restore it from a backup")
 
     def digest(self, what: str, *parts: str) -> bytes:
-        """Of texts, for one purpose; unequal lists of texts have unequal digests."""
+        """Return a digest of texts, for one purpose; unequal lists of texts have unequal digests."""
         return hashlib.blake2b(
             json.dumps([what, *parts]).encode(), key=self._key, digest_size=_DIGEST_BYTES
         ).digest()

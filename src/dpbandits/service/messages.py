@@ -1,4 +1,4 @@
-"""What is sent: the bodies of requests, strict about names and never quoted when they are wrong."""
+"""Bodies of requests: they are strict about names and never quoted when they are wrong."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
@@ -44,7 +44,7 @@ Name = Annotated[
     str, Field(min_length=1, max_length=64, pattern="^[a-z0-9][a-z0-9._-]*$", examples=["offers"])
 ]
 IN_PATH = "^[!-~]+$"
-"""What a name or an id in a path may hold; a store may be unable to keep other texts."""
+"""Pattern of a name or an id in a path; a store may be unable to keep other texts."""
 Line = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """A line that somebody reads."""
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
@@ -114,7 +114,7 @@ class SettingsRequest(_Strict):
 
 
 class TuningRequest(_Strict):
-    """What of `GPTuning` can be named; most people leave it out."""
+    """Settings of `GPTuning` that a request can name; most people leave them out."""
 
     release: Literal["features", "cells", "marginals"] | None = None
     blocks: Annotated[list[Whole], Field(max_length=10_000)] | None = None
@@ -210,7 +210,7 @@ class ExchangeRequest(_Strict):
 
 
 class ReleaseRequest(_Strict):
-    """What `PublishedRows.save` wrote: release.json, and inputs.npy in Base64 or its address."""
+    """Files that `PublishedRows.save` wrote: release.json, and inputs.npy in Base64 or its address."""
 
     description: dict[str, Any]
     inputs: str | None = None
@@ -250,7 +250,7 @@ class AnswerRequest(_Strict):
 
 
 class ChangeRequest(_Strict):
-    """What of a policy can be changed."""
+    """Changes that a policy allows."""
 
     status: Literal["active", "paused", "retired"] | None = None
     settings: SettingsRequest | None = None
@@ -283,7 +283,7 @@ class DecisionsRequest(_Strict):
 
 
 class RewardRequest(_Strict):
-    """What a decision led to, in the units of the policy's reward_range; true and false are 1 and 0."""
+    """Reward of a decision, in the units of the policy's reward_range; true and false are 1 and 0."""
 
     reward: Number | bool
 

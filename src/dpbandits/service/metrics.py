@@ -50,7 +50,7 @@ class _Released(Collector):
         self._service = service
 
     def collect(self) -> list[Metric]:
-        """Of every policy and population."""
+        """Return the metrics of every policy and population."""
         releases = GaugeMetricFamily("dpbandits_releases", "Releases so far", labels=["policy"])
         rounds = GaugeMetricFamily("dpbandits_rounds_released", "Rounds in releases", labels=["policy"])
         spent = GaugeMetricFamily("dpbandits_budget_spent", "Spent", labels=["population", "part"])
@@ -75,7 +75,7 @@ class _Released(Collector):
 
 
 class Metrics:
-    """What is counted."""
+    """Counters of the service."""
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()

@@ -109,7 +109,7 @@ def _moved_as(folder: Path) -> str | None:
 
 
 class _Policy:
-    """What is moved of a policy that is open: its state, and its rows elsewhere."""
+    """State of an open policy that is moved, and its rows elsewhere."""
 
     def __init__(self, policy: ServedBandit, identity: str, state: Path) -> None:
         if not isinstance(policy.tuning.reporting_delay, int):

@@ -108,7 +108,7 @@ def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> 
 
 
 def preview(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
-    """What a policy would promise and cost, and what its population would have left; nothing is kept.
+    """Return what a policy would promise and cost, and what its population would have left; nothing is kept.
 
     Raises:
         InvalidParameter, Problem: it cannot be, or there is no such population.

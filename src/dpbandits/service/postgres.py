@@ -38,10 +38,11 @@ with needing("PostgreSQL needs its extra: pip install 'dpbandits[service,postgre
 __all__ = ["PostgresStore"]
 
 IDLE_SECONDS = 5.0
-"""So long a transaction may wait for its process; who waits for its locks waits no longer than that."""
+"""Longest time in seconds that a transaction may hold its locks while idle
+(`idle_in_transaction_session_timeout`)."""
 
 MOST_CONNECTIONS = 6
-"""Of one process: its writer, its loop beside the answers, and those who only look."""
+"""Connections of one process: its writer, its loop beside the answers, and those who only look."""
 
 _LOST_AFTER = {
     "connect_timeout": 10,
@@ -132,7 +133,7 @@ class _Adapted:
         return cursor
 
     def _marks(self, sql: str) -> bool:
-        """Whether what marks a place, or undoes, needs no message of its own now."""
+        """Return whether what marks a place, or undoes, needs no message of its own now."""
         places = [place for place, one in enumerate(self._waiting) if one.sql.startswith("SAVEPOINT")]
         if sql == "ROLLBACK":
             self._waiting, self._marked, self._broken = [], False, ""

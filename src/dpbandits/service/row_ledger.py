@@ -51,7 +51,7 @@ from dpbandits.state.witness import AppendOnlyWitness, Witness
 __all__ = ["RowLedger"]
 
 _NAME = "database"
-"""What the witness calls the book."""
+"""Name of the book at the witness."""
 
 _TURNS = 20
 """Times to look again where other workers tell the witness meanwhile."""
@@ -120,7 +120,7 @@ class RowLedger(Ledger):
         raise TryAgain("other workers have been telling the witness for too long")
 
     def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
-        """What the book has beyond `last`, or its last row; and how far the witness was told at least."""
+        """Return what the book has beyond `last`, or its last row; and how far at least the witness knows."""
         current = self._store.current
         with self._store.reading() if current is None else nullcontext(current) as reads:
             told = _noted(reads)

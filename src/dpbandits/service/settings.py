@@ -70,7 +70,7 @@ class Settings:
 
     @classmethod
     def from_toml(cls, path: Path | None) -> "Settings":
-        """What a file says; without one the defaults.
+        """Return the settings in a file, or the defaults without one.
 
         Raises:
             InvalidParameter: no TOML, a key that is not known, or a value of another kind.

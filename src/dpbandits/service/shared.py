@@ -167,7 +167,7 @@ class TableBook(RoundBook):
         return f"{self._policy[:8]}-{slot}-shared"
 
     def ahead(self, user: object) -> list[Ahead]:
-        """What the next round of a user will ask the store for."""
+        """Return the queries of a user's next round."""
         wanted = [Ahead(("progress " + self._policy, 0), _PROGRESS, (self._policy,), lock=True)]
         if self.user_ids and self.rounds_per_user is not None:
             with suppress(DPBanditsError):  # who it is cannot be read: it is refused in its turn
@@ -176,7 +176,7 @@ class TableBook(RoundBook):
         return wanted
 
     def ahead_of_round(self, decision_id: str) -> list[Ahead]:
-        """What a reward will."""
+        """Return the queries of a reward."""
         slot = slot_of(decision_id)
         return [Ahead(("round", slot), _STATUS, (self._policy, slot), lock=True)]
 
@@ -245,7 +245,7 @@ class Following(Engine):
         return self._book.ahead_of_round(ask)
 
     def _at(self, slot: int) -> PublishedPosterior | None:
-        """What decides a round; TryAgain where it is due and not there yet."""
+        """Return the posterior that decides a round; TryAgain if it is due and not there yet."""
         version = bisect_right(self.policy.batch_boundaries, slot)
         if version > self._book.released:
             raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
@@ -319,7 +319,7 @@ _HELD = "SELECT held FROM states WHERE policy = ?"
 
 
 def _is_free(writes: Writes, policy: str) -> bool:
-    """Whether nobody else folds it; then nobody else does until the end of the transaction."""
+    """Return whether nobody else folds it; then nobody else does until the end of the transaction."""
     return bool(writes.locked(_HELD, policy, skip=True))
 
 
@@ -344,7 +344,7 @@ def _found(reads: Reads, policy: str, asked: int) -> _Found | None:
 
 
 def _at_ledger(reads: Reads, policy: str) -> Row | None:
-    """What every change of the state changes."""
+    """Return the row that every change of the state changes."""
     return reads.one("SELECT position, digest FROM lineages WHERE lineage = ?", policy)
 
 
@@ -371,7 +371,7 @@ def due_after(policy: ServedBandit, released: int) -> int | None:
 
 
 class TableLife(Life):
-    """Where a policy lives while it begins or is folded: its state in a file for so long, its log in `slots`.
+    """Life of a policy while it begins or is folded: its state is in a file for so long, its log in `slots`.
 
     Args:
         policy: whose.

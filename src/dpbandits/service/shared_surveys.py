@@ -51,7 +51,8 @@ _BEGUN, _COUNTED, _PUBLISHED = "begun", "counted", "published"
 _STATE = "local.server"
 
 TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
-"""So much a new worker reads, or as much as the state has, before a new state is written."""
+"""Bytes and rows of the log that a new worker reads before a new state is written: this many, or as many as
+the state has."""
 
 _TURNS = 5
 """How often it is read without the lock, while others write as much again."""
@@ -143,7 +144,7 @@ class SharedServer:
         self._server = None
 
     def _is_due(self, server: Server[Any]) -> bool:
-        """Whether there is a next version, and it closes none that this worker has seen for too short."""
+        """Return whether a next version exists, and closes none that this worker has seen too briefly."""
         first = server.current.version + 1 - self.spec.protocol.window
         closed = [one for one in self._seen if one < first]
         return server.is_due and self._pace.are_old(closed)
@@ -189,7 +190,7 @@ class SharedServer:
                 self._followed(reads)
 
     def _lacks_little(self, reads: Reads) -> bool:
-        """Whether what others have written can be followed while the row is locked."""
+        """Return whether what others have written can be followed while the row is locked."""
         found = reads.one(
             "SELECT (SELECT number FROM survey_states WHERE survey = ?), SUM(LENGTH(content)) "
             "FROM survey_log WHERE survey = ? AND number > ?",

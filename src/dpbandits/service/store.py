@@ -138,7 +138,7 @@ Row = tuple[Any, ...]
 _TOGETHER = 200
 
 OTHERWISE = "another worker was there meanwhile"
-"""What is said of a statement that has changed other rows than it should."""
+"""Message of a statement that has changed other rows than it should."""
 
 
 def in_dialect(statement: str, names: Mapping[str, str]) -> str:
@@ -222,10 +222,10 @@ class Writes(Reads):
     shared: ClassVar[bool] = False
     """See `Store`."""
     lock: ClassVar[tuple[str, str]] = "", ""
-    """What follows a query whose rows others may not change until the commit: waiting for them, or passing
-    over those that others have; nothing, where nobody else writes."""
+    """Ends of a query whose rows others may not change until the commit: it waits for them, or passes over
+    those that others have. They are empty if nobody else writes."""
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
-    """What a statement may raise."""
+    """Exceptions that a statement may raise."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -261,7 +261,7 @@ class Writes(Reads):
         """
 
     def seen(self, query: Ahead) -> list[Row] | None:
-        """What `ahead` has found and nobody has asked for yet."""
+        """Return the rows that `ahead` has found and nobody has asked for yet."""
         return None
 
     def enter(self, table: str, columns: str, *values: object) -> int:
@@ -316,7 +316,7 @@ class Writes(Reads):
         self._marks = len(self._kept), len(self._lost), len(self._last)
 
     def unmark(self) -> None:
-        """What was done since the mark stays."""
+        """Keep what was done since the mark."""
         self._connection.execute("RELEASE one")
         self._marks = None
 

@@ -78,7 +78,8 @@ class Writer:
     def submit(
         self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
     ) -> Future[_T]:
-        """What the call will return, or raise, once it is durable; StateError while the service is closed.
+        """Return a future of the call, which is done once the call is durable; StateError while the service
+        is closed.
 
         `about` is what the call is about, such as a policy's name; `ahead` what it will ask the store for,
         none of which may be anything that calls without it change.

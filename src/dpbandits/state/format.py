@@ -57,7 +57,7 @@ _SEALED_FIELDS = {*_PUBLIC, "bytes", "cipher", "sha256"}
 
 
 class Identity(NamedTuple):
-    """What a file says about itself, and the digest that a ledger witnesses."""
+    """Identity of a file by its own account, and the digest that a ledger witnesses."""
 
     kind: str
     lineage: str

@@ -148,7 +148,7 @@ class Holder:
 
     @property
     def promise(self) -> dict[str, Any]:
-        """What of a promise is not configuration, for the public part of a state: JSON."""
+        """Return what of a promise is not configuration, for the public part of a state: JSON."""
         return {
             "account": self._account,
             "witnessed": self.witnessed,
@@ -240,7 +240,7 @@ class Holder:
 
     @property
     def live(self) -> bool:
-        """Whether what happens is noted in a folder before it is answered."""
+        """Return whether what happens is noted in a folder before it is answered."""
         return self._live is not None
 
     def note(self, kind: bytes, content: bytes) -> None:
@@ -304,13 +304,13 @@ class Holder:
                 self._thread = before
 
     def _refuse_call(self) -> None:
-        """What is refused without the lock; see `turn`."""
+        """Refuse a call before the lock is taken; see `turn`."""
         self.refuse_fork()
         if self._nested is not None and self._thread == threading.get_ident():
             raise ProtocolError(self._nested)
 
     def _begin_turn(self) -> None:
-        """What the first of nested turns begins with, under the lock; see `turn`."""
+        """Begin the first of nested turns, under the lock; see `turn`."""
         if self._closed:
             raise ProtocolError(f"this {self._what} was closed: open its folder again")
         self._check_overtaken()
@@ -345,12 +345,12 @@ class Holder:
 
     @property
     def witnessed(self) -> bool:
-        """Whether a ledger refuses a second copy of a saved state."""
+        """Return whether a ledger refuses a second copy of a saved state."""
         return self._ledger is not None
 
     @property
     def charged(self) -> bool:
-        """Whether a ledger's account pays."""
+        """Return whether a ledger's account pays."""
         return self._account is not None
 
     @property
@@ -461,7 +461,7 @@ class Held(Seen):
     _harm: ClassVar[str] = HARM
     """Why nothing is copied."""
     _moving: ClassVar[str] = MOVING
-    """What to do instead of copying."""
+    """Advice on what to do instead of copying."""
 
     def __reduce__(self) -> NoReturn:
         raise no_copy(self, self._harm, self._moving)

@@ -415,7 +415,7 @@ def _compare(held: bytes, header: bytes, kind: str) -> None:
 
 
 def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
-    """Where the log stands after each record, up to the first bytes that are none."""
+    """Yield the log's end after each record, up to the first bytes that are none."""
     while at.length + _FRAME.size + _DIGEST_BYTES <= size:
         head = file.read(_FRAME.size)
         left, _ = _FRAME.unpack(head)
@@ -436,7 +436,7 @@ def _places(file: BinaryIO, size: int, at: Place) -> Iterator[Place]:
 
 
 def _goes_on(file: BinaryIO, at: int, size: int) -> bool:
-    """Whether there is more than an append that was interrupted: something lies behind its record."""
+    """Return whether there is more than an append that was interrupted: something lies behind its record."""
     file.seek(at)
     head = file.read(_FRAME.size)
     if len(head) < _FRAME.size:

@@ -116,7 +116,7 @@ class StateStore:
             return self._load_witnessed(self._ledger, adopt=adopt)
 
     def seals_like(self, other: "StateStore") -> bool:
-        """Whether one state becomes the same bytes, and so has one witness, here and there."""
+        """Return whether one state becomes the same bytes, and so has one witness, here and there."""
         return self._key is other._key
 
     def __repr__(self) -> str:
@@ -125,7 +125,7 @@ class StateStore:
     # -- the steps of a commit ------------------------------------------------------------------
 
     def _check_witness(self, lineage: str, new: Witness) -> bool:
-        """Whether the ledger has witnessed `new` already; ForkedState where it never can."""
+        """Return whether the ledger has witnessed `new` already; ForkedState where it never can."""
         if self._ledger is None:
             return True  # there is nobody to ask
         last = self._ledger.last(lineage)
@@ -133,7 +133,7 @@ class StateStore:
         return last == new
 
     def _check_occupant(self, state: State, new: Witness) -> bool:
-        """Whether `path` holds this very state; refuses to replace but an earlier one of its lineage."""
+        """Return whether `path` holds this very state; raises if it may not be replaced."""
         try:
             occupant = self._occupant()
         except FileNotFoundError:
@@ -152,7 +152,7 @@ class StateStore:
         return False
 
     def _occupant(self) -> Identity:
-        """What is at `path`: known where it is the very file that this object left there."""
+        """Return what is at `path`: it is known if the file is the very one that this object left there."""
         if self._left is not None and _stamp(self._path) == self._left[0]:
             return self._left[1]
         return read_identity(self._path)
@@ -225,7 +225,7 @@ class StateStore:
         return pending.state
 
     def _read_next(self) -> "_Saved | None":
-        """What an interrupted commit left, or None where it is missing or torn."""
+        """Return the state of an interrupted commit, or None if it is missing or torn."""
         try:
             return self._read(self._next)
         except (FileNotFoundError, CorruptState):
@@ -249,7 +249,7 @@ class StateStore:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes where a file is replaced, or written to."""
+    """Return numbers that change if a file is replaced or written to."""
     seen = path.lstat()
     return seen.st_dev, seen.st_ino, seen.st_mode, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 

@@ -119,7 +119,7 @@ class AppendOnlyWitness(Protocol):
 
 
 class Payer(Seen, AppendOnlyWitness):
-    """What a saved object asks of a ledger: to pay for releases, and to witness how far its state has gone.
+    """Ledger of a saved object: it pays for releases, and witnesses how far the object's state has gone.
 
     `dpbandits.budget.Ledger` is the one that there is.
     """

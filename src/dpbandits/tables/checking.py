@@ -45,7 +45,7 @@ class ColumnCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class TableCheck:
-    """What `Schema.check` found. It counts cells of the table: for data made to test with, not for people's.
+    """Findings of `Schema.check`. It counts cells of the table: for data made to test with, not for people's.
 
     Attributes:
         rows: of the table.
@@ -77,7 +77,7 @@ class TableCheck:
 
     @property
     def sound(self) -> bool:
-        """Whether every row is read as it is."""
+        """Return whether every row is read as it is."""
         return not (self.missing_rows or self.clipped_rows)
 
     def __str__(self) -> str:

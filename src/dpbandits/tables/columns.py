@@ -60,7 +60,7 @@ class Column(Configured, ABC):
     @property
     @abstractmethod
     def expected(self) -> str:
-        """What a cell should be, in words."""
+        """Description of a valid cell, in words."""
 
     @property
     def clips(self) -> bool:
@@ -290,7 +290,7 @@ class Categories(Column):
 
     @property
     def clips(self) -> bool:
-        """Whether a value that is not listed is given the category `unknown`."""
+        """Return whether a value that is not listed is given the category `unknown`."""
         return self.unknown is not None
 
     @property

@@ -105,7 +105,7 @@ class DateRange(Column):
 @COLUMNS.add("Cycle")
 @dataclass(frozen=True)
 class Cycle(Column):
-    """What comes round again, encoded as a point on a circle: late evening lies beside early morning.
+    """Cyclic column, encoded as a point on a circle: late evening lies beside early morning.
 
     An encoded cell is two coordinates in [0, 1], (1 + cos a)/2 and (1 + sin a)/2 where a is the share of the
     period that has passed times 2 pi. A stationary kernel of these two is a periodic one: nothing jumps at
@@ -145,12 +145,12 @@ class Cycle(Column):
 
     @property
     def expected(self) -> str:
-        """What a cell should be, in words."""
+        """Description of a valid cell, in words."""
         return "dates or times" if isinstance(self.period, str) else "finite numbers"
 
     @property
     def kind(self) -> type:
-        """What its cells are in a file."""
+        """Type of its cells in a file."""
         return datetime if isinstance(self.period, str) else float
 
     @property
@@ -217,4 +217,4 @@ _PLACES: dict[str, Callable[[TimeArray], FloatArray]] = {
     "week": lambda moments: np.mod(_days_since(moments, np.broadcast_to(_MONDAY, moments.shape)), 7.0),
     "year": lambda moments: _days_since(moments, moments.astype("datetime64[Y]")),
 }
-"""Where in a named cycle a time lies, in the cycle's unit."""
+"""Place of a time in a named cycle, in the cycle's unit."""

@@ -94,7 +94,7 @@ _PRIVACY = ("epsilon", "delta", "distance")
 
 @dataclass(frozen=True, kw_only=True)
 class ArmRewards:
-    """What a file says of the rewards of all arms, as [label] or [rewards].
+    """Rewards of all arms as a file describes them, in [label] or [rewards].
 
     Attributes:
         columns: the label's column, or the reward column of each arm.
@@ -128,7 +128,7 @@ class ArmRewards:
 
 @dataclass(frozen=True, kw_only=True)
 class LoggedArm:
-    """What a file says of a log, as [log].
+    """Log as a file describes it, in [log].
 
     Attributes:
         arm, reward: columns of the arm that was given and of its reward.
@@ -165,7 +165,7 @@ class LoggedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedTable:
-    """What a TOML file says of a table; everything in it is public.
+    """Table as a TOML file describes it; everything in it is public.
 
     Attributes:
         name: of the table.

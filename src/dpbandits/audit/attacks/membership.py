@@ -25,7 +25,7 @@ _TRIALS_A_CALL = 25
 """Trials that a process does at a time: about a second, so that progress moves and all end together."""
 
 Views = Callable[[], FloatArray]
-"""What the attacker sees in some of the trials."""
+"""Views of the attacker in some of the trials."""
 
 
 class Attackable(Protocol):
@@ -108,7 +108,7 @@ def _views(
     secret: FloatArray,
     first: int,
 ) -> FloatArray:
-    """What the attacker sees in each trial: the prediction for the target's action after one more person.
+    """Return the attacker's view in each trial: the prediction for the target's action after one more person.
 
     Trials are numbered from `first` on. The same people come in each: what they are offered is made once, and
     what they pay wherever they are answered as in the trial before, as policies with one public seed answer.

@@ -63,7 +63,7 @@ def dubey(
 
 
 def predictions_after(policy: Dubey2021, world: int, *, nodes: int) -> FloatArray:
-    """What it predicts for others after the replaced user came, once for each node that the user enters."""
+    """Return predictions for others after the replaced user came, once for each node that the user enters."""
     _first_user(policy, world)
     seen = []
     for _ in range(nodes):

@@ -362,7 +362,9 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     delta=DELTA,
 )
 def _tables_of_three(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """So many tables that counts have Gaussian noise: the log likelihood ratio of both noises."""
+    """Audit a release of so many tables that counts have Gaussian noise: the log likelihood ratio of both
+    noises.
+    """
     policy = _tables_policy(
         epsilon, seed, noise, blocks=[_ARMS], rounds=1, delta=DELTA, columns=("place", "second", "third")
     )

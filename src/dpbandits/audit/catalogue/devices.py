@@ -1,4 +1,4 @@
-"""What a device gives away beside its reports: what it refuses, when it is silent, and races for one choice.
+"""Audits of what a device reveals beside its reports: refusals, silence, and races for one choice.
 
 The attacker is the server: it offers specs and versions, and sees which calls are refused and which bytes
 come. Each honest device has a twin that does what devices once did, and that must be caught.
@@ -31,7 +31,7 @@ __all__ = ["ENTRIES"]
 ENTRIES: Entries = {}
 
 _NOTHING = -1.0
-"""Where a transcript has no report."""
+"""Entry of a transcript that has no report."""
 
 _policy = partial(listed, ENTRIES, kind=SampledAudit, scope="policy", fit=fit_categories)
 
@@ -78,11 +78,11 @@ def _payload(report: bytes | None) -> float:
 _SLICES = 4
 _EDGES = np.linspace(0.0, 1.0, _SLICES + 1)
 _PLACES = (0.1, 0.9)
-"""Where the user is, in either world: in the first slice, or in the last."""
+"""Places of the user in the two worlds: the first slice, and the last."""
 
 
 def _offered(specs: list[Spec], world: int, *, looks: bool) -> list[float]:
-    """What the server sees: for every slice that it offers to one device, a report, or the refusal."""
+    """Return the server's view: for every slice that it offers to one device, a report or the refusal."""
     ledger, outbox, context = MemoryLedger(), MemoryOutbox(), _PLACES[world]
     seen = []
     for spec in specs:

@@ -140,7 +140,7 @@ _one_number("near-gaussian", 1)
 
 
 _ENDS = [_MECHANISM.encode(np.array([[phi]]), np.array([0.5])) for phi in (1.0, -1.0)]
-"""What a user adds in either world: (phi, z) = (1, 1/2), or (-1, 1/2)."""
+"""Contributions of a user in the two worlds: (phi, z) = (1, 1/2), and (-1, 1/2)."""
 
 _PEOPLE = 500
 """In one release, on an axis each, all of them replaced at once: see `parts.crowded`."""

@@ -1,4 +1,4 @@
-"""What audits of the catalogue are made of: how one is listed, a small feature map, noise drawn ahead."""
+"""Parts of the catalogue's audits: how an audit is listed, a small feature map, noise drawn ahead."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 DELTA = 1e-6
-"""Of claims that need one."""
+"""Delta of claims that need one."""
 
 _AHEAD = 20_000
 """Draws made ahead: a draw alone costs ten times one of many."""

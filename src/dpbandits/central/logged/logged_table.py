@@ -77,8 +77,8 @@ HISTOGRAM_SHARE = 0.2
 """Share of epsilon spent on the law of contexts, unless it is declared uniform."""
 
 WEIGHTED_BOUND = 2.0
-"""Where rows have propensities, the bound of marginal tables in largest distances of a reward from the
-middle: an arm of half the uniform chance is not cut. Chosen on tuning tables."""
+"""Bound of marginal tables if rows have propensities, in largest distances of a reward from the middle: an
+arm of half the uniform chance is not cut. It was chosen on tuning tables."""
 
 READ_ARMS = (
     "The list of arms was read from the table and is published, and the size of the release depends on it. "
@@ -86,7 +86,7 @@ READ_ARMS = (
     "public anyway."
 )
 _DRAWN, _PAID = "arm", "reward"
-"""What the columns of a drawn log are called, where a table says what every arm would have paid."""
+"""Names of the columns of a drawn log, if a table says the reward of every arm."""
 
 _COLUMNS = "columns.json"
 _MANIFEST = "manifest.json"
@@ -135,7 +135,7 @@ class LogColumns:
 
 
 def cost_of_publishing(privacy: JointDP, *, uniform_contexts: bool) -> Cost:
-    """What `LoggedTable.publish` costs at most, whatever the table: it is paid before anything is drawn.
+    """Largest cost of `LoggedTable.publish`, whatever the table: it is paid before anything is drawn.
 
     The histogram is pure. Which certificate the release gets is known once there is a histogram, but its rho
     is at most mu^2/2, mu being that of real-valued Gaussian noise which keeps the release's promise: a
@@ -461,7 +461,8 @@ class LoggedTable:
         return policy.shard().unsafe_rehearse(**self._rows_for(policy))
 
     def fingerprint(self, key: bytes, privacy: JointDP, *, horizon: int, **told: object) -> str:
-        """Of all rows, of what they count as and of what `publish` is told, under a secret key.
+        """Return a digest, under a secret key, of all rows, of their weights and of the arguments of
+        `publish`.
 
         It is secret itself where the key is known: whoever has both can try out tables.
         """
@@ -528,7 +529,7 @@ class LoggedTable:
         return PublishedTable(function, list(columns.contexts), columns.action, columns.reward, self.arms)
 
     def release_under(self, privacy: JointDP) -> ReleaseName:
-        """What is published under a promise: by public arguments alone, see `release_for`."""
+        """Return the kind of release under a promise, from public arguments alone; see `release_for`."""
         smooth = self.lengthscale != LENGTHSCALE
         return self.release or release_for(
             self.menu, privacy, ExploreTuning(), of_cells=smooth, publishes=True
@@ -544,7 +545,7 @@ class LoggedTable:
         return found
 
     def cost(self, privacy: JointDP, *, horizon: int, uniform_contexts: bool) -> Cost:
-        """What `publish` costs at most: it is paid before anything is drawn."""
+        """Largest cost of `publish`: it is paid before anything is drawn."""
         if self.release_under(privacy) == "features":
             return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
         with warnings.catch_warnings():
@@ -553,7 +554,7 @@ class LoggedTable:
         return cost_of_guarantee(policy.guarantee)
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:
-        """What `learn` takes: of people where the policy knows the menu, else in cells."""
+        """Return the argument of `learn`: rows of people if the policy knows the menu, else cells."""
         return self._rows if policy.menu is None else self._rows | self.people
 
     def _policy(
@@ -741,7 +742,7 @@ class PublishedTable:
         return read
 
     def _names_fit(self) -> bool:
-        """Whether there is a name for every context and every arm, each its own."""
+        """Return whether there is a name for every context and every arm, each its own."""
         columns = [*self.contexts, self.action, self.reward]
         function, menu = self.function, self.function.menu
         if isinstance(function, PublishedCells):
@@ -758,7 +759,7 @@ class PublishedTable:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether something is there that is more than an empty folder."""
+    """Return whether something is there that is more than an empty folder."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 

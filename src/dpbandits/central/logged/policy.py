@@ -80,7 +80,7 @@ from dpbandits.tables.owners import Owners
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn", "release_for"]
 
 ReleaseName = Literal["features", "marginals"]
-"""What `publish()` releases; see `ExploreTuning.release`."""
+"""Kinds of release that `publish()` makes; see `ExploreTuning.release`."""
 
 _ANSWER_STREAM = 7_000
 
@@ -105,7 +105,7 @@ class Answer:
 @worded
 @dataclass(frozen=True, kw_only=True)
 class ExploreTuning(Configured):
-    """What of an `ExploreThenCommit` most people leave as it is; all of it is public.
+    """Settings of an `ExploreThenCommit` that most people leave as they are; all of them are public.
 
     Args:
         release: what `publish()` releases: "features" (sums of rewards times smooth features, Gaussian noise)
@@ -142,7 +142,7 @@ class ExploreTuning(Configured):
 def release_for(
     menu: Menu | None, privacy: JointDP, tuning: ExploreTuning, *, of_cells: bool, publishes: bool
 ) -> ReleaseName:
-    """What is released where nothing is named: a rule of public arguments alone.
+    """Return the kind of release if none is named: a rule of public arguments alone.
 
     Marginal tables for people with contexts of four columns or more, or where delta is 0 and all that is
     wanted is to publish; features wherever something was passed that only they understand.
@@ -530,7 +530,7 @@ class ExploreThenCommit(KeptPolicy):
 
     @property
     def _law(self) -> ContextLaw:
-        """Of contexts in cells; of marginal tables there is none."""
+        """Law of contexts in cells; marginal tables have none."""
         if not isinstance(self.contexts, ContextLaw):
             raise ProtocolError("the law of contexts is not given: it is counted with the rewards")
         return self.contexts
@@ -585,7 +585,7 @@ class ExploreThenCommit(KeptPolicy):
         self._enter_release(uses[purpose], number)
 
     def _cost(self, records: Mapping[str, MechanismRecord]) -> Cost:
-        """What all answers and the release cost together; whoever drew the histogram has paid for it."""
+        """Cost of all answers and the release together; whoever drew the histogram has paid for it."""
         budget, parts = self.calibration.budget, []
         if "answer" in records:  # the record is of all of them
             each = replace(self.privacy, epsilon=budget.answer_epsilon, delta=0.0)
@@ -637,7 +637,7 @@ class ExploreThenCommit(KeptPolicy):
         self._released = released if released[0].size else None
 
     def _shapes_released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of what `_released` holds."""
+        """Return the shapes of the arrays that `_released` holds."""
         release = self.calibration.release
         if isinstance(release, TableRelease):
             return release.shapes

@@ -72,17 +72,17 @@ __all__ = ["TableCalibration", "TableRelease", "TableRules"]
 _UNITS = round(1.0 / REWARD_UNIT)
 
 WIDER, BIAS, BIAS_OF_MISFIT = 1.4, 0.03, 2.0
-"""Of a released standard deviation: the posterior's is multiplied by the first; beside it stands a bias, in
-widths of the reward range, of the second and of the third times the tables' misfit. Chosen on tuning tables
-so that nineteen of twenty expected rewards lie within two deviations."""
+"""Constants of a released standard deviation. The posterior's is multiplied by the first. A bias is added:
+the second, in widths of the reward range, and the third times the tables' misfit. They were chosen on tuning
+tables so that nineteen of twenty expected rewards lie within two deviations."""
 
 SURE, LEAST_ROWS = 2.0, 0.01
 """Deviations by which counts must fall short of the horizon to be believed, and the share of it that is taken
 at least."""
 
 EXPECTED_SHARE = 0.5
-"""Of the prior's variance, what expected errors are computed with: functions on tuning tables are smaller
-than what learning allows for."""
+"""Share of the prior's variance that expected errors are computed with: functions on tuning tables are
+smaller than what learning allows for."""
 
 REMAINDER = 0.06
 """Deviation of what main effects and pairs leave out of a reward function, in widths of the range, for
@@ -143,12 +143,12 @@ class TableRelease:
 
     @cached_property
     def features(self) -> ArmFeatures:
-        """The same for every arm."""
+        """Features, the same for every arm."""
         return ArmFeatures(base=self.base, arm_column=self.menu.contexts.dim, n_arms=self.menu.n_arms)
 
     @cached_property
     def law(self) -> Law:
-        """What is counted of contexts."""
+        """Law by which contexts are counted."""
         return _law(self.menu)
 
     @property
@@ -162,11 +162,11 @@ class TableRelease:
 
     @property
     def _variance(self) -> float:
-        """Of one row's part, in squared widths; rows that are weighed more vary more."""
+        """Variance of one row's part, in squared widths; rows with larger weights vary more."""
         return VARIANCE * max(1.0, 2.0 * self._unit)
 
     def _noise_variance(self, groups: int) -> float:
-        """Of an entry of the sums, in squared widths."""
+        """Noise variance of an entry of the sums, in squared widths."""
         scale = 2.0 * groups * self.shares.privacy.rounds_per_user * self._unit / self.shares.sum_epsilon
         return 2.0 * scale**2
 
@@ -191,7 +191,7 @@ class TableRelease:
 
     @property
     def sensitivity(self) -> int:
-        """Of the sums, in L1 and in units of U, for one user's rows."""
+        """L1 sensitivity of the sums to one user's rows, in units of U."""
         return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
@@ -202,7 +202,7 @@ class TableRelease:
     # -- the release ------------------------------------------------------------------------------
 
     def release(self, sums: IntArray) -> IntArray:
-        """Where raw data meets noise: sums, in units of 1/U, and counts of people, (size,)."""
+        """Release the table. Raw data meets noise here: sums, in units of 1/U, and counts (size,)."""
         ends = self.menu.n_arms * self.design.n_cells
         rewards, counts = sums[:ends], sums[ends:] // _UNITS  # whole people: every row added U
         rewards = rewards + self.shares.on_sums(self.sensitivity, ends, self.noise, number=0)
@@ -210,7 +210,7 @@ class TableRelease:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of what is `learned`: mean and factor of every arm's weights."""
+        """Return the shapes of what is `learned`: mean and factor of every arm's weights."""
         arms, weights = self.menu.n_arms, self.base.effects.n_weights
         return (arms, weights), (arms, weights, weights)
 
@@ -225,7 +225,7 @@ class TableRelease:
         return weights.mean, weights.factor
 
     def published(self, learned: tuple[FloatArray, FloatArray], guarantee: Guarantee) -> PublishedPosterior:
-        """What was `learned`, for everyone."""
+        """Return what was `learned` as a published function."""
         return PublishedPosterior(
             menu=self.menu,
             domain=self.menu.domain,
@@ -331,7 +331,7 @@ class TableCalibration:
 
     @classmethod
     def planned(cls, release: TableRelease) -> "TableCalibration":
-        """What a release needs.
+        """Compute what a release needs.
 
         Warns:
             LargeDelta, NothingToLearn: at whoever built what is calibrated.
@@ -363,11 +363,12 @@ class TableCalibration:
 
     @property
     def bound(self) -> float:
-        """Of centred rewards, in reward units."""
+        """Bound of centred rewards, in reward units."""
         return self.release.bound
 
     def with_design(self, design: IntArray, caps: IntArray) -> "TableCalibration":
-        """The same with the tables (2, d) and caps of an earlier process, which its rows were summed in.
+        """Return the same release with the tables (2, d) and caps of an earlier process, which summed its
+        rows in them.
 
         Raises:
             CorruptState: tables or caps that it cannot have had.

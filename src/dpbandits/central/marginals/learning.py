@@ -37,7 +37,7 @@ CENTRES = (0.3, 0.7)
 """Between these lies what is taken from rewards after the first block."""
 
 VARIANCE, LATER_VARIANCE = 0.25, 0.2
-"""Of a reward, in squared widths of its range: the largest, and about what is left after b(x)."""
+"""Variance of a reward, in squared widths of its range: the largest, and about what is left after b(x)."""
 
 COUNT_ERROR, POOR_LAW, LEFT_OVER = 0.1, 0.3, 0.1
 """Relative error of the counts of people in cells, what is added where the law of contexts is poorly known,
@@ -47,11 +47,11 @@ SCORED = 1 << 22
 """Products of a feature and a weight that are held at once: 32 MiB."""
 
 FIRST_STEPS, STEPS = 15, 5
-"""Of expectation maximisation, after the first release and after later ones."""
+"""Steps of expectation maximisation, after the first release and after later ones."""
 
 
 class Heard(NamedTuple):
-    """What a block released.
+    """Release of a block, as it is read.
 
     Attributes:
         people: rounds in the block.
@@ -72,7 +72,7 @@ class Heard(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """What releases said so far.
+    """Belief after the releases so far.
 
     Attributes:
         counts: noisy counts of contexts in all blocks.
@@ -95,7 +95,9 @@ class Belief:
     draws: FloatArray | None = None
 
     def about(self, effects: Effects) -> "Belief":
-        """The same about the weights of effects that hold all of its own; nothing is known of the others."""
+        """Return the belief about the weights of effects that include its own; nothing is known of the
+        others.
+        """
         if effects is self.effects:
             return self
         places = self.effects.places_in(effects)
@@ -146,7 +148,7 @@ class BlockReader:
         return Belief(nothing, 0.0, 0, self.effects, evidence, weights.mean, weights.relevance), weights
 
     def given(self, belief: Belief, evidence: Evidence) -> tuple[Belief, ArmWeights]:
-        """What evidence of another kind says: public data, before any release."""
+        """Return the belief with evidence of another kind: public data, before any release."""
         return self._fitted(replace(belief, evidence=evidence), FIRST_STEPS)
 
     def after(

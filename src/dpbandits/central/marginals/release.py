@@ -86,14 +86,14 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 __all__ = ["MarginalPast", "MarginalRelease", "Planned"]
 
 UNITS = 1024
-"""Of a reward: rewards and centres are rounded to so many parts of the range."""
+"""Units of a reward: rewards and centres are rounded to so many parts of the range."""
 
 FIRST_SHARES, PEOPLE_AN_ARM = (0.03, 0.15, 1.0 / 3.0), 90.0
-"""Of the horizon the first block is at least the first; with 90 people an arm, more where epsilon is small,
-at most the second, and never more than the third."""
+"""Shares of the horizon that bound the first block. It has at least the first share and at most the third.
+With 90 people an arm, more if epsilon is small, it has at most the second share."""
 
 GROWTH, LAST_SHARE = 1.4, 0.9
-"""Of blocks; and no release after this share of the horizon."""
+"""Growth of blocks, and the share of the horizon after which there is no release."""
 
 ALARM, FEW_READ = 1.0 / 30_000.0, 0.9
 """Diagnostics warn where the share of readable contexts is below the second number by more than noise alone
@@ -109,7 +109,7 @@ OPEN_ENDED_FIRST = 1_000
 
 
 class Planned(NamedTuple):
-    """What is public of a block that closes.
+    """Public design of a block that closes.
 
     Attributes:
         tables: the groups and bins.
@@ -133,7 +133,7 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MarginalPast(Past):
-    """What was released: nothing secret, as no block enters a later release."""
+    """Earlier releases: nothing is secret, as no block enters a later release."""
 
     blocks: tuple[Drawn, ...]
 
@@ -148,7 +148,7 @@ class MarginalPast(Past):
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What a state keeps, by name."""
+        """Return the arrays of a state, by name."""
         named: dict[str, np.ndarray[Any, Any]] = {
             "marginals": np.array([one.plain for one in self.blocks], dtype=np.bool_)
         }
@@ -170,7 +170,7 @@ class Read(NamedTuple):
 
     @property
     def answers(self) -> "Read":
-        """What later releases need of it: by what people were answered."""
+        """Return what later releases need of it: the beliefs by which people were answered."""
         nothing = Evidence.none(len(self.belief.mean), 0)
         return self._replace(belief=replace(self.belief, evidence=nothing), posterior=None)
 
@@ -272,7 +272,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     @property
     def certificate(self) -> Certificate:
-        """Of all releases together."""
+        """Certificate of all releases together."""
         return self.shares.certificate
 
     def record(self) -> MechanismRecord:
@@ -308,7 +308,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
-        """Where raw data meets noise: count contexts and sum rewards in cells, add noise to both."""
+        """Release a block. Raw data meets noise here: contexts are counted and rewards summed in cells, and
+        noise is added.
+        """
         tables, plain = design.tables, design.centre is None
         levels, codes = (
             effect_features(self.features).levels(rows.actions[:, :-1]),

@@ -136,7 +136,7 @@ class _Optimist(RoundPolicy):
 
 
 class _Seen(NamedTuple):
-    """What the last choice saw of the rows that it chose.
+    """Values of the last choice for the rows that it chose.
 
     Attributes:
         start: its first round.
@@ -342,7 +342,7 @@ class FeatureGPUCB(_Optimist):
         return max(1, _FEATURES_HELD // (n_candidates * widest))
 
     def publish(self) -> PublishedPosterior:
-        """What was learned so far, as `GPBandit.publish` gives it: here of raw data."""
+        """Return the learned function as `GPBandit.publish` does; here it comes from raw data."""
         law = self._model.posterior
         return PublishedPosterior(
             menu=self.menu,

@@ -85,7 +85,7 @@ class LocalCrowd(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """Of every report, had a device made it; here its noise is simulated."""
+        """Guarantee of every report, had a device made it; here its noise is simulated."""
         found = weakest(self.spec, None, (), status="simulated")
         return replace(found, notes=(*found.notes, _NO_DEVICE))
 
@@ -139,13 +139,13 @@ class LocalCrowd(RoundPolicy):
         self._begin(rule, self._version + 1, stop)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Of the whole bin; ProtocolError where the spec's learner keeps no law of rewards."""
+        """Predict for the whole bin; ProtocolError if the spec's learner keeps no law of rewards."""
         law = self._rule.estimate(self.spec, self._published)
         at = self._leaves(points[:, :-1]), points[:, -1].astype(np.int64)
         return np.asarray(law.mean)[at], np.asarray(law.sd)[at]
 
     def publish(self) -> PublishedArms:
-        """What the server has published last."""
+        """Return the version that the server published last."""
         return self._published
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:

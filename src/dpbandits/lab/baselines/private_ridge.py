@@ -40,7 +40,7 @@ from dpbandits.privacy.prefix_sums import BlockRelease, identity
 __all__ = ["PrivateRidge", "QuadraticFeatures"]
 
 PRIOR_VARIANCE = 0.2
-"""Of a weight, in squared widths of the reward range."""
+"""Variance of a weight, in squared widths of the reward range."""
 
 REWARD_VARIANCE = 0.25
 """Largest variance of a reward, in the same units."""
@@ -173,7 +173,7 @@ class PrivateRidge(CrudePolicy):
         return self._mechanism.record()
 
     def _draw(self, block: int, actions: FloatArray, rewards: FloatArray, told: BoolArray) -> IntArray:
-        """Where raw data meets noise."""
+        """Draw a release. Raw data meets noise here."""
         sums = np.zeros((block + 1, self._released.shape[1]), dtype=np.int64)  # earlier ones have no weight
         phi = in_fixed_shapes(self.features, actions)[told]
         sums[block] = self._mechanism.mechanism.encode(phi, self.reward_range.to_centred(rewards[told]))

@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "Trial", "compare", "trials"]
 
 DELTA = 1e-6
-"""Of a central promise that was given as a number."""
+"""Delta of a central promise that was given as a number."""
 
 RECORDS = "records.jsonl"
-"""What a comparison appends every run to."""
+"""File to which a comparison appends every run."""
 
 _WINDOWS = 24
 """Parts of a run whose mean rewards are kept, the later ones longer."""
@@ -94,7 +94,7 @@ class Trial(Cell):
 
     @property
     def label(self) -> Row:
-        """What tells cells apart."""
+        """Text that tells cells apart."""
         names = ("world", "policy", "trust", "epsilon", "delta", "people")
         return {name: getattr(self, name) for name in names}
 
@@ -137,7 +137,7 @@ def _parts(result: RunResult, edges: Sequence[int]) -> list[float]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """What came of a comparison. Evaluation on data that one may look at, no release.
+    """Results of a comparison: an evaluation on data that one may look at, and no release.
 
     Attributes:
         runs: cells with their records, one a seed.

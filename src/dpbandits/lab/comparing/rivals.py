@@ -50,7 +50,7 @@ class Rival:
     make: Make
 
     def promise(self, epsilon: float, delta: float) -> JointDP | LocalDP | None:
-        """What it promises at that epsilon, in the words of its trust model."""
+        """Return its promise at that epsilon, in the words of its trust model."""
         if self.trust == "none":
             return None
         return LocalDP(epsilon=epsilon) if self.trust == "local" else JointDP(epsilon=epsilon, delta=delta)

@@ -44,7 +44,7 @@ ClassLaw = Callable[[FloatArray, np.random.Generator], IntArray]
 
 
 class Sized(Protocol):
-    """What every crowd's world says of itself."""
+    """Protocol of a crowd's world."""
 
     @property
     def dim(self) -> int:
@@ -110,7 +110,7 @@ def reported(
     positive: BoolArray,
     noise: np.random.Generator,
 ) -> Estimates:
-    """What the reports of people in these cells say, drawn at once."""
+    """Draw at once what the reports of people in these cells say."""
     crowd = signs_by_cell(cells, positive, mechanism.n_cells)
     return *mechanism.simulated_estimate(*crowd, noise), len(cells), mechanism.moments
 
@@ -259,7 +259,7 @@ class Crowd:
 
     @property
     def running(self) -> bool:
-        """Whether users are left."""
+        """Return whether users are left."""
         return self._version < self._n_versions
 
     @property
@@ -278,7 +278,7 @@ class Crowd:
             return self.result()
 
     def result(self) -> SimulationResult:
-        """What happened so far."""
+        """Return the result so far."""
         regret, reward, users = np.array(self._sums, dtype=np.float64).reshape(-1, 3).T
         bounds = self.spec.reward_range
         return SimulationResult(
@@ -351,7 +351,7 @@ class Crowd:
     def _counted(
         self, published: PublishedArms, cells: IntArray, positive: BoolArray, people: slice
     ) -> list[list[tuple[ReportMechanism, IntArray, int]]]:
-        """What these people's reports come to, by the server's groups and classes of epsilon."""
+        """Count these people's reports by the server's groups and classes of epsilon."""
         groups = np.zeros(len(cells), dtype=np.int64)
         classes = groups if self._classes is None else self._classes[people]
         if self._groups > 1:

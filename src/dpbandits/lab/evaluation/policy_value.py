@@ -1,4 +1,4 @@
-"""What a policy would have earned, from a randomised log: inverse propensity weighting and its relatives.
+"""Values of policies from a randomised log: inverse propensity weighting and related estimators.
 
 | method | estimate of the value of a law p(a | x) |
 |---|---|

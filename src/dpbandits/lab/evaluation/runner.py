@@ -37,7 +37,7 @@ _LARGEST_BATCH = 4096
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RunResult(Seen):
-    """What one policy earned in one environment, round by round. Raw data: for evaluation only.
+    """Rewards of one policy in one environment, round by round. Raw data: for evaluation only.
 
     Attributes:
         environment: its name.
@@ -109,7 +109,7 @@ class Repetitions(Seen):
 
     @property
     def tuning(self) -> bool:
-        """Whether the seeds are for choosing constants and not for reporting."""
+        """Return whether the seeds are for choosing constants and not for reporting."""
         return self.seeds[0] < FIRST_REPORT_SEED
 
     @property
@@ -265,7 +265,7 @@ def repeat(
 
 
 def in_processes(calls: Sequence[Callable[[], Any]], *, jobs: int, ordered: bool = True) -> Iterator[Any]:
-    """What the calls return, as they end, or in their order; picklable calls where jobs is not 1.
+    """Yield the results of calls as they end, or in order; calls must be picklable if jobs is not 1.
 
     Args:
         calls: independent of each other.

@@ -36,7 +36,7 @@ __all__ = [
 _CURVE_POINTS = 200
 
 FILES = ("report.html", "result.json", "learning.png", "epsilon.png", "attack.png")
-"""What `write_report` writes."""
+"""Files that `write_report` writes."""
 
 
 def headline(result: TableStudyResult) -> str:

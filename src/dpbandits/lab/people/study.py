@@ -1,4 +1,4 @@
-"""What privacy costs on a table of people: one private policy beside the yardsticks that matter.
+"""Cost of privacy on a table of people: one private policy beside reference policies.
 
 Rows: random choice, the best constant arm in hindsight, a non-private policy, the private policy at several
 epsilons, two crude private ones at the same, and a supervised model that saw every label. Then the same
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
-"""Where the share that privacy leaves is shown."""
+"""Epsilons at which the retained uplift is shown."""
 
 _TRIALS_A_STEP = 10
 """Trials of the attack that take about as long as a run of one seed: each lives to the first release."""

@@ -1,4 +1,4 @@
-"""What privacy will cost, before a single person is asked: `plan`, from public facts.
+"""Planning before anybody is asked: `plan` predicts the cost of privacy from public facts.
 
 - `Facts`: columns, arms, reward range, base rate, size of the effect and how smooth it is: what is believed.
 - `plan(users=, ...)` -> `PrivacyPlan`: per trust model the expected share of the non-private uplift along

@@ -30,11 +30,11 @@ from dpbandits._typing import FloatArray
 __all__ = ["LEVEL", "Curve", "predicted", "shares_of"]
 
 LEVEL = 0.9
-"""Of the intervals."""
+"""Level of the intervals."""
 
 
 class Apart(NamedTuple):
-    """What is typical of worlds that are drawn alike.
+    """Typical spread between worlds that are drawn alike.
 
     Attributes:
         between: deviation of their shares.
@@ -53,8 +53,8 @@ OF_FACTS = Apart(between=0.02, shapes=0.15, edge=0.03, factor=0.81)
 OF_RATES = Apart(between=0.02, shapes=0.07, edge=0.4, factor=1.01)
 OF_SEGMENTS = Apart(between=0.02, shapes=0.04, edge=0.03, factor=1.1)
 OF_TABLES = Apart(between=0.02, shapes=0.02, edge=0.4, factor=1.28)
-"""Where worlds are drawn from facts, without every arm's rate, with it, and with its rates in segments too;
-and where they are people of one table."""
+"""Sources of worlds: facts without every arm's rate, facts with it, facts with rates in segments, and one
+table."""
 
 WITHIN = 0.19
 """Typical deviation of the shares of two runs in one world."""
@@ -66,8 +66,8 @@ LEAST, MOST = -0.3, 1.1
 """Between which the share of one run is taken, and shares are told."""
 
 _LEAST_UPLIFT = 0.25
-"""Of the mean non-private uplift: a world's share is told of no less, as a ratio to nearly nothing says
-nothing."""
+"""Smallest share of the mean non-private uplift that a world's share is divided by: a ratio to nearly nothing
+says nothing."""
 
 Along = Literal["epsilon", "people"]
 
@@ -115,7 +115,9 @@ class Curve:
     simulated: FloatArray = field(repr=False, compare=False)
 
     def first(self, target: float) -> float | None:
-        """Where the share is surely at least `target` from then on, between places by logarithms; or None."""
+        """Return the first place from which the share is surely at least `target`, between places by
+        logarithms, or None.
+        """
         sure = np.array(self.sure)
         enough = np.flatnonzero(sure >= target)
         if not len(enough):

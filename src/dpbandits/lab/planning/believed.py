@@ -1,4 +1,4 @@
-"""What is believed: a number that lies between bounds (`Between`), and what is said of arms by label."""
+"""Beliefs: a number between bounds (`Between`), and statements about arms by label."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -57,7 +57,7 @@ def finite(value: object, name: str) -> float:
 
 
 def by_label(said: object, labels: Sequence[str], *, name: str) -> dict[str, Any]:
-    """What is said of every arm, under its label as TOML writes it."""
+    """Return the statements about every arm, by its label as TOML writes it."""
     if not isinstance(said, Mapping):
         raise InvalidParameter(f"{name}: expected what every arm pays, by label")
     found = {text_of(label): value for label, value in said.items()}

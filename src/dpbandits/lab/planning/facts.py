@@ -1,4 +1,4 @@
-"""What is known of a decision before anybody is asked, and made-up worlds in which it holds.
+"""Facts about a decision before anybody is asked, and simulated worlds in which they hold.
 
 A file of such facts is the description of the columns (`dpbandits.tables.description`) and a section [plan];
 what else a description of a table says may stand there too; no table is opened::
@@ -89,10 +89,10 @@ _JUMPS = 1.0 / 3.0
 """Part of the worlds in which functions have two values and jump from one to the other."""
 
 _USUAL_PERSONAL = (0.4, 1.0)
-"""Where nothing is said of it."""
+"""Bounds of the personal part if the facts do not state it."""
 
 _LARGEST_SHARED = 0.5
-"""Of what all arms have in common, beside what tells them apart; both in log odds."""
+"""Largest size of what all arms have in common, relative to what tells them apart; both in log odds."""
 
 _LEAST_OF_AN_ARM, _MOST_OF_AN_ARM = 0.1, 1.5
 """Sizes of arms' own functions: some pay everybody nearly alike."""
@@ -117,27 +117,28 @@ _ROUNDING = 1e-9
 """That a mean of rates may be off."""
 
 _DRAWS = 2000
-"""Of rates, until some agree with what else is believed."""
+"""Largest number of draws of rates, until some agree with the other beliefs."""
 
 _LEAST_SCATTER = 0.3
-"""Of the largest, where a reward is an amount of which nobody says how much it scatters."""
+"""Assumed standard deviation of a reward, as a share of the largest one possible, if the facts give none."""
 
 _LEAST_ROOM = 0.02
-"""Of a base rate, from the ends of the range, in widths."""
+"""Smallest distance of a base rate from the ends of the range, in widths."""
 
 _LEAST_ROOM_OF_AN_ARM = 0.001
-"""The same of a single arm, which may pay next to nothing."""
+"""Smallest distance of a single arm's rate from the ends of the range, in widths: an arm may pay next to
+nothing."""
 
 _DRAWN = 3
 """How worlds are drawn: counted up when that changes, so that no cell of a cache is taken for another."""
 
 _OF_TABLES = frozenset({"name", "path", "horizon", "user", "privacy", "label", "rewards", "log", "answers"})
-"""What `DescribedTable` reads beside the columns."""
+"""Keys that `DescribedTable` reads beside the columns."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Facts:
-    """What is known of people, arms and rewards without any data: public.
+    """Public facts about people, arms and rewards, without any data.
 
     Args:
         contexts: columns of a person's context.
@@ -291,7 +292,7 @@ class Facts:
 
     @property
     def nothing_to_learn(self) -> bool:
-        """Whether all arms are believed to pay everybody alike."""
+        """Return whether all arms are believed to pay everybody alike."""
         return self.beliefs["effect"].high == 0.0
 
     def to_config(self) -> dict[str, Any]:
@@ -436,7 +437,7 @@ def _one_law(column: Column, rng: np.random.Generator) -> FloatArray:
 
 
 def _law_like(own: Segments, column: Column, rng: np.random.Generator) -> FloatArray:
-    """Of some laws the one whose segments have their people most nearly; of categories their parts."""
+    """Return the law whose segments have their people most nearly; of categories, their parts."""
     if own.edges is None:
         return own.people
     laws = [_one_law(column, rng) for _ in range(_MANY)]
@@ -465,7 +466,7 @@ of ranks among people instead of places in the range: two each, in all four ways
 
 
 def _rates(said: object, labels: Sequence[str], bounds: RewardRange) -> tuple[Between, ...]:
-    """What is believed of every arm's mean reward, in the order of arms."""
+    """Return the beliefs about every arm's mean reward, in the order of arms."""
     room = _LEAST_ROOM_OF_AN_ARM * bounds.width
     low, high = bounds.low + room, bounds.high - room
     found = by_label(said, labels, name="rates")
@@ -485,7 +486,9 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def drawn(cls, facts: Facts, rng: np.random.Generator, seed: Seed | None = None) -> Self:
-        """Of a seed by quarters, so that few worlds show all that is believed; of rates if they allow it."""
+        """Draw beliefs of a seed by quarters, so that few worlds cover them; rates are drawn if they allow
+        it.
+        """
         if facts.believed_rates is not None:
             return cls._of_rates(facts, rng, quarter=None if seed is None else _EFFECT_IN[seed % 4])
         base, first, second = rng.random(3).tolist()
@@ -682,7 +685,7 @@ class _Shape:
         )
 
     def _levels(self, people: FloatArray, facts: Facts, sizes: "_Sizes", bounds: RewardRange) -> Levels:
-        """What raises arms to their rates, of everybody and of segments."""
+        """Return the shifts that raise arms to their rates, of everybody and of segments."""
         rates, *means = (
             (np.asarray(one) - bounds.low) / bounds.width for one in (sizes.rates, *sizes.segments)
         )
@@ -693,11 +696,11 @@ class _Shape:
 
 
 _LARGEST_SIZE = 12.0
-"""Of differences in log odds: beyond it, rewards are certain."""
+"""Largest difference in log odds: beyond it, rewards are certain."""
 
 
 def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
-    """Where a function crosses zero; the end that is nearer to it where it does not."""
+    """Return the place where a function crosses zero, or the end that is nearer to zero if it does not."""
     first, last = rise(low), rise(high)
     if first * last >= 0.0:
         return low if abs(first) <= abs(last) else high
@@ -705,6 +708,6 @@ def _root(rise: Any, low: float, high: float, *, coarse: bool = False) -> float:
 
 
 def _shift(sizes: FloatArray, base: float) -> float:
-    """What makes the mean of expit(sizes + shift) the base rate."""
+    """Return the shift with which the mean of expit(sizes + shift) is the base rate."""
     reach = float(np.abs(sizes).max()) + abs(float(logit(base))) + 1.0
     return float(brentq(lambda shift: expit(sizes + shift).mean() - base, -reach, reach, xtol=1e-4))

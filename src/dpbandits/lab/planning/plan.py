@@ -1,4 +1,4 @@
-"""What `plan` answers: `PrivacyPlan`, its words, its table and its picture."""
+"""Answers of `plan`: `PrivacyPlan`, with its text, its table and its picture."""
 
 import json
 import math
@@ -35,7 +35,7 @@ _CODE = {
 
 @dataclass(frozen=True, kw_only=True)
 class TrustAnswer:
-    """What a plan says of one trust model.
+    """Answer of a plan for one trust model.
 
     Attributes:
         trust: whom people trust.
@@ -60,7 +60,7 @@ class TrustAnswer:
 
     @property
     def reachable(self) -> bool:
-        """Whether some epsilon that may be promised reaches the target."""
+        """Return whether some epsilon that may be promised reaches the target."""
         return self.epsilon is not None
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class TrustAnswer:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyPlan:
-    """What privacy will cost. A simulation from public facts: no release, and no promise.
+    """Predicted cost of privacy: a simulation from public facts, with no release and no promise.
 
     Attributes:
         source: facts, or a public table.
@@ -105,7 +105,7 @@ class PrivacyPlan:
 
     @property
     def preliminary(self) -> bool:
-        """Whether the answer rests on so few simulated worlds that it may still change much."""
+        """Return whether the answer rests on so few simulated worlds that it may still change much."""
         return 0 < self.worlds < FEWEST_WORLDS
 
     def __str__(self) -> str:

@@ -48,10 +48,10 @@ __all__ = ["PlannedCell", "apart_of", "plan", "references"]
 TRUSTS = ("central", "local")
 
 CANDIDATES = {"central": ("GPBandit", "PrivateRidge", "CellHistogram"), "local": ("Spec", "Spec smooth")}
-"""Of each trust model: the one that earns most in the first worlds is taken."""
+"""Candidates of each trust model: the one that earns most in the first worlds is taken."""
 
 EPSILONS = {"central": (0.1, 0.3, 1.0, 3.0, 10.0), "local": (1.0, 3.0, 10.0)}
-"""Where shares are looked at, up to the largest epsilon that may be promised."""
+"""Epsilons at which shares are computed, up to the largest that may be promised."""
 
 PARTS = (10, 3, 1)
 """Shares of the users at which the number of people is looked at: users/10 and so on."""
@@ -73,19 +73,19 @@ _CLOSE = 1.25
 """Two epsilons within this ratio need none between them."""
 
 _SHARP, _SHARP_SEGMENTS = 0.3, 0.5
-"""Of the effect, the half width of every arm's rate up to which bands are those of facts with rates, and of
-its rates in segments: on the tuning worlds it was .08 to .25, and .12 to .4."""
+"""Largest half width of every arm's rate, and of its rates in segments, as a share of the effect, up to which
+bands are those of facts with such rates. On the tuning worlds they were .08 to .25, and .12 to .4."""
 
 _LEAST_TOLD = 0.15
-"""Of the effect, what giving segments of one column their best arms earns, for bands to be those of facts
-with segments."""
+"""Smallest reward, as a share of the effect, of giving segments of one column their best arms, for bands to
+be those of facts with segments."""
 
 _SIGNAL = 3.0
 """Standard errors that the mean non-private uplift lies above zero, where there is something to learn."""
 
 
 class PlannedCell(NamedTuple):
-    """Where a policy is simulated."""
+    """Cell of a plan in which a policy is simulated."""
 
     policy: str
     epsilon: float | None
@@ -93,7 +93,7 @@ class PlannedCell(NamedTuple):
 
 
 def references(people: int) -> tuple[PlannedCell, PlannedCell]:
-    """What nobody's protection gives: the better of both, in a world, is the whole of which shares are told.
+    """Return non-private policies: in each world shares are relative to the better of both.
 
     GP-UCB, and the recommended central policy with next to no noise: where columns are many, the former may
     learn less than private policies do, and a share of that would say nothing of what privacy costs.
@@ -192,7 +192,7 @@ def _share(value: float, name: str) -> float:
 def _source(
     facts: Facts | None, table: Any, known: Mapping[str, Any], *, public: bool
 ) -> "Facts | TableBandit":
-    """What worlds are drawn from; a table only where it is said to be public."""
+    """Return the source of the worlds; a table only if it is declared public."""
     if table is None:
         if (facts is None) == (not known):
             raise InvalidParameter("facts: pass facts=Facts(...), or contexts=, arms= and effect=, not both")
@@ -233,7 +233,7 @@ def _drawn(worlds: _Worlds, seed: Seed, people: int) -> TableBandit:
 
 
 def apart_of(source: Facts | TableBandit) -> Apart:
-    """What is typical of worlds of this source: what is said vaguely makes none sharper."""
+    """Return the typical spread between worlds of this source; vague statements do not reduce it."""
     if not isinstance(source, Facts):
         return OF_TABLES
     effect = sum(source.beliefs["effect"])
@@ -320,7 +320,7 @@ class _Planner:
         return found
 
     def _choose(self, seeds: Sequence[Seed]) -> None:
-        """Of each trust model, the policy that earns most in the first worlds at the promise."""
+        """Choose for each trust model the policy that earns most in the first worlds at the promise."""
         options = [
             PlannedCell(name, self.promise, self.users) for trust in self.trusts for name in CANDIDATES[trust]
         ]
@@ -346,7 +346,7 @@ class _Planner:
         return along, [PlannedCell(policy, self.promise, size) for size in self.sizes]
 
     def _simulate(self, places: Iterable[PlannedCell], seeds: Sequence[Seed]) -> None:
-        """What is missing, world by world, so that each is drawn once."""
+        """Simulate what is missing, world by world, so that each is drawn once."""
         wanted = list(places)
         for seed in seeds:
             missing = [place for place in wanted if seed not in self._records.get(place, {})]
@@ -411,7 +411,9 @@ class _Planner:
         )
 
     def _look_between(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Whether an answer lies between two epsilons that are far apart: one between them is tried next."""
+        """Return whether an answer lies between two epsilons that are far apart: one between them is tried
+        next.
+        """
         found = False
         for trust, (curve, _) in curves.items():
             place = None if curve is None else curve.first(self.target)
@@ -427,7 +429,9 @@ class _Planner:
         return found
 
     def _known(self, curves: Mapping[str, tuple[Curve | None, Curve | None]]) -> bool:
-        """Whether every mean is known well enough; not where the worlds so far showed nothing to learn."""
+        """Return whether every mean is known well enough; not where the worlds so far showed nothing to
+        learn.
+        """
         return all(
             one is not None and max(one.error) <= PRECISION for pair in curves.values() for one in pair
         )

@@ -1,4 +1,4 @@
-"""What the contexts of a table can tell at most, as far as two standard models find it.
+"""Supervised ceiling: how much the contexts of a table can tell, as far as two standard models find it.
 
 One model an arm: logistic regression on the columns and their squares and products, and gradient-boosted
 trees that stop early. Each is fitted to people other than those it chooses for, and is paid what its choices
@@ -30,7 +30,8 @@ MOST_PRODUCTS = 24
 """Columns, indicators of categories counted, up to which squares and products are added."""
 
 MOST_CATEGORIES = 32
-"""Of a column that is taken without an order; of more, codes count as numbers. Each costs a column."""
+"""Largest number of categories of a column that is taken without an order; with more, codes count as numbers.
+Each category costs a column."""
 
 Fit = Callable[[FloatArray, FloatArray], Callable[[FloatArray], FloatArray]]
 """(n, d) contexts and (n,) rewards in [0, 1] -> a function from contexts to expected rewards."""

@@ -175,7 +175,8 @@ class TableBandit:
         rounds_per_user: int = 1,
         lenient: bool = False,
     ) -> Self:
-        """What every arm would have paid each row, (N, K), as simulated or fully logged tables have it.
+        """Build it from the rewards (N, K) of every arm for each row, as simulated or fully logged tables
+        have them.
 
         With `lenient` a row with a cell that cannot be read stays, as a person of whom nothing is known;
         without it the table is refused.
@@ -224,7 +225,7 @@ class TableBandit:
         return sets
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """What the table holds for arms `indices` (B,) in rounds start..stop-1, (B,)."""
+        """Return the table's rewards (B,) for arms `indices` (B,) in rounds start..stop-1."""
         rows = self._rows(start, stop)
         return np.asarray(self.reward_table[rows, check_indices(indices, len(rows), self.n_arms)])
 
@@ -266,7 +267,7 @@ class TableBandit:
         return float(self.reward_range.from_centred(unit - 0.5))
 
     def to_config(self) -> dict[str, Any]:
-        """What is public about it: no rows."""
+        """Return its public configuration, without rows."""
         return {
             "environment": "TableBandit",
             "name": self.name,

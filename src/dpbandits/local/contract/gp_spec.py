@@ -1,4 +1,4 @@
-"""What Gaussian-process devices and their server agree on in public: the contract, and published weights.
+"""Contract of Gaussian-process devices and their server, and published weights.
 
 A device chooses with the published weights, and reports the user's own z phi (and for Dubey2021, Algorithm
 3, phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
@@ -213,7 +213,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @property
     def weight_variance(self) -> float:
-        """Of a feature weight before any data, in squared widths of the reward range."""
+        """Variance of a feature weight before any data, in squared widths of the reward range."""
         return self._spec.tuning.prior_variance * self._spec.features.scale**2
 
     @cached_property

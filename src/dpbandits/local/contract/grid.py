@@ -1,4 +1,4 @@
-"""What a server asks its devices: one table over a public grid, and the report that answers it.
+"""Questions of a server to its devices: one table over a public grid, and the report that answers it.
 
 A version has, for every cell g of a public grid over the context's columns, the *arm* a(g) that is given
 there, a *part* c(g) of C, and a *sign* phi(g) of -1 or 1. A device finds its own g, takes arm a(g), and
@@ -158,7 +158,7 @@ class Grid:
 
 
 def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
-    """Whether `Grid.of` takes these columns."""
+    """Return whether `Grid.of` takes these columns."""
     try:
         Grid.of(dim, categories)
     except InvalidParameter:
@@ -180,7 +180,7 @@ def people_for(dim: int, epsilon: float) -> float:
 
 
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
-    """Whether devices can be asked about these columns: on one grid, or about some of them at a time."""
+    """Return whether devices can be asked about these columns: on one grid, or some at a time."""
     few = dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
     return few or fits_a_grid(dim, categories)
 

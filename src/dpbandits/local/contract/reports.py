@@ -70,7 +70,8 @@ Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 @dataclass(repr=False, kw_only=True)
 class Chosen:
-    """What a device remembers between choosing and reporting. Never printed: it is the user's data.
+    """Data that a device remembers between choosing and reporting. It is the user's data and is never
+    printed.
 
     Attributes:
         version: of what was published.
@@ -92,7 +93,7 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Published(Seen, Configured):
-    """What a server publishes: anybody may read it, and decide with it for ever.
+    """Version that a server publishes: anybody may read it, and decide with it for ever.
 
     Attributes:
         kind: what files call it.
@@ -107,7 +108,7 @@ class Published(Seen, Configured):
     version: int
 
     def recommend_batch(self, spec: Any, contexts: Any) -> tuple[Any, ...]:
-        """What is best for everybody, as `spec.label` calls it: for whoever decides without a device.
+        """Return the best arms for everybody, as `spec.label` calls them, for deciding without a device.
 
         Args:
             spec: that it belongs to.
@@ -201,7 +202,7 @@ PublishedT = TypeVar("PublishedT", bound=Published)
 
 
 class Written(Configured):
-    """What is agreed on in public, as canonical JSON: equal for equal contracts, on every machine.
+    """Contract as canonical JSON: equal for equal contracts, on every machine.
 
     Attributes:
         written_format: of the JSON, where it names one.
@@ -243,7 +244,7 @@ class Written(Configured):
 
 
 class Contract(Written, ABC, Generic[PublishedT]):
-    """What devices and server agree on before anyone reports; frozen.
+    """Contract of devices and server before anyone reports; frozen.
 
     Attributes:
         reward_range: public bounds of rewards.
@@ -354,7 +355,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def exact(self, choice: Chosen, reward: float | None) -> Any:
-        """What the report is about: bounded, and not yet noised.
+        """Return the content of the report: bounded, and without noise.
 
         Args:
             choice: from `choose`.
@@ -367,7 +368,7 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def terms(self, privacy: Any) -> dict[str, Any]:
-        """What a log of releases says of reports that keep this promise; see `ReleaseLog`."""
+        """Return the entry in a log of releases for reports that keep this promise; see `ReleaseLog`."""
 
     @abstractmethod
     def statement(self, privacy: Any) -> "Guarantee":
@@ -375,7 +376,9 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
-        """What checks and adds up payloads that answer this, one a class: see `ReportMechanism`."""
+        """Return the mechanisms that check and add up payloads that answer this, one a class; see
+        `ReportMechanism`.
+        """
 
 
 def _a_text(text: object) -> None:

@@ -71,7 +71,8 @@ _AUTOMATIC = ("signed", "krr")
 _MOST_CLASSES = 64
 
 MOST_ARMS = 256
-"""What arithmetic and memory carry: the probabilities of being best take n_arms^2 numbers a bin."""
+"""Largest number of arms that arithmetic and memory allow: probabilities of being best take n_arms^2 numbers
+a bin."""
 
 _TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival", "known")
 

@@ -1,4 +1,4 @@
-"""What one report promises, in the library's own words: of a bin, and of a Gaussian-process device."""
+"""Statement of what one report promises, of a bin and of a Gaussian-process device."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,7 +91,7 @@ def weakest(
 
 
 def _assumptions(exact: str, lost: str, fixed: str) -> tuple[Assumption, ...]:
-    """What reports of both kinds stand on.
+    """Return the assumptions of reports of both kinds.
 
     Args:
         exact: what the software sees to before or in the noise.
@@ -121,7 +121,7 @@ def _assumptions(exact: str, lost: str, fixed: str) -> tuple[Assumption, ...]:
 
 
 def _weight(people: str) -> str:
-    """What one report can do that follows no honest input."""
+    """Return the sentence on how far one forged report can move the sums."""
     return f"One forged report can move the server's sums as far as {people}."
 
 

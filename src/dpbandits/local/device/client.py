@@ -55,7 +55,7 @@ _INSTEAD = {
     "publish": "publish() of the server",
     "save": "an outbox and a ledger that keep what this device has to remember",
 }
-"""What policies of other rooms call it."""
+"""Calls of policies in other packages, and what stands for them here."""
 
 
 @dataclass(repr=False)
@@ -145,7 +145,7 @@ class Client(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """What one report promises: the next, and all that outbox and account know of.
+        """Guarantee of one report: the next, and all that outbox and account know of.
 
         A report of simulated noise, or of a larger epsilon of the spec's, counts for good.
 
@@ -298,7 +298,9 @@ class Client(Held, Generic[PublishedT]):
         return last.report
 
     def _draw(self, choice: Chosen, reward: Any) -> tuple[bytes, bytes]:
-        """Where the user's data meets noise: nonce and report, after the ledger was charged."""
+        """Draw a report. The user's data meets noise here: nonce and report are drawn after the ledger was
+        charged.
+        """
         # A ledger that failed may have written the charge: its id is used until something is drawn under it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
         self._holder.charge(nonce.hex(), cost=self._cost)

@@ -1,4 +1,4 @@
-"""Where a device keeps its reports until the server has them: a retry sends the same bytes."""
+"""Outboxes: they keep a device's reports until the server has them, so that a retry sends the same bytes."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""What the server's learners share: they see noisy sums, never a report and never a person.
+"""Base of the server's learners: they see noisy sums, never a report and never a person.
 
 A learner of bins owns a partition and, version by version, publishes an arm or weights over arms in every
 leaf. After a version's reports have been summed it is told the two unbiased sums of every cell (see
@@ -59,10 +59,10 @@ Counted = Sequence[Parts]
 
 
 class Learner(Protocol[PublishedT]):
-    """What a `Server` asks of the learner that its spec names."""
+    """Protocol of the learner that a spec names, as a `Server` uses it."""
 
     def publish(self, spec: Any, version: int, coins: PublicCoins) -> PublishedT:
-        """What everybody is told from now on; a version is published once."""
+        """Return what everybody is told from now on; a version is published once."""
 
     def count(self, spec: Any, published: PublishedT, counted: Counted) -> None:
         """Take in reports that answered this."""
@@ -114,7 +114,7 @@ class VersionSums:
 
     @classmethod
     def of(cls, published: PublishedArms, leaves: IntArray, estimate: Estimates) -> Self:
-        """What the reports that answered `published`, of bins `leaves` (L,), say."""
+        """Return the sums of the reports that answered `published`, of bins `leaves` (L,)."""
         arms, weights = published.arms, published.weights
         signed, count, n, moments = estimate
         shape = (len(leaves),) if weights is None else weights.shape
@@ -286,7 +286,7 @@ class BinLearner(ABC):
         return cls.Constants(**spec.tuning.constants)
 
     def _begin(self) -> None:
-        """What the rule keeps, before anybody has reported."""
+        """Set up the state of the rule before anybody has reported."""
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedArms:
         """Arms drawn by the public coins of the version, or weights for the devices to draw from.
@@ -369,7 +369,7 @@ class BinLearner(ABC):
 
 
 class NodeData:
-    """What reports said of nodes while they were leaves.
+    """Sums of the reports about nodes while they were leaves.
 
     Attributes:
         information: (n_nodes, K) sum of n pi^2/v over versions; see `models.trees.posterior.arm_posterior`.
@@ -459,7 +459,7 @@ class PosteriorLearner(BinLearner):
         """`posterior`, computed anew; whoever changes what it rests on calls `_forget`."""
 
     def _forget(self) -> None:
-        """What was computed from the beliefs no longer holds."""
+        """Drop what was computed from the beliefs, because they changed."""
         self._posterior = self._ready = None
 
     def estimate(self, spec: Spec, published: PublishedArms) -> PublishedArms:
@@ -555,7 +555,7 @@ def child_spread(scale: float, depth: IntArray, dim: int) -> FloatArray:
 
 
 def _like(before: Any, array: NDArray[Any]) -> Any:
-    """What was kept, where it is of the kind of what stands there now."""
+    """Return what was kept, if it has the kind of what is there now."""
     if isinstance(before, int):
         return int(array)
     if array.dtype != before.dtype or array.ndim != before.ndim:

@@ -38,7 +38,7 @@ _ALONE = 280.0
 """Reports of a column before columns are compared, were they rewards without noise."""
 
 _FEW, _MOST = 3, 4
-"""So few columns are left when the best are joined, and so many are joined at most."""
+"""Number of columns that are left when the best are joined, and the largest number that are joined."""
 
 
 class ColumnLearner:
@@ -72,7 +72,7 @@ class ColumnLearner:
 
     @property
     def places(self) -> FloatArray:
-        """What is believed of the law of the columns that are asked about, or of the best one."""
+        """Belief about the law of the columns that are asked about, or of the best one."""
         return self._best.places
 
     def leading(self) -> IntArray:

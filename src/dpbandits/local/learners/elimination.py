@@ -117,7 +117,7 @@ class EliminationRule(EliminatingLearner):
         self._n, self._mass_n = 0, 0
 
     def assign(self, normals: FloatArray) -> IntArray:
-        """Of the arms left, the one seen least; ties by the public coin."""
+        """Return, of the arms left, the one seen least; the public coin breaks ties."""
         seen = self._reach[self.partition.leaves] + 1e-9 * np.abs(normals)
         return np.asarray(np.where(self.active(), seen, np.inf).argmin(axis=1))
 
@@ -150,7 +150,7 @@ class EliminationRule(EliminatingLearner):
         return mean, np.maximum(sd, tau / 2.0), sd < tau
 
     def may_split(self, leaves: IntArray) -> BoolArray:
-        """Where several arms are left."""
+        """Return which leaves have several arms left and can be split."""
         return np.asarray((self._active[leaves].sum(axis=1) > 1) & self.partition.splittable(leaves))
 
     def grow(self, n_nodes: int) -> None:

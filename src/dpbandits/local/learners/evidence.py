@@ -1,4 +1,4 @@
-"""What a source's privatised sums say about the arms of every bin.
+"""Evidence of a source: what its privatised sums say about the arms of every bin.
 
 A source is another crowd with the same mean rewards and other contexts. Per bin and arm its reports
 give two noisy sums (see `dpbandits.privacy.reports`): signed, of mean R q (2 f - 1), and a count, of
@@ -90,7 +90,7 @@ class SourceEvidence:
 
 
 def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-    """What a learner keeps of its sources, by name: their `evidence`, `least_doubt` and `doubt`."""
+    """Return the state of a learner's sources, by name: their `evidence`, `least_doubt` and `doubt`."""
     arrays: dict[str, NDArray[Any]] = {}
     for index, (name, source) in enumerate(sources.items()):
         local, splits = source.evidence.local, source.evidence.partition.splits

@@ -85,7 +85,7 @@ _CLEAR, _WIDEST = 0.75, 2.0
 _CHILD_SD = TreeConstants().child_sd
 
 _LAW = ("weights", "factor", "variance")
-"""What is kept of the law of contexts."""
+"""Names of the arrays that keep the law of contexts."""
 
 _MOST_KEPT = 2048
 """Versions whose questions are kept."""
@@ -116,7 +116,7 @@ class QuestionConstants:
 
 
 class _Told:
-    """What versions were asked, and what their reports said.
+    """Questions of the versions, and the sums of their reports.
 
     Attributes:
         number: (V,) of the versions, ascending where they came in order.
@@ -229,12 +229,12 @@ class QuestionLearner:
 
     @property
     def tells(self) -> float:
-        """What one report tells of a function that varies much: 1/variance of a part's sum."""
+        """Information of one report about a function that varies much: 1/variance of a part's sum."""
         return self._tells
 
     @property
     def gain(self) -> float:
-        """What the best arm of every cell is expected to earn over the best one for all."""
+        """Expected gain of the best arm of every cell over the best one for all."""
         means, p = self._model.features.values @ self._model.mean.T, self._density.p
         return float(p @ means.max(axis=1) - (p @ means).max())
 
@@ -461,7 +461,9 @@ class QuestionLearner:
     # -- what is learned --------------------------------------------------------------------------------
 
     def _functionals(self, told: _Told) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of all parts of all versions: functionals (V C, K F) of one report, means and their variances."""
+        """Return, for all parts of all versions, functionals (V C, K F) of one report, means and their
+        variances.
+        """
         n_versions, n_parts, p = len(told), self.n_parts, self._density.p
         cell = np.arange(n_versions)[:, None] * n_parts + told.parts
         shape = (n_versions * n_parts * self.n_arms, len(p))
@@ -554,7 +556,7 @@ def _discounted(told: FloatArray, variances: FloatArray, doubt: float) -> FloatA
 
 
 class _Source:
-    """What another crowd says, and how far it is believed to be off.
+    """Evidence of another crowd, and how far it is believed to be off.
 
     Attributes:
         evidence: of its bins.

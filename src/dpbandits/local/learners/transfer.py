@@ -123,7 +123,7 @@ class TransferTree(TreeRule):
             self.refine()
 
     def evidence(self) -> SourceEvidence:
-        """What this target's own reports say, for other targets: nothing that came from sources."""
+        """Return what this target's own reports say, for other targets: nothing that came from sources."""
         return SourceEvidence(partition=self.partition, local=self._own())
 
     def learn(self, sums: VersionSums) -> None:

@@ -43,7 +43,7 @@ __all__ = ["Ma2025Constants", "Ma2025Rule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025Constants:
-    """What the algorithms must know beforehand.
+    """Constants that the algorithms must know beforehand.
 
     Attributes:
         n_users: n_P, the target's horizon.
@@ -129,7 +129,7 @@ class Ma2025Rule(EliminatingLearner):
         return mean, 2.0 * radius, radius < tau
 
     def ready(self, active: BoolArray, narrow: BoolArray) -> BoolArray:
-        """Where some arm left is narrow."""
+        """Return which bins have a narrow arm among those left."""
         return np.asarray((active & narrow).any(axis=1))
 
     def may_split(self, leaves: IntArray) -> BoolArray:

@@ -39,7 +39,7 @@ __all__ = ["Ma2025TransferConstants", "Ma2025TransferRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025TransferConstants(Ma2025VariantConstants):
-    """What the algorithm must know beforehand.
+    """Constants that the algorithm must know beforehand.
 
     Attributes:
         source_users: n_m of every source.

@@ -39,7 +39,7 @@ __all__ = ["Ma2025VariantConstants", "Ma2025VariantRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class Ma2025VariantConstants:
-    """What the algorithm must know beforehand.
+    """Constants that the algorithm must know beforehand.
 
     Attributes:
         n_users: n, the horizon.

@@ -343,7 +343,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted.tally
 
     def sift(self, reports: Iterable[bytes]) -> Sifted:
-        """What would count of these; nothing is changed.
+        """Return what would count of these; nothing is changed.
 
         Reports of no length that an open version has are dropped unread.
 
@@ -382,7 +382,7 @@ class ReportCounts(Generic[PublishedT]):
         return self.sums() | {"nonces": self.nonces()}
 
     def sums(self) -> dict[str, NDArray[Any]]:
-        """What `to_arrays` gives, without the nonces."""
+        """Return the arrays of `to_arrays` without the nonces."""
         arrays: dict[str, NDArray[Any]] = {}
         for number, version in self.versions.items():
             if any(version.n):

@@ -91,7 +91,8 @@ _LEAST_OPEN = 600.0
 """Seconds that a version stays open at least: people answer within minutes, and no flood may stop them."""
 
 _TAIL_BYTES, _TAIL_RECORDS = 1 << 22, 1000
-"""What is read again when a folder is opened: so much, or as much as the snapshot has. A second or two."""
+"""Sizes of what is read again when a folder is opened: this much, or as much as the snapshot has. It takes a
+second or two."""
 
 LoggedT = TypeVar("LoggedT")
 _COUNTS, _SUMS, _EVIDENCE, _STATE = (
@@ -363,7 +364,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._changes = self._server.changes
 
     def _logged(self, act: Callable[[], LoggedT]) -> LoggedT:
-        """What the journal gives; where it refuses or fails, no step is due and the server is as it was."""
+        """Call the journal. If it refuses or fails, no step is due and the server is as it was."""
         try:
             return act()
         except (DPBanditsError, OSError):
@@ -481,7 +482,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._server.merge(counts_for(self._server, content))
 
     def _took_over(self, content: bytes) -> None:
-        """What another server knew, in place of what this one does."""
+        """Replace what this server knows by what another one did."""
         _, arrays = _unpacked(_STATE, content)
         self._server = Server.restore(self._server.spec, arrays, **self._options)
 

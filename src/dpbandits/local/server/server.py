@@ -53,7 +53,7 @@ _INSTEAD = {
     "save": "DurableServer.open(spec, folder), which keeps every report",
     "load": "DurableServer.open(spec, folder), which keeps every report",
 }
-"""What policies of other rooms call it."""
+"""Calls of policies in other packages, and what stands for them here."""
 
 
 _RECENT = 32
@@ -126,7 +126,7 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """What every report promises its user: those that the spec lets devices make, and those before."""
+        """Guarantee of every report to its user: those that the spec lets devices make, and earlier ones."""
         return weakest(self.spec, None, self._holder.log)
 
     @in_turn
@@ -140,7 +140,7 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def open_versions(self) -> tuple[PublishedT, ...]:
-        """What was published and may still be answered, oldest first: for `aggregate` elsewhere."""
+        """Return published versions that may still be answered, oldest first: for `aggregate` elsewhere."""
         return tuple(version.published for _, version in sorted(self._counts.versions.items()))
 
     @property
@@ -172,7 +172,7 @@ class Server(Held, Generic[PublishedT]):
         return self._counted(sifted.tally)
 
     def sift(self, reports: Iterable[bytes]) -> Sifted:
-        """What would count of these reports; nothing is changed. See `count`."""
+        """Return what would count of these reports; nothing is changed. See `count`."""
         return self._counts.sift(reports)
 
     @in_turn
@@ -331,7 +331,7 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def evidence(self) -> SourceEvidence:
-        """What this target's own reports say, for other targets."""
+        """Return what this target's own reports say, for other targets."""
         rule = self._transfer_rule()
         if isinstance(rule, QuestionLearner):
             raise ProtocolError(
@@ -372,7 +372,7 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def is_due(self) -> bool:
-        """Whether `publish` would go on to a new version now."""
+        """Return whether `publish` would go on to a new version now."""
         enough = self._fresh >= self.spec.protocol.reports_per_version and (self._fresh or self._told)
         return bool(enough) and self._pace.are_old(self._left_behind(self.current.version + 1))
 
@@ -574,7 +574,7 @@ class Server(Held, Generic[PublishedT]):
 
 
 def _excess(rows: NDArray[Any]) -> FloatArray:
-    """What `Server._look_at` keeps, from a file."""
+    """Check the rows of a file that `Server._look_at` keeps."""
     if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
         raise IncompatibleState("what a server knew of odd reports cannot be read")
     return rows

@@ -1,4 +1,4 @@
-"""What every feature map offers, and how one comes back from its configuration.
+"""Base of every feature map, and how one is built from its configuration.
 
 A feature map is a public object: it is made from the domain, the kernel and a seed, never from data.
 The bound on the norm is what the sensitivity of a private release of features rests on; it is enforced
@@ -144,14 +144,15 @@ class Features(Configured, ABC):
         return gradient
 
     def written_out(self) -> "Features":
-        """The same map, described by all that was computed for it: another machine need not compute it anew.
+        """Return the same map with everything that was computed for it: another machine need not compute it
+        anew.
 
         Itself, where its configuration says it in closed form.
         """
         return self
 
     def basis(self) -> tuple[FloatArray, ...]:
-        """What another processor may find otherwise from the same configuration, for `in_basis`.
+        """Return what another processor may compute otherwise from the same configuration, for `in_basis`.
 
         Nothing, where a configuration says a map in closed form.
         """

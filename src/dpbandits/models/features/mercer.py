@@ -140,7 +140,7 @@ class SectionFeatures(Features):
 
     @property
     def _quick(self) -> bool:
-        """Whether scores may go past `__call__`: not where a subclass has one of its own."""
+        """Return whether scores may go past `__call__`: not where a subclass has one of its own."""
         return self._short and type(self).__call__ is SectionFeatures.__call__
 
     def _sections(self, points: FloatArray) -> FloatArray:

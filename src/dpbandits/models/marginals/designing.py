@@ -33,7 +33,7 @@ LARGEST_TABLE, MOST_CELLS = 200, 320
 """Cells of a group, and of all groups together."""
 
 SWEEPS = 2
-"""Of coordinate ascent."""
+"""Sweeps of coordinate ascent."""
 
 FEW_COLUMNS = 5
 """Up to so many columns the ascent begins from no columns too."""
@@ -134,7 +134,7 @@ Group = tuple[tuple[int, int], ...]
 
 
 class _Parts(NamedTuple):
-    """What one group of columns tells: arrays over the weights of its columns and of its pairs.
+    """Signals and worths of one group of columns: arrays over the weights of its columns and of its pairs.
 
     Attributes:
         signals: mean squares that the bins keep.
@@ -152,7 +152,7 @@ class _Parts(NamedTuple):
 
 
 class _Values:
-    """What tables are worth, group by group.
+    """Values of tables, group by group.
 
     A group's value depends on the others through their number alone, which fixes the noise: when one column
     moves, two groups have another value.
@@ -233,7 +233,7 @@ class _Values:
         return np.asarray((parts.worths * told / (noise[:, None] + parts.variances * told)).sum(axis=-1))
 
     def of_group(self, group: Group, count: int) -> float:
-        """What a group explains, apart from the constant, where there are so many groups."""
+        """Return the value that a group explains, apart from the constant, given the number of groups."""
         found = self._valued.get((group, count))
         if found is None:
             parts, cells = self._parts(group), np.array([float(self.cells(group))])
@@ -241,7 +241,7 @@ class _Values:
         return found
 
     def of_constant(self, cells: FloatArray, count: int) -> FloatArray:
-        """What the smallest tables of so many cells explain of the constant."""
+        """Return the value that the smallest tables of so many cells explain of the constant."""
         told = self._people / (self._noise(count) * cells / self._people + self._reward)
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
 
@@ -257,7 +257,7 @@ class _Values:
         return tuple(owner)
 
     def of_all(self, owner: tuple[int, ...], chosen: tuple[int, ...]) -> float:
-        """What all groups explain; -inf where their tables are too large."""
+        """Return the value that all groups explain; -inf if their tables are too large."""
         groups = [
             tuple((column, chosen[column]) for column, own in enumerate(owner) if own == group)
             for group in range(max(owner) + 1)
@@ -345,11 +345,11 @@ def _ascended(
 
 
 def _exceeds(score: float, best: float) -> bool:
-    """Whether a value is larger by more than rounding explains, which differs between processors."""
+    """Return whether a value is larger by more than rounding explains, which differs between processors."""
     return score > best + TIE * abs(best) if np.isfinite(best) else score > best
 
 
 def _relabelled(owner: tuple[int, ...]) -> tuple[int, ...]:
-    """The same groups, numbered 0.. without gaps."""
+    """Return the same groups, numbered 0.. without gaps."""
     names = {group: number for number, group in enumerate(sorted({group for group in owner if group >= 0}))}
     return tuple(names.get(group, -1) for group in owner)

@@ -26,8 +26,9 @@ BINS = 24
 """Levels of a range."""
 
 SHARES = (0.68, 0.26, 0.05, 0.01)
-"""Of the variance of a function over a range, its first cosines: as the leading eigenvalues of a
-squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly these cosines."""
+"""Shares of the first cosines in the variance of a function over a range. They are like the leading
+eigenvalues of a squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly these
+cosines."""
 
 MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
@@ -102,7 +103,7 @@ class Effects:
 
     @classmethod
     def of(cls, categories: Sequence[int | None]) -> "Effects":
-        """Of columns with so many categories, or None for a range."""
+        """Build the effects of columns with so many categories, or None for a range."""
         return cls(
             tuple(BINS if count is None else count for count in categories),
             tuple(count is None for count in categories),
@@ -139,11 +140,12 @@ class Effects:
         return self.pair_components[i] * self.pair_components[j]
 
     def small_enough(self, i: int, j: int) -> bool:
-        """Whether the interaction of two columns can be learned: its components are few."""
+        """Return whether the interaction of two columns can be learned: its components are few."""
         return self._products(i, j) <= MOST_PAIR_COLUMNS
 
     def all_pairs_fit(self, arms: int) -> bool:
-        """Whether laws of so many arms' weights fit where every interaction that is small enough is learned.
+        """Return whether laws of so many arms' weights fit where every interaction that is small enough is
+        learned.
 
         Time grows with the cube of the weights, and memory with their square and the arms.
         """
@@ -151,7 +153,9 @@ class Effects:
         return weights <= MOST_WEIGHTS and arms * weights**2 <= MOST_ENTRIES
 
     def with_pairs(self, pairs: Iterable[tuple[int, int]]) -> "Effects":
-        """The same columns, with the interactions of these pairs (i, j) beside its own."""
+        """Return the effects of the same columns, with the interactions of these pairs (i, j) beside their
+        own.
+        """
         if self.pairs is None:
             return self
         joined = tuple(sorted({*self.pairs, *((i, j) for i, j in pairs if self.small_enough(i, j))}))

@@ -1,4 +1,4 @@
-"""What released tables say about every arm's weights: Gaussian regression with learned relevance.
+"""Law of every arm's weights given released tables: Gaussian regression with learned relevance.
 
 Tables s_a of an arm hold sums of (reward - b) over the people of every cell, with noise. With H the cells'
 indicators of a sample of people that stands for the block and W_a how many people each of them stands for who
@@ -39,7 +39,9 @@ class Relevance:
         return cls(PRIOR_VARIANCES[effects.order])
 
     def among(self, effects: Effects, wider: Effects) -> "Relevance":
-        """The same for effects that hold all terms of `effects`; the others have their prior variance."""
+        """Return the relevance for effects that have all terms of `effects`; the others have their prior
+        variance.
+        """
         own = {term.columns: value for term, value in zip(effects.terms, self.variances, strict=True)}
         return Relevance(
             np.array([own.get(term.columns, PRIOR_VARIANCES[len(term.columns)]) for term in wider.terms])
@@ -90,7 +92,7 @@ class Evidence:
         return Evidence(_for_all(kept * self.matrices, len(self.shift)), kept * self.shift)
 
     def among(self, places: IntArray, weights: int) -> "Evidence":
-        """The same evidence about more weights; it says nothing of the others.
+        """Return the same evidence about more weights; it says nothing of the others.
 
         Args:
             places: (m,) where its own weights stand among all.

@@ -48,7 +48,7 @@ class Gaussians(NamedTuple):
 
 
 def shrunk(message: Gaussians, variance: FloatArray | float) -> Gaussians:
-    """What a likelihood of theta says about theta + N(0, variance).
+    """Return what a likelihood of theta says about theta + N(0, variance).
 
     >>> shrunk(Gaussians(np.array([1.0, 0.0]), np.array([0.5, 0.0])), 1.0)
     Gaussians(precision=array([0.5, 0. ]), moment=array([0.25, 0.  ]))
@@ -80,7 +80,7 @@ def path_codes(partition: DyadicPartition) -> IntArray:
 
 
 def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> Gaussians:
-    """What a node's own evidence, `local` (n_nodes, K), and everything below it say about the node."""
+    """Return what a node's own evidence, `local` (n_nodes, K), and everything below it say about the node."""
     precision, moment = local.precision.copy(), local.moment.copy()
     variance = spreads(partition, child_sd)
     for inner in reversed(tree_levels(partition)):
@@ -94,7 +94,7 @@ def upward(partition: DyadicPartition, local: Gaussians, *, child_sd: float) -> 
 def downward(
     partition: DyadicPartition, *, root: Gaussians, local: Gaussians, below: Gaussians, child_sd: float
 ) -> Gaussians:
-    """What everything that is not below a node says about it: its prior.
+    """Return what everything that is not below a node says about it: its prior.
 
     Args:
         root: (K,) the root's prior.

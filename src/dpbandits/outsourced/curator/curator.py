@@ -292,7 +292,7 @@ class Curator(Held):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What is promised about the published rows and the answers, on the terms they were released on."""
+        """Guarantee of the published rows and the answers, on the terms they were released on."""
         column = self._raw.answers is not None if self._raw is not None else "column" in self._kept()[0]
         past = tuple(self._holder.log)
         status = "simulated" if any(one["status"] == "simulated" for one in past) else self._noise.status
@@ -489,7 +489,9 @@ class Curator(Held):
         return replace(proven, epsilon=cost.epsilon)
 
     def _draw(self) -> None:
-        """Where raw rows meet noise; then durable; then gone from memory."""
+        """Draw the release. Raw rows meet noise here; the release is made durable, and then the rows leave
+        memory.
+        """
         if self._raw is None:
             raise ProtocolError("the table is not here: make the curator with the table")
         if self._secret is not None:

@@ -1,4 +1,4 @@
-"""What a modeler believes about every row of a release: a Gaussian process that expects the noise.
+"""Posterior of a modeler about every row of a release: a Gaussian process that expects the noise.
 
 Two ways to treat the unknown position x behind a released row z = x + e:
 
@@ -152,7 +152,7 @@ class RowPosterior:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was added yet."""
+        """Return whether nothing was added yet."""
         return self._process.n_observations == 0
 
     @property

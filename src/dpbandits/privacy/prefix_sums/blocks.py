@@ -57,7 +57,7 @@ from dpbandits.privacy.prefix_sums.factors import Factor
 __all__ = ["RELEASE_UNIT", "BlockRelease", "CalibratedRelease"]
 
 RELEASE_UNIT = 2.0**-20
-"""What one unit of a release is worth in coordinates; the noise is a few million units."""
+"""Value of one unit of a release in coordinates; the noise is a few million units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class CalibratedRelease(ABC):
 
     @property
     def certificate(self) -> Certificate | None:
-        """What all releases together give away about one user; None where the scale was overridden."""
+        """Certificate of all releases together about one user; None if the scale was overridden."""
         return self._calibration[1]
 
     @property

@@ -115,7 +115,7 @@ class RandomisedResponse(_OneCode):
         return 1.0 / (p - q), 1.0 / (p - q)
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Of the categories that nobody honest seems to hold: fewer reports than lies alone would give.
+        """Return the excess of categories with fewer reports than lies alone would give.
 
         Every category has at least the share q of lies in the mean. The statistic is the sum of squared
         shortfalls, in deviations, less the largest mean it has: 1/2 for each of all categories but one, and
@@ -191,7 +191,9 @@ class HadamardResponse(_OneCode):
         return one, self.n_cells * one
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Of indices where a cell's two rows differ, which alone move signed sums: half in the mean."""
+        """Return the excess of indices at which a cell's two rows differ; only these move signed sums, half
+        in the mean.
+        """
         odd = np.arange(self._n_codes) & 1
         return float((2 * odd - 1) @ aggregate), float(n)
 

@@ -55,7 +55,7 @@ class Clamp:
         return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))
 
     def may_add_to(self, sums: IntArray, n: int) -> bool:
-        """Whether n reports within the bounds may have these sums (size,): both bounds are convex."""
+        """Return whether n reports within the bounds may have these sums (size,): both bounds are convex."""
         return bool(self.holds(np.asarray(sums / n)[None])[0])
 
 

@@ -1,4 +1,4 @@
-"""What every local mechanism offers: encode on the device; check, add up and estimate on the server.
+"""Base of every local mechanism: encode on the device; check, add up and estimate on the server.
 
 A user's private input is one *cell* (a bin, or a bin and an arm) and one *sign* (+1 with probability
 equal to the reward, else -1). A mechanism turns it into a payload of a fixed number of bytes. For
@@ -156,7 +156,7 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Whether n valid payloads may have these sums: what is necessary, entry by entry."""
+        """Return whether n valid payloads may have these sums: what is necessary, entry by entry."""
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
         """How far the sums of n reports are beyond those of any honest crowd, and the variance of that.

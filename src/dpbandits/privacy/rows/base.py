@@ -1,4 +1,4 @@
-"""What the row mechanisms share: the base class and the lattice."""
+"""Base of the row mechanisms, and their lattice."""
 
 import math
 from abc import ABC, abstractmethod
@@ -62,12 +62,12 @@ class RowMechanism(ABC):
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What is proved for two positions at the definition's distance."""
+        """Certificate for two positions at the definition's distance."""
         return self.certificate_at(self.definition.distance)
 
     @abstractmethod
     def certificate_at(self, distance: float) -> Certificate:
-        """What is proved for two positions of a row that are `distance` apart."""
+        """Return the certificate for two positions of a row that are `distance` apart."""
 
     @abstractmethod
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:

@@ -143,7 +143,7 @@ class AnswerLaplace(Configured):
 
     @property
     def middle(self) -> float:
-        """What a row without an answer is answered as, before noise: the middle of the bounds."""
+        """Return the answer of a row that has none, before noise: the middle of the bounds."""
         return 0.5 * (self.low + self.high)
 
     def privatize(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:

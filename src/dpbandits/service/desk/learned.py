@@ -1,4 +1,4 @@
-"""What a released function says of the policy, as a few numbers, by the functions' public inputs alone.
+"""Summary of a released function in a few numbers, from the function's public inputs alone.
 
 The average is over points spread evenly over the declared contexts, always the same ones: nobody's. So it is
 post-processing of a release, and says what the function expects, not what visitors brought.
@@ -18,7 +18,7 @@ POINTS = 128
 
 
 class Arm(NamedTuple):
-    """What is expected of one arm, given to everybody, and of how many contexts it is the best."""
+    """Expected reward of one arm, given to everybody, and the number of contexts for which it is the best."""
 
     label: Label
     reward: float
@@ -26,7 +26,7 @@ class Arm(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What a function expects of its own choices, how uncertain that is at a point on average, and by arm."""
+    """Expected reward of a function's own choices, mean uncertainty at a point, and values by arm."""
 
     reward: float
     sd: float
@@ -34,7 +34,7 @@ class Learned(NamedTuple):
 
 
 def learned(text: str) -> Learned:
-    """Of a published function, by its JSON as the service keeps it; CorruptState where it is none."""
+    """Summarise a published function from the service's JSON of it; CorruptState for anything else."""
     function = PublishedPosterior.from_json(text)
     rng = np.random.default_rng(0)  # public, and the same at every release
     if function.menu is None:

@@ -226,7 +226,7 @@ class _Desk:
         )
 
     def statement(self, name: str) -> Response:
-        """What is promised, to be printed and signed."""
+        """Show the promise, to be printed and signed."""
         kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
         found = self._service.guarantee(name)
         return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
@@ -257,7 +257,7 @@ class _Desk:
         return self._page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
 
     def local_statement(self, name: str) -> Response:
-        """What a local policy promises, to be printed and signed."""
+        """Show the promise of a local policy, to be printed and signed."""
         _, _, population, text, made_at = self._survey(name)
         promised = local.Spec.from_json(text).statement()
         return self._stated(name, population, made_at, promised.explain(), promised.to_json())
@@ -313,7 +313,9 @@ class _Desk:
         return policy.rounds_asked, tuple(policy.batch_boundaries)
 
     def _learned(self, text: str) -> Learned:
-        """Of a function; another one under the same version, of a database that was put back, is another."""
+        """Return the summary of a function; one with the same version, in a database that was put back, is
+        another.
+        """
         digest = hashlib.sha256(text.encode()).digest()
         found = self._known.get(digest)
         if found is None:

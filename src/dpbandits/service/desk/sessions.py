@@ -35,7 +35,7 @@ class Sessions:
         return cookie
 
     def token(self, cookie: str | None) -> str | None:
-        """What a cookie stands for; None where it is none, or has ended."""
+        """Return the token of a cookie; None if there is none, or if it has ended."""
         token, ends = self._held.get(_digest(cookie or ""), (None, 0.0))
         return token if ends > time.monotonic() else None
 
