@@ -1,6 +1,6 @@
-"""The memory that one configuration may need: what would not fit is refused when it is built.
+"""Limit on the memory of one configuration: a constructor refuses a configuration that needs more.
 
-Needs are estimated from public numbers alone, as the arrays at the worst moment, which is usually a release.
+The estimate uses public numbers alone. It counts the arrays at the peak, which is usually a release.
 """
 
 from dpbandits import _checks
@@ -20,12 +20,12 @@ _limit = 4 << 30  # a constant, so that a configuration is accepted or refused a
 
 
 def memory_limit() -> int:
-    """Bytes that one configuration may need: 4 GiB, or what `set_memory_limit` was given."""
+    """Return the bytes that one configuration may need: 4 GiB, or the value given to `set_memory_limit`."""
     return _limit
 
 
 def set_memory_limit(most: int) -> None:
-    """Let configurations that are built in this process from now on need as much memory, in bytes.
+    """Set the bytes that each configuration may need which this process builds from now on.
 
     Example:
         >>> set_memory_limit(8 << 30)
@@ -38,7 +38,7 @@ def set_memory_limit(most: int) -> None:
 
 
 def check_fits(needed: float, *, instead: str) -> None:
-    """Refuse, with DoesNotFit, what needs more bytes than the limit; `instead` says what to change."""
+    """Raise DoesNotFit if it needs more bytes than the limit; `instead` says what to change."""
     if needed > _limit:
         raise DoesNotFit(
             f"this needs about {needed / 1e9:.1f} GB of memory, and the limit is {_limit / 1e9:.1f} GB: "

@@ -1,11 +1,11 @@
-"""Progress of long work: a bar on a terminal, a plain line every quarter of a minute elsewhere.
+"""Progress of long work: a bar on a terminal, or a plain line every 15 seconds elsewhere.
 
-The library shows it where it is asked to (`progress=True`), the commands always. It goes to standard error
-and holds public numbers only: names of what is done, and how many of a number of steps that was fixed
-beforehand. A number of rows or people that is nobody's to know is no number of steps.
+The library shows it if you ask for it (`progress=True`); the commands always show it. It goes to standard
+error and holds public numbers only: the name of the work, and finished steps out of a number that is fixed
+beforehand. A secret number of rows or people is never the number of steps.
 
-A step counts when it is finished. The time that has passed moves all the time, and the time left is estimated
-from finished steps and counts down between two of them: the last step moves too.
+A step counts when it is finished. The elapsed time is updated all the time. The time left is estimated from
+finished steps and counts down between them, also during the last step.
 """
 
 import sys
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 __all__ = ["watched"]
 
 EVERY = 15.0
-"""Seconds between two plain lines: a log of an hour has 240 of them."""
+"""Seconds between two plain lines: an hour gives 240 lines."""
 _QUICK = 1.0
-"""Seconds: steps that were finished before, such as those read from a file, do not measure the others."""
+"""Seconds. Steps that finish earlier, such as those read from a file, do not count in the estimate."""
 
 
 @contextmanager
 def watched(
     what: str, *, total: int | None = None, completed: int = 0, shown: bool = True
 ) -> Iterator[Callable[..., None]]:
-    """Show how far something is; gives a function that moves it.
+    """Show the progress of some work; yields a function that updates it.
 
-    `moved()` says that one step more is finished and `moved(3)` three; `moved(completed=3, total=9)` sets
-    both numbers. `moved(0, doing="rest")` finishes no step and names what is done now. The bar is gone at
-    the end; the first plain line comes after `EVERY` seconds.
+    `moved()` adds one finished step and `moved(3)` adds three; `moved(completed=3, total=9)` sets both
+    numbers. `moved(0, doing="rest")` adds no step and names the current part. The bar disappears at the
+    end; the first plain line comes after `EVERY` seconds.
 
     Args:
         what: name of the work.
-        total: number of steps, where it is known; a public number.
+        total: number of steps if it is known; a public number.
         completed: steps that were finished before.
-        shown: False shows nothing.
+        shown: nothing is shown if False.
     """
     if not shown:
         yield lambda *_, **__: None
@@ -64,7 +64,7 @@ def watched(
         return
 
     class Counted(ProgressColumn):
-        """Steps and times, as a plain line has them: they move between two steps."""
+        """Steps and times as in a plain line; the times also change between two steps."""
 
         def render(self, task: "Task") -> "Text":
             return Text(str(steps))
@@ -81,7 +81,7 @@ def watched(
 
 
 class _Steps:
-    """How many steps are finished, how long it took, and how long the others may take."""
+    """Finished steps, elapsed time, and estimated time left."""
 
     def __init__(self, what: str, total: int | None, completed: int) -> None:
         self.what, self.total, self.finished, self.doing = what, total, completed, ""
@@ -106,7 +106,7 @@ class _Steps:
                 self._first = self._last
 
     def tell(self, done: threading.Event) -> None:
-        """Say how far it is until it is done, as long as somebody listens."""
+        """Print a line every `EVERY` seconds until `done` is set or standard error is closed."""
         with suppress(OSError):
             while not done.wait(EVERY):
                 sys.stderr.write(f"{self.what}: {self}\n")

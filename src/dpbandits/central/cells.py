@@ -198,7 +198,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`: linear in everything."""
+        """See `Kind.bytes_needed`; the estimate is linear in every public number."""
         setup, m, held = self._setup, self.features.n_features, ScheduleSize.of(self.blocks, self._setup)
         rows = public_rows(setup.domain, self.tuning.public_decision_sets)
         past, locating = held.blocks * MOST_CELLS * (m + 2), held.longest * (2 * m + 3 * MOST_CELLS)

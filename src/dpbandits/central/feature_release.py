@@ -123,7 +123,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         self._squares: tuple[Features, FloatArray | None] | None = None
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`: linear in supports; quadratic in features of one and in blocks."""
+        """See `Kind.bytes_needed`; linear in supports, and quadratic in features of one and in blocks."""
         setup, supports, public = self._setup, self.features.supports, self.mechanism.mechanism
         held, widest = ScheduleSize.of(self.blocks, setup), max(high - low for low, high in supports)
         solved, entries = widest, block_entries(supports)

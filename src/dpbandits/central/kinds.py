@@ -232,9 +232,9 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def bytes_needed(self) -> float:
-        """Peak memory of a policy of this kind, in bytes, from public numbers alone.
+        """Estimate the peak memory of a policy of this kind, in bytes, from public numbers alone.
 
-        How close it is to what runs need: `python -m benchmarks.memory`.
+        `python -m benchmarks.memory` compares the estimate with measured peaks.
         """
 
     # -- what is promised -----------------------------------------------------------------------

@@ -314,7 +314,12 @@ def evaluate(
     *,
     propensity: Propensity = None,
     cluster: Annotated[str | None, Option(help="Column whose values share a fate (family, school).")] = None,
-    draws: Annotated[int, Option(min=2, help="Bootstrap draws; a log of many people needs none.")] = 1000,
+    draws: Annotated[
+        int,
+        Option(
+            min=2, help="Bootstrap draws. They are not used if the log has at least 1,000 effective clusters."
+        ),
+    ] = 1000,
     seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
     clip: Clip = False,
 ) -> None:

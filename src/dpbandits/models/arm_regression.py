@@ -1,12 +1,13 @@
-"""Bayesian linear regression on features of separate arms, one law for each support and never a joint matrix.
+"""Bayesian linear regression on features of separate arms, with a separate law for each support.
 
 The model is that of `FeatureGP`: y = phi . w + noise of variance s^2, w ~ N(0, p I). With c = s^2 / p, the
 covariance of a support's weights after some observations is p (I - V^T V), where every observation adds a row
 
     r = (I - V^T V) phi,    v = r / sqrt(c + phi . r),    mean <- mean + r (y - phi . mean) / (c + phi . r)
 
-(the Sherman-Morrison formula). A support that was observed n times with m features costs O(min(n, m) m) to
-look at or to update; its rows are replaced by an equal triangle of m rows once there are twice as many.
+(the Sherman-Morrison formula). Looking at or updating a support with n observations and m features costs
+O(min(n, m) m). Once a support has twice as many rows as features, an equivalent triangle of m rows replaces
+them.
 """
 
 from collections.abc import Mapping
@@ -23,13 +24,13 @@ from dpbandits.models.noisy_regression import WeightPosterior
 __all__ = ["ArmsGP"]
 
 FEWEST_ROWS = 32
-"""Rows of a support that are kept without replacing them by a triangle, at least."""
+"""Least number of rows of a support before a triangle replaces them."""
 
 SPARE_ROWS = 4
-"""Rows that are free for every support after the rows were laid out, beside a quarter of those in use."""
+"""Free rows of every support after the rows were laid out, in addition to a quarter of those in use."""
 
 LEAST_RATIO = 1e-12
-"""Smallest c. Less noise than that cannot be told from rounding."""
+"""Smallest c. Less noise cannot be distinguished from rounding."""
 
 ENTRIES_HELD = 1 << 20
 """Products of points and rows that are held at once (8 MiB)."""
@@ -64,7 +65,7 @@ class ArmsGP:
 
     @staticmethod
     def bytes_needed(supports: Supports, observations: int | None) -> float:
-        """Peak memory after so many observations, or any number where None: rows, laid out anew."""
+        """Return the peak bytes, when rows are laid out anew, after so many observations; None: any."""
         widest = max(high - low for low, high in supports)
         rows = float(len(supports) * max(FEWEST_ROWS, 2 * widest))
         if observations is not None:
@@ -72,7 +73,7 @@ class ArmsGP:
         return FLOAT * 2.25 * widest * (rows + SPARE_ROWS * len(supports))
 
     def _lay_out(self, rows: list[FloatArray]) -> None:
-        """Put the rows of all supports side by side, each with zeros after them as room for more."""
+        """Put the rows of all supports side by side, with zeros after each as space for more."""
         sizes = np.array([len(own) for own in rows], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes + sizes // 4 + SPARE_ROWS)])
         laid = np.zeros((int(starts[-1]), self._width))
@@ -81,7 +82,7 @@ class ArmsGP:
         self._sizes, self._starts, self._rows = sizes, starts, laid
 
     def _of(self, support: int) -> FloatArray:
-        """V (n, w) of a support: a view."""
+        """Return V (n, w) of a support, as a view."""
         start = self._starts.item(support)
         return self._rows[start : start + self._sizes.item(support)]
 
@@ -95,12 +96,12 @@ class ArmsGP:
         return np.asarray(self._rows.dot(phi))
 
     def moments_of_all(self, phi: FloatArray, looked: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (S,) of every support's function at features (w,) and their `look`."""
+        """Return mean and deviation (S,) of every support's function at features (w,), and their `look`."""
         told = np.add.reduceat(looked * looked, self._starts[:-1])
         return self._mean.dot(phi), np.sqrt(self.prior_variance * np.maximum(phi.dot(phi) - told, 0.0))
 
     def moments(self, placed: Placed) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) of the function at n points."""
+        """Return mean and standard deviation (n,) of the function at n points."""
         support, phi = placed
         variance = np.einsum("ij,ij->i", phi, phi)
         for index, rows in placed.groups(self.supports):
@@ -126,7 +127,7 @@ class ArmsGP:
             raise InvalidData(
                 "inputs or observations are NaN or infinite, or their squares are: leave them out"
             )
-        self.n_observations += 1  # first: whatever interrupts this, what was looked at is used no more
+        self.n_observations += 1  # first: an interruption must not leave an old `look` in use
         if start + len(own) == self._starts.item(support + 1):
             self._lay_out(self._all_of())
             start = self._starts.item(support)
@@ -144,7 +145,7 @@ class ArmsGP:
             self.add(support, phi, value)
 
     def fade(self, kept: float) -> None:
-        """Let all that was observed count for the share `kept`, in [0, 1]: the law nears the prior."""
+        """Multiply the weight of all observations by `kept`, in [0, 1]: the law moves towards the prior."""
         share = number(kept, name="kept", exclusive=False, maximum=1.0)
         if share == 1.0:
             return
@@ -161,23 +162,23 @@ class ArmsGP:
 
     @property
     def posterior(self) -> WeightPosterior:
-        """The Gaussian law of the weights, to draw from or to keep."""
+        """Return the Gaussian law of the weights, to draw from or to keep."""
         mean, factors = np.zeros(self.supports[-1][1]), list[FloatArray]()
         for index, (low, high) in enumerate(self.supports):
             mean[low:high] = self._mean[index, : high - low]
             own = self._of(index)[:, : high - low]
-            left = (1.0 + LEAST_RATIO) * np.eye(high - low) - own.T @ own  # positive, whatever rounding did
+            left = (1.0 + LEAST_RATIO) * np.eye(high - low) - own.T @ own  # positive despite rounding
             factors.append(np.asarray(np.linalg.cholesky(self.prior_variance * left)))
         return WeightPosterior(mean=mean, factors=factors, supports=self.supports)
 
     def to_arrays(self) -> dict[str, FloatArray | IntArray]:
-        """Everything learned, as arrays to be stored."""
+        """Return everything learned, as arrays to be stored."""
         count = np.array(float(self.n_observations))
         rows = np.concatenate(self._all_of())
         return {"mean": self._mean.copy(), "rows": rows, "sizes": self._sizes.copy(), "count": count}
 
     def load_arrays(self, arrays: Mapping[str, FloatArray | IntArray]) -> None:
-        """Take back what `to_arrays` gave; InvalidData for arrays of another model."""
+        """Restore what `to_arrays` returned; InvalidData for arrays of another model."""
         mean, rows, sizes, count = (
             arrays.get(name, np.zeros(0)) for name in ("mean", "rows", "sizes", "count")
         )

@@ -118,8 +118,8 @@ class WeightPosterior:
     ) -> "WeightPosterior":
         """This law updated by exact statistics: sum phi phi^T by blocks (s, s), vector (m,) = sum z phi.
 
-        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so that nothing is inverted
-        that the data leave undetermined.
+        With covariance F F^T the new one is F (I + F^T G F / rho^2)^-1 F^T, so a matrix that the data leave
+        singular is never inverted.
 
         Raises:
             InvalidData: shapes that do not fit, or entries that are not finite.

@@ -1,11 +1,10 @@
 """`Engines`: the policies that are open, each a `ServedBandit` that lives in the store; see `StoredLife`.
 
-A policy is opened when it is first needed. Where all together exceed a number of bytes, those not needed for
-longest are closed. Each is weighed by its estimate `bytes_needed`, which rests on public numbers alone: what
-one population's people bring closes no other population's policy. The policy that is being used is never
-closed, and one that would need more than all may have is refused when it begins. Where a write
-transaction is undone, the policies that it used are forgotten and opened again: they had gone further than
-what is recorded.
+A policy is opened when it is first needed. If all together exceed a number of bytes, those used least
+recently are closed. Each counts with its estimate `bytes_needed`, which uses public numbers alone: the data
+of one population closes no other population's policy. The policy in use is never closed. A policy that needs
+more than this number alone is refused when it begins. If a write transaction is rolled back, the policies
+that it used are forgotten and opened again, because they had gone further than what is recorded.
 """
 
 import warnings
@@ -25,7 +24,7 @@ __all__ = ["Engine", "Engines", "Kept", "is_closed", "refuse_closed"]
 
 
 LEAST_WEIGHT = float(1 << 20)
-"""Bytes that an open policy counts for at least: its objects and the handle of its log."""
+"""Least bytes that an open policy counts with: its objects and the handle of its log."""
 
 
 class Kept(NamedTuple):
@@ -64,7 +63,7 @@ class Engine:
 
     Attributes:
         version: releases so far, by which it decides.
-        weight: bytes that it may take, by public numbers.
+        weight: estimated bytes that it may take, from public numbers.
     """
 
     def __init__(self, policy: ServedBandit, life: Records) -> None:
@@ -104,7 +103,7 @@ class Engines:
         store: its rounds are their logs.
         ledger: witnesses their states, and pays.
         folder: holds their states.
-        most: bytes that open policies may take together.
+        most: bytes that all open policies may take.
     """
 
     at_once: ClassVar[bool] = False
@@ -169,7 +168,7 @@ class Engines:
         done(writes, old, now=now)
 
     def close_some(self) -> None:
-        """Leave those that were not needed for longest, and never the last one that was opened."""
+        """Close those that were used least recently, but never the last one that was opened."""
         taken = sum(engine.weight for engine in self._open.values())
         while taken > self._most and len(self._open) > 1:
             _, engine = self._open.popitem(last=False)
@@ -180,12 +179,12 @@ class Engines:
         """Refuse a policy that would close all others whenever it is asked.
 
         Raises:
-            InvalidParameter: it needs more than all open policies may take.
+            InvalidParameter: it alone needs more than all open policies may take.
         """
         if new.bytes_needed > self._most:
             raise InvalidParameter(
                 f"the policy needs about {new.bytes_needed / 1e9:.1f} GB of memory, and all policies together"
-                f" may take {self._most / 1e9:.1f} GB here: ask for fewer columns, arms or rounds, or raise "
+                f" may take {self._most / 1e9:.1f} GB here: take fewer columns, arms or rounds, or raise "
                 "policy_memory in the service's settings"
             )
 

@@ -30,10 +30,10 @@ class Settings:
             no release holds.
         database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
             a password, and is not shown.
-        policy_memory: bytes that policies may take which are held in memory, those asked last; 4 GiB by
-            default. Each counts for what it needs at its worst moment, by public numbers. It is opened again
-            when it is asked after others were, which takes some tens of milliseconds. A policy that needs
-            more by itself cannot begin.
+        policy_memory: bytes that open policies may take together; 4 GiB by default. Each counts with its
+            estimated peak memory, from public numbers. The service closes those that were used least
+            recently, and opens a closed policy when it is asked, which takes some tens of milliseconds. A
+            policy that needs more alone cannot begin.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none. All workers of a database have the same one, never copies.
 

@@ -31,7 +31,7 @@ A *lazy* journal replaces the end file when it is settled or closed, and not at 
 one write-through: what happened since is the row "E + k". A crash loses nothing by it. What goes unnoticed
 until then is a log whose last records were cut off; a damaged record with others behind it is `CorruptState`.
 A lazy journal also keeps the log open between appends. Each append checks that the path still leads to the
-file that is open, and opens the path again where it does not.
+open file, and otherwise opens the path again.
 
 A journal does not lock: whoever appends holds a lock file over `settle` and `append`. An append that no
 `settle` went before, while something lies behind the last record, is refused: it could lie over a record
@@ -91,7 +91,7 @@ class Place(NamedTuple):
 
 
 class _Appending(NamedTuple):
-    """A log that is open: its descriptor, device and inode, and what closes it, once."""
+    """Open log: its descriptor, device and inode, and the function that closes it once."""
 
     descriptor: int
     identity: tuple[int, int]
@@ -279,7 +279,7 @@ class Journal:
         self._mark = after
 
     def close(self) -> None:
-        """Close the log; a lazy journal replaces its end file, which then says how far the log reaches."""
+        """Close the log; a lazy journal replaces its end file, which then has the log's length."""
         self._let_go()
         if self._lazy:
             _write_end(end_path(self._path), self._mark)
@@ -350,12 +350,12 @@ class Journal:
                 self._let_go()
 
     def _appending(self) -> tuple[int, int]:
-        """A descriptor that appends to the file at the path, and the file's size now."""
+        """Return a descriptor that appends to the file at the path, and the file's current size."""
         if self._file is not None:
             status = os.lstat(self._path)
             if (status.st_dev, status.st_ino) == self._file.identity:
                 return self._file.descriptor, status.st_size
-            self._let_go()  # another file, or a link, stands there now
+            self._let_go()  # the path leads to another file or to a link now
         # No O_CREAT: a log that was deleted must not be begun anew.
         descriptor = open_to_write(self._path, os.O_WRONLY | os.O_APPEND)
         closing = weakref.finalize(self, os.close, descriptor)
@@ -367,7 +367,7 @@ class Journal:
         return descriptor, status.st_size
 
     def _let_go(self) -> None:
-        """Close the log where it is open."""
+        """Close the log if it is open."""
         if self._file is not None:
             self._file.closing()
             self._file = None

@@ -178,8 +178,8 @@ class Read(NamedTuple):
 class MarginalRelease(Kind[Planned, MarginalPast]):
     """Marginal tables with Laplace noise; see the module.
 
-    Where all interactions of columns would not fit (see `Effects.all_pairs_fit`), those are learned whose two
-    columns some released table held together, and `features` are those before any release.
+    If the interactions of all columns do not fit (see `Effects.all_pairs_fit`), an interaction is learned
+    once a released table held both of its columns. `features` are then those before any release.
 
     Args:
         setup: public arguments of the policy: contexts and arms, or rows of such a product.
@@ -234,10 +234,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`: linear in arms, quadratic in the weights of one."""
+        """See `Kind.bytes_needed`; it is linear in arms and quadratic in the weights of one."""
         held, effects, arms = ScheduleSize.of(self.blocks, self._setup), self.reader.effects, self.arms
         m = effects.n_weights
-        if effects.pairs is not None:  # about a third of the columns meets another one in a release's tables
+        if effects.pairs is not None:  # a release's tables give about a third of the columns a new partner
             d = self._columns.dim
             m += 4 * min(d * (d - 1) // 2, held.blocks * d // 3)
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
@@ -369,7 +369,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     @cached_property
     def _plain(self) -> Read:
-        """Before any release and public data: arms are drawn evenly."""
+        """Reading before any release and public data: arms are drawn evenly."""
         return Read(None, self.reader.beginning()[0], None)
 
     @property
@@ -386,7 +386,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._informed[1]
 
     def _answering(self, drawn: Drawn | None, belief: Belief, weights: ArmWeights) -> Read:
-        """With the public draws that people are answered by."""
+        """Return a reading with the public draws that people are answered by."""
         posterior = self._law(belief.effects, weights)
         normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
         draws = self.weights(posterior, normals).reshape(DRAWS, self.arms, -1)
@@ -438,7 +438,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self._law(belief.effects, weights)
 
     def features_of(self, posterior: WeightPosterior) -> Features:
-        """See `Kind.features_of`: with the interactions that releases gave a reason for."""
+        """See `Kind.features_of`; they include the interactions of columns in released tables."""
         return posterior.features if isinstance(posterior, EffectPosterior) else self.features
 
     def choose(

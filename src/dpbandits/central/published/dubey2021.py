@@ -144,7 +144,7 @@ class Dubey2021(RoundPolicy):
         )
         self._epoch_release = self._release_of(0)
         size, m, levels = self._mechanism.size, features.n_features, self._epoch_release.tree.levels
-        # Every release is of the whole (m, m) Gram, also across arms: the tree twice, and five such matrices.
+        # Every release has the whole (m, m) Gram matrix, also across arms: the tree twice, and five matrices.
         needed = FLOAT * (4 * levels * size + 5 * m**2)
         check_fits(needed, instead="take fewer features, or central.GPBandit, which keeps arms apart")
         if self.guarantee.status == "broken" and not acknowledge_broken:

@@ -1,9 +1,9 @@
-"""GP-UCB without privacy: what the data could give if nobody had to be protected.
+"""GP-UCB without privacy, as a non-private reference for the private policies.
 
-`FeatureGPUCB` works on the bounded features that the private policies use: Bayesian linear regression, in
-O(m^2) a round. Arms that have features of their own have separate laws (`models.arm_regression`).
-`ExactGPUCB` works on the kernel itself (incremental Cholesky, O(n t^2) a round), for short horizons and as
-the reference that features are held against.
+`FeatureGPUCB` uses the bounded features of the private policies: Bayesian linear regression, in O(m^2) a
+round. Arms with features of their own have separate laws (`models.arm_regression`).
+`ExactGPUCB` uses the kernel itself (incremental Cholesky, O(n t^2) a round). It is for short horizons, and
+the reference for the features.
 """
 
 from abc import abstractmethod
@@ -140,10 +140,10 @@ class _Seen(NamedTuple):
 
     Attributes:
         start: its first round.
-        support: (B,) which support the rows use; of models that keep supports apart.
-        phi: (B, w) their features, there or in all.
-        looked: B arrays of what the model gave for them; none where it was not kept.
-        known: rewards that the model had learned by then.
+        support: (B,) the support that each row uses, if the model keeps supports apart.
+        phi: (B, w) features of the rows, in their support or in all.
+        looked: B arrays of what the model gave for the rows; none if it was not kept.
+        known: rewards that the model had learned at that time.
     """
 
     start: int
@@ -270,7 +270,7 @@ class FeatureGPUCB(_Optimist):
     def _best_arms(
         self, model: ArmsGP, candidates: FloatArray, available: BoolArray | None, start: int
     ) -> IntArray:
-        """`_best` where arms have features of their own: a context that all arms share is looked at once."""
+        """See `_best`, for arms with features of their own; a shared context's features are computed once."""
         features, (n_sets, n) = self.features, candidates.shape[:2]
         looked: tuple[FloatArray, ...] = ()
         offered = None

@@ -6,21 +6,21 @@
 | `self_normalised` | the same over the mean of p(a_i)/e_i: less scatter, a little bias |
 | `doubly_robust` | mean of sum_a p(a) m(x_i, a) + p(a_i)/e_i (y_i - m(x_i, a_i)), m fitted elsewhere |
 
-Rows of one cluster (a person, a family, a school) share an assignment or a fate, so clusters are what varies.
-For evaluation on data that one may look at: not a release.
+Rows of one cluster (a person, a family, a school) are dependent; different clusters are independent. The
+values are for evaluation on data that one may look at, and are not a release.
 
 Standard errors
 ---------------
-Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. W_c is the number of rows
-where the method divides by a number of people. To first order in the deviations of the two means, the error
+Each method is a ratio R = sum_c T_c / sum_c W_c over G independent clusters c. If the method divides by the
+number of people, W_c is the number of rows. To first order in the deviations of the two means, the error
 of R is the sum of the influences psi_c = (T_c - R W_c) / sum_c W_c, which add up to zero. The *delta
 method* takes sqrt(G / (G - 1) sum_c psi_c^2) as the standard error and normal quantiles for the interval.
 The influences of a difference are the differences of influences, cluster by cluster, so scatter that both
 policies share cancels.
 
 The *bootstrap* draws G clusters with replacement, and takes the standard deviation and the quantiles of the
-ratio over its draws. It costs `draws` passes over the clusters. It is used where the delta method is not
-known to be accurate; see `SMOOTH`.
+ratio over its draws. It costs `draws` passes over the clusters. It is used if the delta method may be
+inaccurate; see `SMOOTH`.
 """
 
 from collections.abc import Sequence
@@ -43,9 +43,10 @@ METHODS: tuple[Method, ...] = ("ips", "self_normalised", "doubly_robust")
 SMOOTH = 1000.0
 """Effective number of clusters from which the delta method is used; below it, the bootstrap.
 
-The effective number is (sum p)^2 / sum p^2, taken of the squared influences and of the weights: few
-clusters that carry most of either count as few. Let it be N for both. The mean of the weights scatters by
-at most N^-1/2 of itself, 3 percent at 1,000, and the delta method leaves out terms of this relative size.
+The effective number of values p is (sum p)^2 / sum p^2, and it is computed for the squared influences and for
+the weights. It is small if few clusters carry most of the sum. Let it be N for both. The mean of the weights
+has a standard error of at most N^-1/2 of itself, 3 percent at 1,000, and the delta method leaves out terms of
+this relative size.
 The skewness of the estimate is at most N^-1/2, so the end of a 95% interval moves by at most (1.96^2 - 1) /
 6 N^-1/2 of a standard error (Cornish-Fisher), .015 at 1,000. A bootstrap of 1,000 draws scatters by 1 /
 sqrt(2,000), 2.2 percent.
@@ -58,13 +59,13 @@ class PolicyValue:
 
     Attributes:
         estimate: mean reward.
-        standard_error: standard deviation of the estimate over samples of clusters.
+        standard_error: estimated standard deviation of the estimate over samples of clusters.
         low: lower end of the interval.
         high: upper end of the interval.
         level: its nominal coverage.
-        method: how it was estimated.
-        clusters: how many there were.
-        interval: where standard error and interval come from; see the module.
+        method: estimator of the value.
+        clusters: number of clusters.
+        interval: method of the standard error and the interval; see the module.
     """
 
     estimate: float
@@ -98,13 +99,13 @@ def policy_value(
     Args:
         law: (n, A) the policy's probabilities, or (n,) the arms it chooses.
         actions: (n,) arms that were given.
-        rewards: (n,) what came of them.
-        propensities: (n,) known chances of the given arms.
+        rewards: (n,) rewards of these arms.
+        propensities: (n,) known probabilities of the given arms.
         clusters: (n,) labels; people are independent by default.
         method: see the module.
         outcomes: (n, A) predicted rewards of every arm, from a model that has not seen these people; needed
             by `doubly_robust`.
-        draws: bootstrap draws, where the bootstrap is used; see `SMOOTH`.
+        draws: number of bootstrap draws if the bootstrap is used; see `SMOOTH`.
         level: coverage of the interval.
         seed: seed of the bootstrap.
 
@@ -178,7 +179,7 @@ def _interval(
 
 
 def _effective(parts: FloatArray) -> float:
-    """Effective number of the parts (G,) of a sum: G where all are alike, also where all are zero."""
+    """Return the effective number of the parts (G,) of a sum: G if all are equal, also if all are zero."""
     largest = parts.max()
     if not largest > 0.0:
         return float(len(parts))
@@ -187,7 +188,7 @@ def _effective(parts: FloatArray) -> float:
 
 
 def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
-    """(n,) what each person adds to the estimate's numerator and denominator."""
+    """Return what each person adds to the estimate's numerator (n,) and denominator."""
     actions, rewards, propensities, method, outcomes = log
     _checks.one_of(method, METHODS, name="method")
     given, paid = np.asarray(actions), np.asarray(rewards, dtype=np.float64)
@@ -221,7 +222,7 @@ def _terms(law: ArrayLike, log: Log) -> tuple[FloatArray, FloatArray]:
 
 
 def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
-    """(n,) number of each row's cluster, None where each row is its own, and how many clusters there are."""
+    """Return each row's cluster (n,), None if each row is its own, and the number of clusters."""
     if clusters is None:
         return None, n
     labels = np.asarray(clusters)
@@ -237,7 +238,7 @@ def _labels(clusters: ArrayLike | None, n: int) -> tuple[IntArray | None, int]:
 def _by_cluster(
     terms: FloatArray, weights: FloatArray, place: IntArray | None, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """(count,) terms and weights of each cluster together."""
+    """Return the sums (count,) of terms and of weights over each cluster."""
     if weights.sum() <= 0.0:
         raise InvalidData("nobody in the log was given an arm that the policy chooses")
     if place is None:
@@ -247,7 +248,7 @@ def _by_cluster(
 
 
 def _resampled(terms: FloatArray, weights: FloatArray, *, draws: int, seed: Seed) -> FloatArray:
-    """(draws,) bootstrap copies of the ratio: clusters with replacement."""
+    """Return bootstrap copies (draws,) of the ratio: clusters are drawn with replacement."""
     rng, count = np.random.Generator(np.random.Philox(key=seed)), len(terms)
     both, sums = np.column_stack([terms, weights]), np.empty((draws, 2))
     for draw in range(draws):  # one at a time: a million clusters stay within memory

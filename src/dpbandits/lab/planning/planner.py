@@ -126,22 +126,23 @@ def plan(
 
     Args:
         users: people to come, one decision each; 50 or more.
-        facts: what is known; or its arguments by name (`contexts=`, `arms=`, `effect=`, ...), see `Facts`.
-        table: instead of facts, people like those to come, with what every arm pays each: they are resampled.
-        public: that everybody may see the table. Planning on private data is a use of it, for which no
-            mechanism is built: without this it is refused.
-        target: share of the non-private uplift that is to be kept.
-        certainty: probability, over the worlds that may come, with which it is to be kept.
-        epsilon: the largest that may be promised.
-        promise: epsilon at which the number of people is asked about; at most `epsilon`.
-        delta: of central promises.
-        trusts: "central", "local" or both. In the outsourced room a table's rows are optimised over and
-            nobody is given an arm: it has no such share.
-        seconds: when no further worlds are begun; None: when the means are known well enough.
-        worlds: how many at most.
+        facts: known facts; or the arguments of `Facts` by name (`contexts=`, `arms=`, `effect=`, ...).
+        table: people like those to come, with the reward of every arm for each, instead of facts. They are
+            resampled.
+        public: True states that everybody may see the table, and a table is refused without it. Planning on
+            private data would use the data, and there is no mechanism for that.
+        target: retained uplift to reach, as a share of the non-private uplift.
+        certainty: probability, over the worlds that may come, with which the target is to be reached.
+        epsilon: largest epsilon that may be promised.
+        promise: epsilon for which the number of people is computed; at most `epsilon`.
+        delta: probability with which a central guarantee may fail.
+        trusts: "central", "local" or both. The outsourced trust model optimises over a table's rows and gives
+            nobody an arm: it has no retained uplift.
+        seconds: time after which no further worlds are begun; None continues until the means are precise.
+        worlds: largest number of worlds.
         jobs: processes; -1 for all cores.
         seed: of the first world.
-        cache: file of JSON lines: what was simulated for the same facts is not simulated again.
+        cache: file of JSON lines; what it holds for the same facts is not simulated again.
         watch: called with every answer, from the first on.
 
     Returns:

@@ -91,8 +91,8 @@ class Features(Configured, ABC):
 
         Args:
             points: (n, d).
-            through: how a map is applied to points (n, d); default `map(points)`. Maps that are made of
-                another one apply it to that one.
+            through: function that applies a map to points (n, d); default `map(points)`. A map that contains
+                another map applies it to that one.
         """
         return placed_from_dense(self(points) if through is None else through(self, points), self.supports)
 

@@ -478,7 +478,7 @@ class ArmFeatures(Features):
     def placed(
         self, points: FloatArray, through: Callable[[Features, FloatArray], FloatArray] | None = None
     ) -> Placed:
-        """See `Features.placed`: the base's, one support after another for every arm."""
+        """See `Features.placed`; these are the base's features, one support after another for every arm."""
         arms, others, _ = self._split(points)
         own = self.base.placed(others, through)
         return Placed(arms * len(self.base.supports) + own.support, own.phi)
@@ -492,12 +492,12 @@ class ArmFeatures(Features):
         return sets[:, :, self.arm_column].astype(np.int64), np.ascontiguousarray(contexts)
 
     def to_score(self, weights: FloatArray) -> FloatArray:
-        """See `Features.to_score`: (k, n_arms, L)."""
+        """See `Features.to_score`; the shape is (k, n_arms, L)."""
         each = self.base.to_score(weights.reshape(-1, self.base.n_features))
         return each.reshape(len(weights), self.n_arms, -1)
 
     def scores_of_known(self, points: FloatArray, weights: FloatArray) -> FloatArray:
-        """See `Features.scores_of_known`. A context that is offered with all arms is looked at once."""
+        """See `Features.scores_of_known`. A context that is offered with all arms is computed once."""
         arms, contexts = self.offered(points)
         out, step = np.empty(arms.shape), max(1, BLOCK_ELEMENTS // (arms.shape[1] * weights.shape[2]))
         for low in range(0, len(arms), step):

@@ -1,8 +1,8 @@
 """Feature vectors and Gram matrices by support, without the zeros between supports.
 
 With K arms and m features of each, a dense vector has K m entries and a dense Gram matrix (K m)^2. By support
-they have m and K m^2. Blocks are kept as one array (..., C): the entries of each support's block, row by row,
-one support after another.
+the numbers are m and K m^2. Blocks are kept as one array (..., C) that has the entries of each support's
+block, row by row, one support after another.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class Placed(NamedTuple):
         return "Placed()"
 
     def groups(self, supports: Supports) -> Iterator[tuple[int, IntArray | slice]]:
-        """Every support that some points use, and the rows of these points, in order."""
+        """Yield every support that some points use, and the rows of these points, in order."""
         if len(supports) == 1:
             yield 0, slice(None)
             return
@@ -62,7 +62,7 @@ class Placed(NamedTuple):
         yield from zip(used.tolist(), np.split(order, starts[1:]), strict=bool(len(order)))
 
     def gram(self, supports: Supports) -> FloatArray:
-        """(C,) sum of phi phi^T."""
+        """Return the sum (C,) of phi phi^T."""
         flat = np.zeros(block_entries(supports))
         blocks = blocks_of(flat, supports)
         for index, rows in self.groups(supports):
@@ -71,7 +71,7 @@ class Placed(NamedTuple):
         return flat
 
     def vector(self, supports: Supports, values: FloatArray) -> FloatArray:
-        """(m,) sum of values (n,) times phi."""
+        """Return the sum (m,) of values (n,) times phi."""
         found = np.zeros(supports[-1][1])
         for index, rows in self.groups(supports):
             low, high = supports[index]
@@ -80,7 +80,7 @@ class Placed(NamedTuple):
 
 
 def placed_from_dense(phi: FloatArray, supports: Supports) -> Placed:
-    """Dense vectors (n, m) by support; a vector of zeros is put into the first one."""
+    """Return dense vectors (n, m) by support; a vector of zeros is put into the first support."""
     if len(supports) == 1:
         return Placed(np.zeros(len(phi), dtype=np.int64), phi)
     starts = np.array([low for low, _ in supports])

@@ -1,14 +1,14 @@
-"""Which tables to release next: groups of columns and bins that are expected to tell most about rewards.
+"""Choice of the next tables: the groups of columns and bins that are expected to tell most about rewards.
 
-With n people an arm, a table of C cells whose entries carry noise of variance s^2, and reward variance v, a
-component of mean square lambda of which the bins keep the share rho is told with information
+Let n be the people an arm, C the cells of a table, s^2 the noise variance of its entries, and v the reward
+variance. The bins keep the share rho of a component of mean square lambda. The information about it is
 
     I = C (n/C)^2 lambda rho / (s^2 + v n/C) = n lambda rho / (s^2 C/n + v).
 
-A weight of variance u then explains lambda u^2 I/(1 + u I) of the reward function's variance that was not
-known. The sum over the constant, all columns in a group and all pairs inside one is maximised by coordinate
-ascent. A pair that is not learned yet counts with its prior variance.
-More groups mean more noise: everybody enters each of them.
+A weight of variance u then explains lambda u^2 I/(1 + u I) of the reward function's unknown variance.
+Coordinate ascent maximises the sum over the constant, all columns in a group and all pairs inside a group. A
+pair that is not learned yet counts with its prior variance.
+More groups mean more noise, because everybody's data enters each of them.
 """
 
 import math
@@ -39,7 +39,7 @@ FEW_COLUMNS = 5
 """Up to so many columns the ascent begins from no columns too."""
 
 TIE = 1e-12
-"""Values that differ by no more than this share of them are equal but for rounding."""
+"""Values are equal up to rounding if they differ by no more than this share."""
 
 
 def _kept(table: FloatArray, bins: int) -> FloatArray:
@@ -60,7 +60,7 @@ def left_variances(
     noise_variance: float,
     reward_variance: float,
 ) -> FloatArray:
-    """(m,) variance of every weight that is expected to be left when these tables are known.
+    """Return the variance (m,) that every weight is expected to have once these tables are known.
 
     Args:
         noise_variance: of an entry.
@@ -94,8 +94,8 @@ def columns_in_turn(
 ) -> tuple[FloatArray, FloatArray]:
     """Forecast of what a run tells about main effects when all columns matter alike.
 
-    Groups of equally many columns are told, and in every block other columns. The number of groups, of
-    columns in each and of bins are those that explain most.
+    All groups have equally many columns, and every block has other columns. The numbers of groups, of columns
+    in each and of bins are those that explain most.
 
     Args:
         variance: of a weight before any release.
@@ -154,8 +154,8 @@ class _Parts(NamedTuple):
 class _Values:
     """Values of tables, group by group.
 
-    A group's value depends on the others through their number alone, which fixes the noise: when one column
-    moves, two groups have another value.
+    A group's value depends on the other groups through their number alone, which fixes the noise. If one
+    column moves, only the values of two groups change.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class _Values:
         return found
 
     def _with_column(self, parts: _Parts, column: int, choices: slice) -> _Parts:
-        """A group with one column more: signals and main have a row for each of these choices of its bins."""
+        """Return a group with one more column: signals and main have a row for each choice of its bins."""
         own, places = self._signals[column][choices], self._places[column]
         first = own[:, : len(places)]
         pairs = (first[:, :, None] * parts.main).reshape(len(own), -1)
@@ -246,7 +246,7 @@ class _Values:
         return np.asarray(self._constant**2 * told / (1.0 + self._constant * told))
 
     def alone(self, chosen: tuple[int, ...]) -> tuple[int, ...]:
-        """Groups of one column each; columns for which there is no room are in none."""
+        """Return groups of one column each; columns that do not fit are in none."""
         owner: list[int] = []
         room = MOST_CELLS
         for column, choice in enumerate(chosen):
@@ -269,7 +269,7 @@ class _Values:
         return float(self.of_constant(least, count)[0]) + sum(self.of_group(group, count) for group in groups)
 
     def moves(self, column: int, owner: tuple[int, ...], chosen: tuple[int, ...]) -> list[FloatArray]:
-        """Values with a column in no group, in each group, and in one of its own, by choices of its bins.
+        """Return values with a column in no group, in each group, and in one of its own, by choices of bins.
 
         They are -inf where the tables are too large.
         """
@@ -301,14 +301,14 @@ def best_design(
     noise_variance: Callable[[int], float],
     reward_variance: float,
 ) -> Design:
-    """The tables that are expected to explain most of the reward function, by coordinate ascent.
+    """Return the tables that are expected to explain most of the reward function, by coordinate ascent.
 
     Args:
-        effects: the weights. Other pairs of columns count too, with their prior variance.
-        variance: (m,) of every weight now.
-        people: an arm.
-        noise_variance: of an entry, given the number of tables.
-        reward_variance: of one reward.
+        effects: learned functions. Other pairs of columns count too, with their prior variance.
+        variance: (m,) variance of every weight now.
+        people: people an arm.
+        noise_variance: function from the number of tables to the noise variance of an entry.
+        reward_variance: variance of one reward.
     """
     d = len(effects.sizes)
     values = _Values(effects, variance, people, noise_variance, reward_variance)
@@ -327,7 +327,7 @@ def best_design(
 def _ascended(
     values: _Values, owner: tuple[int, ...], chosen: tuple[int, ...]
 ) -> tuple[float, tuple[int, ...], tuple[int, ...]]:
-    """The best tables on the way up, every column moved in turn: their value, groups and choices of bins."""
+    """Move every column in turn as long as the value grows; returns value, groups and choices of bins."""
     best = values.of_all(owner, chosen)
     for _ in range(SWEEPS):
         for column in range(len(owner)):

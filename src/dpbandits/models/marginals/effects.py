@@ -34,8 +34,8 @@ MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
 
 MOST_WEIGHTS, MOST_ENTRIES = 512, 1 << 23
-"""Weights an arm, and entries of all arms' covariances (64 MiB), up to which all interactions are learned
-from the start. Beyond them a pair is learned once a released table holds both columns."""
+"""Most weights an arm, and most entries of all arms' covariances (64 MiB), with which all interactions are
+learned from the start. Beyond them a pair is learned once a released table holds both columns."""
 
 GATHERED = 1 << 16
 """Features that are gathered at once, so that what is gathered stays in the cache."""
@@ -93,7 +93,7 @@ class Effects:
     Args:
         sizes: levels of each column.
         ordered: which columns are ranges.
-        pairs: columns (i, j), i < j, whose interactions are learned, in order; None for all that are small
+        pairs: columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
             enough.
     """
 
@@ -144,8 +144,7 @@ class Effects:
         return self._products(i, j) <= MOST_PAIR_COLUMNS
 
     def all_pairs_fit(self, arms: int) -> bool:
-        """Return whether laws of so many arms' weights fit where every interaction that is small enough is
-        learned.
+        """Return whether the laws of all arms' weights fit with every interaction that is small enough.
 
         Time grows with the cube of the weights, and memory with their square and the arms.
         """
@@ -162,7 +161,7 @@ class Effects:
         return self if joined == self.pairs else replace(self, pairs=joined)
 
     def places_in(self, other: "Effects") -> IntArray:
-        """(m,) where its weights stand among those of effects that hold all its terms."""
+        """Return the places (m,) of its weights among those of effects that have all its terms."""
         start = {term.columns: term.start for term in other.terms}
         return np.concatenate(
             [start[term.columns] + np.arange(term.stop - term.start) for term in self.terms]

@@ -29,7 +29,7 @@ class EffectFeatures(Features):
     A function of prior variance one, on average over levels, has weights of variance `scale`^2.
 
     Args:
-        domain: of encoded contexts.
+        domain: domain of encoded contexts.
         pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
 
     Attributes:

@@ -95,7 +95,7 @@ class Evidence:
         """Return the same evidence about more weights; it says nothing of the others.
 
         Args:
-            places: (m,) where its own weights stand among all.
+            places: (m,) places of its own weights among all.
             weights: their number.
         """
         if len(places) == weights:
@@ -107,11 +107,11 @@ class Evidence:
         return Evidence(_for_all(precision, arms), shift)
 
     def given(self, tables: Iterable[tuple[FloatArray, FloatArray, FloatArray]]) -> "Evidence":
-        """With tables s_a = A_a w_a + noise beside it.
+        """Return the evidence together with tables s_a = A_a w_a + noise.
 
         Args:
             tables: A (C, m), covariance of the noise (C, C) and sums s (1, C) of every arm, in order;
-                or one entry, with sums (K, C), where all arms share the first two.
+                or one entry, with sums (K, C), if all arms share the first two.
         """
         precision, shift = [], []
         for maps, covariance, sums in tables:
@@ -167,7 +167,7 @@ class ArmWeights:
 
 
 def _for_all(own: FloatArray, arms: int) -> FloatArray:
-    """(K, ...) from as many arrays as arms, or from one that all arms share."""
+    """Return an array (K, ...) from one array for each arm, or from one that all arms share."""
     return np.broadcast_to(own, (arms, *own.shape[1:]))
 
 

@@ -44,7 +44,7 @@ class Design:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Columns (i, j), i < j, that one table holds together."""
+        """Pairs of columns (i, j), i < j, that a table has together."""
         return tuple(pair for group in self.groups for pair in combinations(group, 2))
 
     @property
