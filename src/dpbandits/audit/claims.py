@@ -171,7 +171,7 @@ class Audit(ABC):
         return max(self.caught_from, able)
 
     def run(self, *, samples: int = 100_000, confidence: float = CONFIDENCE) -> AuditRow:
-        """Attack with so many outputs of each world, before the audit's share, and say what was proved."""
+        """Attack with so many outputs of each world, before the audit's share; returns what was proved."""
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)  # policies for attacking are too small to learn

@@ -264,17 +264,17 @@ def observations_of(
     reward_range: RewardRange,
     reward_variance: float,
 ) -> tuple[Placed, FloatArray]:
-    """Features and values (k,) of made-up observations that say what a function predicts, as m real ones.
+    """Return features and values (k,) of artificial observations that are worth as much as the function.
 
-    At N points of the domain, with mean y and deviation s there: an observation of variance s^2 N/m each, so
-    that on average over the domain the deviation of a function that is known by them alone is s. Both sides
-    are divided by that deviation, over the one that a reward has. Arms that the function does not have are
-    left open.
+    At each of N points of the domain, where the function has mean y and deviation s, there is an observation
+    of variance s^2 N/m. A function that is known by these alone then has deviation s, on average over the
+    domain. Both sides are divided by the observation's deviation over that of a reward. Arms that the
+    function does not have get no observations.
 
     Args:
         published: the function.
-        features, domain, menu, reward_range: of the policy.
-        reward_variance: of a reward given its mean, in squared widths of the range, as the model has it.
+        features, domain, menu, reward_range: the policy's.
+        reward_variance: the model's variance of a reward given its mean, in squared widths of the range.
 
     Raises:
         InvalidParameter: the function is of other contexts or another domain, or of none of the arms.

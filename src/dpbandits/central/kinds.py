@@ -132,7 +132,7 @@ class ScheduleSize(NamedTuple):
     Attributes:
         blocks: number of blocks.
         longest: rounds of the longest one.
-        book: bytes of the rounds that no release holds yet, and of 150 for every user's count.
+        book: bytes of the rounds that no release holds yet, and 150 bytes for every user's count.
     """
 
     blocks: int
@@ -141,7 +141,7 @@ class ScheduleSize(NamedTuple):
 
     @classmethod
     def of(cls, blocks: tuple[int, ...], setup: Setup) -> "ScheduleSize":
-        """By the ends of the blocks."""
+        """Compute the sizes from the ends of the blocks."""
         rounds = 10_000 if setup.horizon is None else setup.horizon
         ends = [0, *(end for end in blocks if end < rounds), rounds]
         longest = int(np.diff(ends).max())

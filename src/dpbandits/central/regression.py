@@ -54,20 +54,20 @@ def posterior_from_releases(
 ) -> WeightPosterior:
     """Posterior of the feature weights (rewards centred, range of width 1).
 
-    Weights of features that so many rounds cannot resolve (see `resolved`) keep their prior law: their
-    statistics are nearly all noise, and cost as much to solve for as the others.
+    Weights of features that so many rounds cannot resolve (see `resolved`) keep their prior law. Their
+    statistics are nearly all noise, and cost as much to solve for as those of other features.
 
     Args:
         release: the mechanism that made the releases.
         released: (k, D) releases of the first k blocks.
-        grams: (k, C) exact Gram of each block where decision sets are public, else the expected one; by
+        grams: (k, C) exact Gram matrix of each block if decision sets are public, else the expected one; by
             support, see `models.features.supports`.
         block_sizes: (k,) rounds in each block.
         prior_variance: of a weight.
         supports: ranges of features that are treated apart.
-        kept: (k,) how much every block counts, where the past fades: in the regression over blocks. Those
-            that count for less than `FORGOTTEN` are left out.
-        largest: (m,) at most how much of the function's prior variance at a point is every feature's, public;
+        kept: (k,) weight of every block in the regression if the past is discounted. Blocks of a weight below
+            `FORGOTTEN` are left out.
+        largest: (m,) public upper bound on every feature's share of the function's prior variance at a point;
             None to solve for all.
     """
     k = len(released)

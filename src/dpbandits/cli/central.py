@@ -320,7 +320,7 @@ def evaluate(
             min=2, help="Bootstrap draws. They are not used if the log has at least 1,000 effective clusters."
         ),
     ] = 1000,
-    seed: Annotated[int, Option(help="Seed of the bootstrap.")] = 0,
+    seed: Annotated[int, Option(help="Seed of the bootstrap draws.")] = 0,
     clip: Clip = False,
 ) -> None:
     """Value of the policy, of every constant action and of random choice, with 95% intervals."""
@@ -362,7 +362,7 @@ def evaluate(
 
 
 def _numbered(column: "Coded") -> "NDArray[Any]":
-    """(n,) a number for each row's text, equal where the texts are."""
+    """Return a number for each row's text (n,); equal texts have equal numbers."""
     texts = list(map(str, column.values.tolist()))
     places = dict(zip(texts, range(len(texts)), strict=True))
     return column.spread(list(map(places.__getitem__, texts)))

@@ -51,7 +51,7 @@ def serve(
     workers: Annotated[int, Option(help="Processes that serve; several need --database.", min=1)] = 1,
 ) -> None:
     """Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped."""
-    if workers > 1:  # threads of linear algebra wait busily: no more than cores, unless somebody says so
+    if workers > 1:  # BLAS threads wait busily: no more than there are cores, unless the user sets them
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, str(max(1, (os.cpu_count() or 1) // workers)))
     from dpbandits.service.serving import serve_folder

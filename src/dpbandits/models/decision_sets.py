@@ -72,12 +72,12 @@ class PublicSets:
         return len(self.sets)
 
     def mean_gram_uniform(self) -> FloatArray:
-        """(C,) mean of phi phi^T by blocks when every row is equally likely."""
+        """Return the mean (C,) of phi phi^T by blocks when every row is equally likely."""
         return np.asarray(self._placed.gram(self._supports) / (len(self) * self.sets.shape[1]))
 
     @property
     def rows(self) -> FloatArray:
-        """(S n, w) features of all candidates, each in its support: not a copy."""
+        """Return the features (S n, w) of all candidates, each in its support, without a copy."""
         return self._placed.phi
 
     def best(self, weights: FloatArray) -> Placed:
@@ -89,14 +89,14 @@ class PublicSets:
         else:
             starts = np.array([low for low, _ in self._supports])[support].reshape(each[:2])
             scores = np.zeros(each[:2])
-            for column in range(each[2]):  # beyond the end of a support phi is zero
+            for column in range(each[2]):  # phi is zero beyond the end of a support
                 places = np.minimum(starts + column, weights.shape[1] - 1)
                 scores += phi[:, column].reshape(each[:2]) * np.take_along_axis(weights, places, axis=1)
         chosen = np.arange(len(self)) * each[1] + np.argmax(scores, axis=1)
         return Placed(support[chosen], phi[chosen])
 
     def mean_gram_of_best(self, weights: FloatArray) -> FloatArray:
-        """(C,) mean of phi phi^T by blocks over the best row of set s under weights[s]; weights (S, m)."""
+        """Return the mean (C,) of phi phi^T by blocks over the best row of set s under weights[s] (S, m)."""
         return self.best(weights).gram(self._supports) / len(self)
 
     @classmethod

@@ -82,7 +82,7 @@ class SquaredExponentialMixture(Kernel):
         return fill
 
     def of_pairs(self, squares: FloatArray) -> FloatArray:
-        """(n,) values at n pairs of points, from the (d, n) squared differences of their columns."""
+        """Return values (n,) at n pairs of points, from the squared differences (d, n) of their columns."""
         at_squares, out = self._at_squares(len(squares)), np.empty(squares.shape[1])
         step = max(1, BLOCK_ELEMENTS // len(self.variances))
         for start in range(0, len(out), step):

@@ -221,7 +221,7 @@ class PoolGP:
 
     @contextmanager
     def imagining(self) -> Iterator[None]:
-        """Observations inside this context are forgotten at its end."""
+        """Return a context at whose end the observations made in it are removed."""
         t, mean, variance = self.n_observations, self._mean.copy(), self._variance.copy()
         try:
             yield

@@ -67,7 +67,7 @@ def pack_ask(
 
 
 def pack_one_ask(start: int, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> bytes:
-    """`pack_ask` of one round, action (d,), without arrays of one."""
+    """See `pack_ask`, for one round with action (d,), without arrays of one."""
     head = _ASK.pack(start, 1, len(action), bool(digests))
     return b"".join((head, *digests, b"\1" if refused else b"\0", action.astype(_NUMBER).tobytes()))
 
@@ -93,7 +93,7 @@ def pack_tell(rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing:
 
 
 def pack_one_tell(index: int, reward: float, *, usable: bool, missing: bool) -> bytes:
-    """`pack_tell` of one round, without arrays of one."""
+    """See `pack_tell`, for one round, without arrays of one."""
     return _ONE_TELL.pack(1, index, reward if usable else 0.0, usable, missing)
 
 

@@ -150,12 +150,12 @@ _CHECKS: dict[type, Callable[[Any], bool]] = {
     bool: lambda value: value in (0, 1),
     datetime: lambda value: isinstance(value, datetime | int),
 }
-"""Return whether a value, as `cell_value` gives it, is one of a kind; a date of eight digits is read as an
+"""Tests whether a value, as `cell_value` gives it, is of a kind; a date of eight digits is read as an
 integer."""
 
 
 _READABLE = re.compile(r"[A-HJ-MO-Za-hj-mo-z]|[0-9]{1,15}\Z")
-"""Texts that `cell_value` reads for certain: they spell no float, so none beyond 2^53 and no infinity."""
+"""Texts of one certain reading: a first letter that no float has, or an integer of at most 15 digits."""
 
 
 class _Column:

@@ -22,7 +22,7 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["Attackable", "attack_reward"]
 
 _TRIALS_A_CALL = 25
-"""Trials that a process does at a time: about a second, so that progress moves and all end together."""
+"""Trials of one call in a process: they take about a second, so progress moves and processes end together."""
 
 Views = Callable[[], FloatArray]
 """Views of the attacker in some of the trials."""

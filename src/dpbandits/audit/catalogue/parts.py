@@ -138,7 +138,7 @@ class LineFeatures(Features):
 @FEATURES.add("AuditAxes")
 @dataclass(frozen=True)
 class AxisFeatures(Features):
-    """phi(j, s) = s e_j: an axis for everybody, on which they move the statistics most, and nobody else."""
+    """Feature map phi(j, s) = s e_j: each person has an own axis and moves the statistics most along it."""
 
     n_features: int
 
@@ -154,10 +154,10 @@ class AxisFeatures(Features):
 
 
 class PreparedNoise:
-    """`SecureNoise` for many short lives: draws ahead, and solves each calibration once.
+    """`SecureNoise` for many short runs: it draws ahead and solves each calibration once.
 
-    The sampler is `SecureNoise`'s, and nothing is handed out twice. It has no `prepare`: a policy would begin
-    a thread in each of its short lives, to draw what is there already.
+    The sampler is that of `SecureNoise`, and no draw is used twice. It has no `prepare`, because a policy
+    would start a thread in each short run to draw what is there already.
 
     Args:
         known: its calibrations are used and added to.

@@ -787,7 +787,7 @@ def _by_values(column: ArrayLike | Coded) -> Coded:
 
 
 def _numbers(column: ArrayLike | Coded) -> FloatArray:
-    """(n,) cells as `numbers_of` reads them; a column of text by its different texts."""
+    """Return cells (n,) as `numbers_of` reads them; a column of text is read once for each distinct text."""
     if isinstance(column, Coded):
         return column.spread(numbers_of(column.values))
     return numbers_of(array_of(column, flat=True))

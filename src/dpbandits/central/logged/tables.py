@@ -134,7 +134,7 @@ class TableRelease:
 
     @cached_property
     def base(self) -> EffectFeatures:
-        """Features of an encoded context; where not all interactions fit, of columns that one table holds."""
+        """Features of an encoded context; if not all interactions fit, those of columns in one table."""
         every = _base(self.menu)
         if every.effects.all_pairs_fit(self.menu.n_arms):
             return every

@@ -135,8 +135,8 @@ def write_report(
     """Write report.html, result.json and the pictures into `folder`; returns the page's path.
 
     Args:
-        result: what was measured.
-        folder: made where it does not exist.
+        result: result of the study.
+        folder: it is made if it does not exist.
         command: the command that the page shows.
         drawn: keeps the pictures that no attack changes, between two reports of one study.
     """

@@ -60,7 +60,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 """Epsilons at which the retained uplift is shown."""
 
 _TRIALS_A_STEP = 10
-"""Trials of the attack that take about as long as a run of one seed: each lives to the first release."""
+"""Trials of the attack that take about as long as a run of one seed: each runs until the first release."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +272,7 @@ class TableStudy:
 
     @property
     def _attack_steps(self) -> int:
-        """Steps that the attack on the private policy counts for: `_TRIALS_A_STEP` take as long as a run."""
+        """Return the steps of the attack on the private policy: `_TRIALS_A_STEP` take as long as a run."""
         return -(-2 * self.attack_trials // _TRIALS_A_STEP)
 
     def _run(
@@ -338,7 +338,7 @@ class TableStudy:
         attacks = {}
 
         def counted(calls: Sequence[Callable[[], FloatArray]]) -> Iterator[FloatArray]:
-            """Views of trials, in their order; the private policy alone is attacked in several calls."""
+            """Return views of trials, in order; only the attack on the private policy has several calls."""
             for rest, views in zip(
                 reversed(range(len(calls))), in_processes(calls, jobs=self.jobs), strict=True
             ):

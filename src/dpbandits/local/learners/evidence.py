@@ -75,10 +75,10 @@ class SourceEvidence:
     local: Gaussians
 
     def check(self, *, dim: int, n_arms: int) -> None:
-        """Refuse evidence that a target of so many columns and arms cannot take.
+        """Refuse evidence that does not fit a target with so many columns and arms.
 
         Raises:
-            InvalidParameter: it is of another number of columns or arms, of another tie rule, or not finite.
+            InvalidParameter: it has another number of columns or arms, another tie rule, or is not finite.
         """
         local, shape = self.local, (self.partition.n_nodes, n_arms)
         if self.partition.dim != dim or {local.precision.shape, local.moment.shape} != {shape}:
@@ -94,7 +94,7 @@ def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {}
     for index, (name, source) in enumerate(sources.items()):
         local, splits = source.evidence.local, source.evidence.partition.splits
-        told = (len(local.precision) - 1) // 2  # bins of another target may have grown since
+        told = (len(local.precision) - 1) // 2  # the bins of another target may have grown since
         arrays |= {
             f"source.{index}.name": np.frombuffer(name.encode(), dtype=np.uint8),
             f"source.{index}.splits": np.array(splits[:told], dtype=np.int64),
@@ -108,7 +108,7 @@ def sources_to_arrays(sources: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
 def sources_in(
     arrays: Mapping[str, NDArray[Any]], *, dim: int
 ) -> Iterator[tuple[str, SourceEvidence, list[float]]]:
-    """Names, evidence that is still to be checked, and both doubts, as `sources_to_arrays` wrote them."""
+    """Return names, unchecked evidence, and both doubts, as `sources_to_arrays` wrote them."""
     for index in itertools.count():
         if f"source.{index}.name" not in arrays:
             return

@@ -507,7 +507,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted
 
     def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:
-        """`_sift` of one report: the same checks in the same order, without operations on sets of one."""
+        """See `_sift`, for one report: it makes the same checks in the same order, without arrays of one."""
         body = report[:-TAG_BYTES] if tagged else report
         if body[: DIGEST.stop] != self._head:
             return _FOREIGN

@@ -1,4 +1,4 @@
-"""Nonces seen so far, eight bytes each: sorted runs of doubling size, merged as they come.
+"""Set of the nonces seen so far, eight bytes each: sorted runs of doubling size, which are merged.
 
 Nonces that come one at a time wait in a set of Python until they are enough for a run.
 """
@@ -12,7 +12,7 @@ __all__ = ["NonceSet", "Nonces", "RecentNonces"]
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _FEW = 4096
-"""Nonces that came alone and become a run together: sorting them costs less than a microsecond each."""
+"""Single nonces that become a run together: sorting them costs less than a microsecond each."""
 
 
 class NonceSet:
@@ -79,7 +79,7 @@ class NonceSet:
         self._runs.append(run)
 
     def _waiting(self) -> Nonces:
-        """(n,) the nonces that came alone, in no order."""
+        """Return the nonces (n,) that came alone, in no order."""
         return np.fromiter(self._alone, dtype=np.uint64, count=len(self._alone))
 
     def _gather(self) -> None:

@@ -39,7 +39,7 @@ UNEXPLAINED_SHAPE = 0.3, 1.0
 """a and b of the module's docstring."""
 _SWEEPS = 2
 _WORK = 64 * 2
-"""Numbers of work space for LAPACK: a block of reflectors on two columns."""
+"""Size of LAPACK's work space for the columns: a block of reflectors on two columns."""
 
 
 @dataclass(frozen=True)
@@ -107,14 +107,14 @@ def fit(
 
 
 def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[float, float, float, float]:
-    """Best profiled log likelihood over the unexplained part: (value, part, variance, mean).
+    """Return the best profiled log likelihood over the unexplained part: (value, part, variance, mean).
 
-    The matrix, of which the lower triangle is read and overwritten, is made tridiagonal once: it then costs
-    O(t) for each candidate, as an unexplained part moves the diagonal alone.
+    The lower triangle of the matrix is read and overwritten. The matrix is made tridiagonal once. Each
+    candidate then costs O(t), because an unexplained part changes the diagonal alone.
 
     Args:
-        correlation: (t, t) in columns (Fortran's order), of the answers' explained part.
-        answers: (t,).
+        correlation: (t, t) in Fortran order: correlation of the answers' explained part.
+        answers: (t,) answers.
         floor: least unexplained part.
     """
     t = len(answers)

@@ -175,7 +175,7 @@ class Modeler(Seen, Configured):
         with one_thread():
             self._refit()
             posterior, unseen = self._posterior, self.pending
-            # answers that are not there yet are imagined, where there are any
+            # answers that are still pending are imagined
             with nullcontext() if posterior is None or size == 1 > len(unseen) else posterior.imagining():
                 for _ in range(size):
                     if posterior is not None and unseen:

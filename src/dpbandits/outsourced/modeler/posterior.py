@@ -142,7 +142,7 @@ class RowPosterior:
         self._process.add(row, answer - self.prior_mean)
 
     def imagining(self) -> AbstractContextManager[None]:
-        """Return a context at whose end all answers are forgotten that were added in it."""
+        """Return a context at whose end the answers added in it are removed."""
         return self._process.imagining()
 
     def imagine(self, rows: list[int]) -> None:
