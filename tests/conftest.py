@@ -19,6 +19,6 @@ settings.load_profile("fixed")
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: the garbage collector need not look at it again and again."""
+    """The collected tests stay to the end, so the garbage collector need not look at them again."""
     gc.collect()
     gc.freeze()

@@ -237,7 +237,7 @@ def test_names_load_from_where_type_checkers_find_them(package: str) -> None:
 
 @pytest.mark.parametrize("first", ["planning.plan", "planning.planner", "comparing.files", "planning"])
 def test_plan_is_a_function_whatever_is_imported_before_it(first):
-    """A module has the same name: `from dpbandits.lab.planning import PrivacyPlan` put it in its place."""
+    """A module of the same name replaced it after `from dpbandits.lab.planning import PrivacyPlan`."""
     script = (
         f"import dpbandits.lab.{first}; from dpbandits.lab.planning import PrivacyPlan, plan\n"
         "import dpbandits as dpb; assert callable(plan) and dpb.lab.plan is plan is dpb.lab.planning.plan"

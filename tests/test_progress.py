@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 
 
 class Clock:
-    """Seconds that a test moves."""
+    """Clock in seconds that a test moves."""
 
     def __init__(self, monkeypatch):
         self.now = 100.0
@@ -34,7 +34,7 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def line(capsys):
-    """The next whole line that begins after now."""
+    """Return the next whole line that begins after now."""
 
     def read():
         capsys.readouterr()
@@ -47,7 +47,7 @@ def line(capsys):
 
 
 def test_without_a_terminal_a_line_comes_every_few_seconds(capsys, clock, line):
-    """While one step lasts, too; none comes after the end."""
+    """Lines also come during one step, and none comes after the end."""
     with _progress.watched("crowds", completed=2, total=4) as moved:
         moved(doing="the third")
         assert [line(), line()] == ["crowds: 3 of 4, the third, 0 s"] * 2
@@ -67,7 +67,7 @@ def test_a_step_that_was_only_begun_is_not_counted(clock, line):
 
 
 def test_the_last_step_counts_down_too(clock, line):
-    """The time left goes by, and is not estimated anew from steps that have not ended."""
+    """The time left counts down, and unfinished steps do not change its estimate."""
     with _progress.watched("study", total=3) as moved:
         for _ in range(2):
             clock.now += 40.0
@@ -87,7 +87,7 @@ def test_the_last_step_counts_down_too(clock, line):
 
 
 def test_what_was_done_before_is_not_counted_as_quick(clock, line):
-    """Neither what was said at the beginning nor what was read within the first second."""
+    """Steps from before the start, or finished within the first second, do not count in the estimate."""
     with _progress.watched("study") as moved:
         clock.now += 5.0
         moved(completed=90, total=100)
@@ -115,7 +115,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away(monkeypatch):
 
 
 def test_on_a_terminal_the_last_step_moves_too(monkeypatch, clock):
-    """The bar is drawn again while nothing is told, with the time that has passed by then."""
+    """The bar is redrawn between updates, with the elapsed time."""
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
@@ -149,7 +149,7 @@ def test_the_library_is_silent_unless_it_is_asked(capsys, monkeypatch, progress)
 
 
 def test_a_study_is_at_its_last_count_when_all_is_done(monkeypatch):
-    """What begins is not counted, and the attack, which takes most of the time, moves in parts."""
+    """A step is not counted when it begins, and the attack, which takes most of the time, counts in parts."""
     begun, finished, totals = {}, [0], []
 
     @contextmanager

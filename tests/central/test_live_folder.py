@@ -95,7 +95,7 @@ def test_what_was_acknowledged_survives_kills(tmp_path):
 
 @cache
 def uninterrupted(case):
-    """The class of the policy, what it chooses to the horizon, and what it predicts then."""
+    """Return the policy's class, its choices until the horizon, and its predictions then."""
     policy = case.make()
     return type(policy), drive(policy, 0, HORIZON), policy.predict(decision_set(77))[0]
 
@@ -466,7 +466,7 @@ def test_a_batch_costs_one_write_through(tmp_path, monkeypatch):
 
 
 def test_what_a_call_has_done_is_not_done_again_by_the_next(tmp_path, monkeypatch):
-    """A call that returned is not played back; a call that was interrupted is, once."""
+    """The record of a call that returned is not replayed; that of an interrupted call is, once."""
     case, played, real = CASES[1], [], RoundBook.replayed
     monkeypatch.setattr(RoundBook, "replayed", lambda *record: (played.append(record[1]), real(*record))[1])
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:

@@ -1,4 +1,4 @@
-"""What a configuration needs is told in bytes from public numbers, and refused where it does not fit."""
+"""The memory of a configuration is estimated from public numbers, and one that does not fit is refused."""
 
 import gc
 import re

@@ -32,7 +32,7 @@ def command(monkeypatch, capfd):
 
 @pytest.fixture
 def policies_alone(monkeypatch):
-    """A study of a table without what takes longest: the supervised ceiling, the attacks and the pictures."""
+    """Make a study of a table skip slow parts: the supervised ceiling, the attacks and the pictures."""
     monkeypatch.setattr(TableBandit, "supervised_ceiling", lambda *_: 0.5)
     monkeypatch.setattr(
         "dpbandits.lab.people.study.attack_reward", lambda *_, **__: Guesses(trials=20, correct=10, bound=1.0)

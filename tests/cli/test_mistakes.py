@@ -73,7 +73,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch, files):
-    """The working directory, with these files."""
+    """Fill the working directory with these files."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("dpbandits._dask.SECONDS", 0.2)
     shutil.copytree(files, tmp_path, dirs_exist_ok=True)

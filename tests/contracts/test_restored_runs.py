@@ -137,7 +137,7 @@ def recorded(spec, robust, reports={}):  # noqa: B006 - drawn once by the operat
 
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
-    """run -> what is seen of it, where it is run once for all its tests."""
+    """Return a function of a run that keeps its result, so that the run is made once for all its tests."""
 
     @cache
     def seen(run):

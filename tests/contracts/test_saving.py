@@ -37,7 +37,7 @@ from internals import policy as internals
 
 @cache
 def uninterrupted(case):
-    """What is chosen to the horizon, and predicted then."""
+    """Return the choices until the horizon, and the predictions then."""
     policy = case.make()
     return drive(policy, 0, HORIZON), policy.predict(decision_set(77))[0]
 

@@ -1,12 +1,12 @@
-"""No private name crosses a room, and no public name means two things.
+"""No package uses a private name of another, and no public name means two things.
 
     python tests/lint/private_names.py             # the package must pass; tests are counted by folder
     python tests/lint/private_names.py --tests     # the tests and reproduction/ must pass too
 
 What fails, each as `file:line: message`, with exit status 1:
 
-- **Imports.** A room is a top-level folder of the package. A module may import `_names` and `_modules` of
-  its own room, sub-folders included, and the package's own modules, which `SHARED` lists.
+- **Imports.** A package is a top-level folder of `dpbandits`. A module may import `_names` and `_modules` of
+  its own package, sub-folders included, and the modules at the top, which `SHARED` lists.
 - **Attributes.** `x._name`, also through `getattr` and its like, is allowed on `self` and `cls` (a subclass
   may use the hooks of its base), and on anything where a class of the same file defines `_name`: then `x` is
   one of its own instances. All else reaches into another object; what it reaches for deserves a public name.
@@ -46,7 +46,7 @@ SHARED = frozenset(
         "_version",
     }
 )
-"""Modules at the top of the package, private to it and open to every room."""
+"""Modules at the top of `dpbandits`, private to it and open to each of its packages."""
 
 PUBLIC_ELSEWHERE = frozenset({"_asdict", "_exit", "_fields", "_fields_", "_make", "_replace", "_repr_html_"})
 """Documented names of the standard library, whose underscore has other reasons."""
@@ -71,7 +71,7 @@ def is_private(name: str) -> bool:
 
 
 def findings_in_package(root: Path) -> list[Finding]:
-    """Private names that cross rooms in the package at `root` (the folder `dpbandits`)."""
+    """Return uses of another package's private names in `root` (the folder `dpbandits`)."""
     found: list[Finding] = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root).parts

@@ -1,4 +1,4 @@
-"""Reports that come one at a time are read by another path: results and state are those of the batch path."""
+"""Single reports take another path than batches: results and state are those of the batch path."""
 
 import json
 
@@ -59,7 +59,7 @@ def device_reports(spec, published, n, rng, key):
 
 
 def mixed_reports(spec, versions, rng, key):
-    """Good, repeated, late, altered, foreign and torn reports, and what is no report, in any order."""
+    """Return good, repeated, late, altered, foreign and torn reports, and other bytes, in any order."""
     good = [one for version in versions for one in device_reports(spec, version, 5, rng, key)]
     other = bins_spec(seed=6)
     foreign = device_reports(other, Server(other).publish(), 2, rng, None)
@@ -77,7 +77,7 @@ def mixed_reports(spec, versions, rng, key):
 
 
 def state_of(server):
-    """All that a server knows, but how many calls it took."""
+    """Return the whole state of a server, except its number of calls."""
     arrays = server.to_arrays()
     numbers = json.loads(arrays.pop("numbers").tobytes())
     del numbers["changes"]
@@ -95,7 +95,7 @@ def absorbed(server, batches):
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**31))
 def test_one_by_one_they_come_to_what_they_come_to_together(name, seed):
-    """In two rounds, so that versions have closed and what was published rests on what was counted."""
+    """Reports come in two rounds, so that versions have closed and published ones depend on counts."""
     spec, options = SERVERS[name]
     rng = np.random.default_rng(seed)
     servers = [Server(spec, **options) for _ in range(3)]
@@ -143,7 +143,7 @@ def test_each_report_has_the_fate_that_it_has_among_others(name):
 
 
 def test_a_nonce_counts_once_whatever_way_it_comes():
-    """Alone and in a batch, of one length and of another, before and after a file of it."""
+    """Reports come alone and in a batch, of two lengths, before and after a state is saved."""
     spec, _ = SERVERS["oue"]
     published = Server(spec).publish()
     first, second, third = device_reports(spec, published, 3, np.random.default_rng(1), None)
@@ -195,7 +195,7 @@ def test_nonces_that_come_alone_are_in_the_set(batches):
 
 
 def test_many_nonces_that_come_alone_are_kept_in_runs():
-    """Twenty thousand of them: none is lost where the set becomes a run."""
+    """None of twenty thousand nonces is lost when the set becomes a run."""
     values = np.random.default_rng(0).permutation(20_000).astype(np.uint64)
     nonces = NonceSet()
     for place in range(len(values)):

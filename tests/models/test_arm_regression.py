@@ -1,4 +1,4 @@
-"""One law an arm is the joint law of all arms' weights, block by block."""
+"""The separate laws of arms are the blocks of the joint law of all arms' weights."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ VARIANCES = {"prior_variance": 0.7, "noise_variance": 0.2}
 
 
 def observations(n, seed=0):
-    """Placed features, the same with their zeros, and values."""
+    """Return placed features, dense features, and values."""
     rng = np.random.default_rng(seed)
     support, own, dense = rng.integers(3, size=n), rng.uniform(-0.5, 0.5, (n, 3)), np.zeros((n, 8))
     for row, (low, high) in enumerate(SUPPORTS[index] for index in support):

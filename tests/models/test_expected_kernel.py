@@ -145,7 +145,7 @@ def test_smooth_part_and_nugget_share_the_variance_at_any_noise(ratio):
 
 @pytest.mark.parametrize("lengthscale", [1.5, (1.5, 0.4, 3.0)])
 def test_values_at_pairs_are_those_of_the_matrix(lengthscale):
-    """More pairs than are computed at a time."""
+    """There are more pairs than are computed at a time."""
     points = np.random.default_rng(2).standard_normal((150, 3))
     law = L2LaplaceLaw(dim=3, scale=0.5)
     base = 2.0 * SquaredExponential(lengthscale=lengthscale)

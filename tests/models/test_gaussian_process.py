@@ -97,7 +97,7 @@ def test_a_pool_point_is_itself_under_a_kernel_that_expects_noisy_inputs() -> No
 
 
 def test_what_a_pool_imagines_is_forgotten() -> None:
-    """Bit for bit, also where it outgrew its room, and where what was imagined raised."""
+    """The state is equal bit for bit, also after its arrays grew, and after an error inside the context."""
     rng = np.random.default_rng(3)
     pool = rng.random((30, 2))
     gp, other = (PoolGP(kernel=KERNEL, pool=pool, noise_sd=0.1, capacity=4) for _ in range(2))

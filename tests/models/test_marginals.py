@@ -155,7 +155,7 @@ def noise_variance(groups):
 
 
 def valued(design, variance, effects=EFFECTS, people=1000.0, noise=noise_variance):
-    """What tables explain of the reward function; -inf where they are too large."""
+    """Return the variance of the reward function that tables explain; -inf if they are too large."""
     left = left_variances(
         effects,
         design,
@@ -189,7 +189,7 @@ def test_the_value_of_tables_is_the_formula_of_the_module():
 
 
 def partitions(columns):
-    """All ways to put columns into disjoint groups, or into none."""
+    """Yield all ways to put columns into disjoint groups, or into none."""
     if not columns:
         yield ()
         return
@@ -203,7 +203,7 @@ def partitions(columns):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_best_design_is_the_best_of_all_or_nearly(seed):
-    """Among all groups and bins of a range and two categories none explains more than 1% more."""
+    """No groups and bins of a range and two categories explain more than 1% more than the chosen ones."""
     rng = np.random.default_rng(seed)
     effects = Effects.of([None, 3, 2])
     prior = Relevance.prior(effects).variances[effects.term_of]

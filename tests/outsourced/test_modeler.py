@@ -448,7 +448,7 @@ def test_marginal_likelihood_is_not_fooled_by_the_noise():
 @pytest.mark.parametrize("shift", [0.0, 1e6])
 @pytest.mark.parametrize("t", [2, 3, 90])
 def test_the_fit_is_the_likeliest_of_its_candidates(t, shift):
-    """Against eigenvalues and eigenvectors of the whole matrix, as the formulas are written."""
+    """The fit agrees with eigenvalues and eigenvectors of the whole matrix, as in the formulas."""
     rng = np.random.default_rng(t)
     points = rng.uniform(-HALF, HALF, (t, 2))
     values = np.sin(points[:, 0] / 3) + 0.2 * rng.standard_normal(t) + shift
@@ -477,7 +477,7 @@ def test_the_fit_is_the_likeliest_of_its_candidates(t, shift):
 
 
 def test_what_a_batch_imagines_changes_no_belief():
-    """After its answers, the beliefs are those of whoever was told the same and imagined nothing."""
+    """After its answers, the posterior is that of a modeler with the same answers and no imagined ones."""
     curator, released, _ = release(n=120)
     kernel = SquaredExponential(lengthscale=7.0)
     batched = Modeler(released, kernel=kernel, horizon=12, noise_sd=0.1, posterior="flat")

@@ -138,7 +138,7 @@ def test_who_is_refused_in_a_batch_changes_nobody_elses_answer(server: ServerPro
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that hardly waits before it asks again."""
+    """Client that hardly waits before it repeats a request."""
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(client, "LONGEST_WAIT", 0.02)
 

@@ -10,7 +10,7 @@ from dpbandits.service.settings import Settings
 from service.conftest import CUSTOMERS, OFFERS, served
 
 ROOM_FOR_ONE = 3 << 19
-"""Bytes: a small policy counts for between a half of it and all of it."""
+"""Bytes: a small policy counts with between half of it and all of it."""
 
 
 def arms(folder: Path, memory: int) -> list[str]:

@@ -44,7 +44,7 @@ REQUESTS = {
 
 @pytest.fixture(scope="module")
 def office(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
-    """Has every scope of one service; each test uses populations and names of its own."""
+    """Client with every scope of one service; each test uses populations and names of its own."""
     with served(Service(tmp_path_factory.mktemp("service") / "data")) as caller:
         yield caller
 

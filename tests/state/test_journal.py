@@ -694,7 +694,7 @@ def test_a_cut_behind_a_closed_lazy_journal_is_noticed(path):
 
 
 def opened_to_append(monkeypatch):
-    """Descriptors that journals append to, in the order in which they were opened."""
+    """Return descriptors that journals append to, in the order in which they were opened."""
     found, real = [], os.open
 
     def noting(path, flags, *rest, **named):

@@ -820,7 +820,7 @@ def test_a_column_of_text_holds_what_a_cell_may_mean(tmp_path, word, is_text):
 
 
 def test_ids_are_persons_however_many_of_them_are_one(tmp_path):
-    """Ids that all differ take a shorter way than ids that do not: the persons are the same."""
+    """Distinct ids take a shorter path than repeated ids: the persons are the same."""
     ids = ["u1", "17", "u2", "Ann", "90071992547409", "t5"]
     numbers = Owners.of(ids, count=6)
     assert (numbers.numbers.tolist(), numbers.texts) == ([0, 1, 2, 3, 4, 5], ids)

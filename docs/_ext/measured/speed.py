@@ -1,4 +1,4 @@
-"""What `speed.md` shows."""
+"""Tables and figures of `speed.md`."""
 
 import statistics
 
@@ -48,7 +48,7 @@ def _size(row: Row) -> str:
 
 
 def _ratio(cells: dict[Key, Row], row: Row, other: str) -> float | None:
-    """CPU time over that of another method in the same cell; None where it failed or was not measured."""
+    """Ratio of CPU time to another method in the same cell; None if either failed or was not measured."""
     beside = cells.get((row["columns"], row["arms"], row["threads"], other))
     if row["failed"] or beside is None or beside["failed"]:
         return None
@@ -56,7 +56,7 @@ def _ratio(cells: dict[Key, Row], row: Row, other: str) -> float | None:
 
 
 def speed_contexts() -> Markdown:
-    """Our methods with default threads: what failed first, then by the ratio to Vowpal Wabbit."""
+    """Table of our methods with default threads: failed ones first, then by the ratio to Vowpal Wabbit."""
     found = load("contexts-speed")
     return contexts_table(found["rows"], found["rounds"])
 

@@ -52,7 +52,7 @@ def run(policy, rows, rewards):
 
 
 def both(row, arm):
-    """A reward of one, where two columns agree and the arm is the first, or they differ and it is another."""
+    """The reward is one if two columns agree and the arm is the first, or they differ and it is another."""
     return float(((row["c0"] < 0.5) == (row["c1"] < 0.5)) == (arm == "a"))
 
 
@@ -106,7 +106,7 @@ def test_another_policy_begins_from_it_and_learns_further_interactions(learned):
 
 
 def test_an_interaction_that_a_table_shows_is_learned():
-    """Neither of two columns says anything by itself: by both the reward is 1 or 0."""
+    """Neither of two columns says anything alone; both together make the reward 1 or 0."""
     rows = people(3_010, seed=5)
 
     def after(rewards):

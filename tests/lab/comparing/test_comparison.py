@@ -40,7 +40,7 @@ def found(**changes):
 
 @pytest.fixture(scope="module")
 def whole():
-    """A comparison that was run in one go."""
+    """Comparison that ran without interruption."""
     return found()
 
 

@@ -162,7 +162,7 @@ def sums(drawn, law, method):
 @pytest.mark.parametrize("method", ["ips", "self_normalised", "doubly_robust", "difference"])
 @pytest.mark.parametrize("seed", [101, 102])
 def test_delta_method_and_bootstrap_agree(method, seed):
-    """A bootstrap of 1,000 draws scatters by 2.2 percent: 13 percent are six standard deviations.
+    """The error of a bootstrap of 1,000 draws has a deviation of 2.2 percent: 13 percent are six of them.
 
     Each of the eight comparisons fails by chance less often than 1e-8.
     """
@@ -188,7 +188,7 @@ def test_delta_method_and_bootstrap_agree(method, seed):
 
 
 def test_intervals_of_the_delta_method_cover():
-    """Nominal 190 of 200; fewer than 168 have a chance under 1e-6 at 94%."""
+    """Nominally 190 of 200 intervals cover; at 94% fewer than 168 have a probability below 1e-6."""
     hits = 0
     for seed in range(200):
         drawn = world(16_000, seed)
