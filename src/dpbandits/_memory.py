@@ -33,7 +33,7 @@ def set_memory_limit(most: int) -> None:
         8589934592
         >>> set_memory_limit(4 << 30)
     """
-    global _limit  # noqa: PLW0603 - memory is one of the process
+    global _limit  # noqa: PLW0603 - the limit belongs to the process
     _limit = _checks.integer(most, name="most")
 
 

@@ -86,7 +86,7 @@ class _Steps:
     def __init__(self, what: str, total: int | None, completed: int) -> None:
         self.what, self.total, self.finished, self.doing = what, total, completed, ""
         self.began = time.monotonic()
-        self._first = self._last = (0.0, completed)  # seconds and finished steps between which it is measured
+        self._first = self._last = (0.0, completed)  # (seconds, finished steps): the estimate uses both
 
     def moved(
         self,

@@ -94,7 +94,7 @@ class _NoNoise(PreparedNoise):
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftAudit(Audit):
-    """How far a configured policy's releases move when one user is replaced, against their noise."""
+    """Audit of how far a policy's releases move when one user is replaced, relative to their noise."""
 
     config: Mapping[str, Any]
     seed: int = 0
@@ -115,7 +115,9 @@ class ShiftAudit(Audit):
             (self._told(one, two), first, second)
             for (first, one), (second, two) in combinations(enumerate(lives), 2)
         )
-        if policy.tuning.release == "features" and not policy.open_ended:  # the first block is mixed into all
+        if (
+            policy.tuning.release == "features" and not policy.open_ended
+        ):  # all releases contain the first block
             blocks = max(1, sum(end <= MOST_ROUNDS for end in policy.batch_boundaries))
             pair = [self._life(*worlds[one], scales, blocks=blocks) for one in (first, second)]
             found = max(found, self._told(*pair))
@@ -247,7 +249,7 @@ def _read(config: Mapping[str, Any]) -> "GPBandit | Spec":
 
 
 def audit_of(config: Mapping[str, Any], *, seed: int = 0) -> Audit:
-    """The audit of what `GPBandit.to_config` or `Spec.to_config` wrote; InvalidParameter for anything else.
+    """Return the audit of a `GPBandit.to_config` or a `Spec.to_config`; InvalidParameter for anything else.
 
     Example:
         >>> from dpbandits import Box, LocalDP

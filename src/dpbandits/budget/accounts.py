@@ -61,7 +61,7 @@ class Terms:
 
     @classmethod
     def of(cls, privacy: "Definition | Terms") -> "Terms":
-        """The terms of an account with this promise; InvalidParameter where nothing is promised."""
+        """Return the terms of an account with this promise; InvalidParameter if nothing is promised."""
         if isinstance(privacy, Terms):
             return privacy
         unit = unit_of(privacy)
@@ -124,7 +124,7 @@ class Cost:
 
     @classmethod
     def of(cls, privacy: "Definition | Cost") -> "Cost":
-        """The cost of a mechanism of which only the promise is known; InvalidParameter where it is none."""
+        """Return the cost of a mechanism with a known promise; InvalidParameter if it is no promise."""
         if isinstance(privacy, Cost):
             return privacy
         return cls(unit=unit_of(privacy), epsilon=privacy.epsilon, delta=privacy.delta)

@@ -119,7 +119,7 @@ def cost_of(
 
 
 def cost_of_guarantee(guarantee: Guarantee) -> Cost:
-    """Cost of a whole guarantee, in the guarantee's own unit; InvalidParameter where nothing is proven.
+    """Return the cost of a whole guarantee, in its own unit; InvalidParameter if nothing is proven.
 
     Example:
         >>> import dpbandits as dpb

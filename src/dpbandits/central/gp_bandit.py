@@ -696,7 +696,7 @@ class GPBandit(RoundPolicy):
             self._beginning = self._beginning.paid_by(self._holder)
 
     def _add_public(self, rows: Placed, values: FloatArray) -> None:
-        """Add public data, or what a published function says: features and centred rewards (n,)."""
+        """Add public data or a published function: features and centred rewards (n,)."""
         supports = self.features.supports
         gram, vector = rows.gram(supports), rows.vector(supports, values)
         if self._public_data is not None:

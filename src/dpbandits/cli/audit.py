@@ -56,7 +56,7 @@ def audit(
     from dpbandits.lab.audit_report import write_audit_report
 
     how: dict[str, Any] = {"samples": samples, "confidence": confidence, "seed": seed}
-    if configuration is not None:  # --epsilon and --jobs have no say
+    if configuration is not None:  # --epsilon and --jobs are not used
         with reading(configuration.name):
             config = json_object(configuration.read_text(encoding="utf-8"), configuration.name)
         with watched("auditing", total=1 + len(names_for(config))) as moved:

@@ -245,7 +245,7 @@ def _between_bounds(
     )
     named = None if arms is None else names_in(arms)
     words = {action: frozenset(_NO_ARM if named is None else named)}
-    numeric = len(limits) > len(columns.contexts) + 1  # the action has bounds of its own
+    numeric = len(limits) > len(columns.contexts) + 1  # the action has its own bounds
     kinds = columns.kinds | ({action: float} if numeric else {})
     return LoggedTable.read(
         read_table_file(table, kinds, gaps=columns.kinds, words=words),

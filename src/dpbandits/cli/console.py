@@ -132,7 +132,7 @@ def drop_output() -> None:
 
 
 def new_file(path: Path, option: str) -> None:
-    """Raise InvalidParameter, before anything is computed, unless a file can be made where nothing is yet."""
+    """Raise InvalidParameter, before anything is computed, unless a new file can be made at the path."""
     if path.exists() or path.is_symlink():
         raise InvalidParameter(f"{option} {path}: is there already, and nothing is overwritten: name another")
     _check_writable(path.absolute().parent, option, path)

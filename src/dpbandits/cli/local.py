@@ -187,7 +187,7 @@ def simulate_command(
 
 @dataclass(frozen=True, kw_only=True)
 class _Crowd:
-    """Who comes; `people` is what a `Spec` says of them."""
+    """Return the people of a simulation; `people` is the argument of a `Spec`."""
 
     name: str
     world: "World | PeopleWorld"

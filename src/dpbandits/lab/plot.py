@@ -345,7 +345,7 @@ def _several(named: Mapping[str, Any], name: str, instead: str) -> Mapping[str, 
 def _figure_of(
     worlds: Mapping[str, MakeWorld] | MakeWorld, what: Measure
 ) -> "tuple[Figure, list[Axes], Mapping[str, MakeWorld]]":
-    """A figure, its axes, and worlds by name, which is empty where the world says it itself."""
+    """Return a figure, its axes, and worlds by name; the name is empty if the world has its own."""
     _checks.one_of(what, ("reward", "regret"), name="what")
     instead = "lambda seed: lab.worlds.load(name, seed=seed), or a dict of such functions"
     places = {"": worlds} if callable(worlds) else _several(worlds, "worlds", instead)

@@ -91,7 +91,7 @@ def check_releases(
             entered[one.purpose] += int(entry["count"])
             status, needed = entry["status"], terms_of_release(one.record, one.noise)
             if status == "simulated" and one.noise.status == "enforced":
-                continue  # the statement says that nobody is protected
+                continue  # the guarantee states that nobody is protected
             if status != one.noise.status or are_weaker(entry, needed, privacy=privacy):
                 raise CorruptState(
                     f"a release of {one.purpose} was made on weaker terms than the saved configuration "

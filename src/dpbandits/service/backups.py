@@ -55,7 +55,7 @@ def back_up(folder: Path, to: Path) -> None:
 
 
 def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> bool:
-    """Let a service go on from a copy; returns whether its policies go on.
+    """Let a service continue from a copy; returns whether its policies continue.
 
     Args:
         folder: the copy.

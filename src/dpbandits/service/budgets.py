@@ -57,14 +57,14 @@ class OwnLedger(Ledger):
 
 
 def promise_of(asked: Mapping[str, Any]) -> definitions.Definition:
-    """The promise that JSON names, JointDP where `kind` is left out; InvalidParameter where it is none."""
+    """Return the promise in JSON, JointDP if `kind` is left out; InvalidParameter if it is no promise."""
     return definitions.from_config({"kind": "JointDP", **asked})
 
 
 def charge_for(
     writes: Writes, ledger: Ledger, population: str, *, table: str, identity: str, charge_id: str, cost: Cost
 ) -> None:
-    """Let a population pay for a row of a table, which is committed first and removed where it cannot.
+    """Charge a population for a row of a table, which is committed first and removed if the charge fails.
 
     Under the row's own id: whatever interrupts, the same request again pays once. In a store that several
     processes share, row and charge are one transaction. After an error it has not paid.

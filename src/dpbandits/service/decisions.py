@@ -311,9 +311,7 @@ def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
 def _becomes(
     writes: Writes, row: _Row, status: str, told: float | None = None, due: float | None = None
 ) -> None:
-    kept = (
-        "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # what was erased stays so
-    )
+    kept = "CASE WHEN answer IS NULL THEN NULL ELSE CAST(? AS DOUBLE PRECISION) END"  # erased stays erased
     change = f"UPDATE decisions SET status = ?, due_at = ?, reward = {kept} WHERE number = ?"  # noqa: S608
     writes.later(change, status, due, told, row.number)
 
@@ -321,7 +319,7 @@ def _becomes(
 def reward(
     writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str, value: float, now: float
 ) -> Outcome:
-    """Tell a decision's reward; what came of it. After the Problem of a value off the range it waits on."""
+    """Tell a decision's reward; returns its status. It stays open after a value out of range."""
     row = _found(writes, keys, policy, decision_id)
     if row.status in _SETTLED:
         return "duplicate"

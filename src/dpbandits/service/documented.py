@@ -60,7 +60,7 @@ class Routes:
         options: Mapping[str, Any] | None = None,
         **others: str,
     ) -> Callable[[_Call], _Call]:
-        """Decorates what answers at a path.
+        """Decorate the function that answers at a path.
 
         Args:
             place: method and path, as "GET /{exchange}".

@@ -21,7 +21,7 @@ TOKENS_KEPT = 1000
 
 
 class Doorkeeper:
-    """Who sends a request, and how often they may."""
+    """Sender of a request, and the rate that they may use."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

@@ -184,7 +184,7 @@ def checked_upload(
 
 
 def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
-    """Take a release that was checked; Problem where there is another, or the exchange has ended."""
+    """Take a release that was checked; Problem if there is another, or if the exchange has ended."""
     found = _exchange(writes, name)
     check_open(writes, found.population)
     if found.status == "ended":
@@ -292,7 +292,7 @@ def open_work(writes: Writes, keys: Keys, name: str, *, worker: str, most: int) 
 
 
 def answer(writes: Writes, name: str, row: int, value: float | None, now: float) -> dict[str, Any]:
-    """Answer a row once, with None for no answer; Problem where nobody asked, or it cannot be this answer."""
+    """Answer a row once, with None for no answer; Problem if nobody asked, or if it is no valid answer."""
     found = _opened(writes, name)
     check_open(writes, found.population)
     query = "SELECT status, answer FROM questions WHERE exchange = ? AND number = ?"

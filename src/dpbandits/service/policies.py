@@ -62,7 +62,7 @@ def _kept(row: tuple[Any, ...]) -> Kept:
 def _built(
     asked: Mapping[str, Any], ledger: Ledger | None, population: str
 ) -> tuple[ServedBandit, list[str]]:
-    """The policy that JSON asks for, and what the library warns of; InvalidParameter where there is none."""
+    """Return the policy that JSON describes, and the library's warnings; InvalidParameter if invalid."""
     arguments: dict[str, Any] = {name: asked[name] for name in ("horizon", "seed") if name in asked}
     if "arms" in asked:
         columns = asked.get("contexts") or []
@@ -210,7 +210,7 @@ def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger, now: flo
 def change(
     writes: Writes, name: str, *, status: str | None, settings: Mapping[str, Any] | None, if_match: str | None
 ) -> Kept:
-    """Change how a policy is used; never what it promises. `if_match` is the ETag that the change rests on.
+    """Change the settings of a policy, never its promise. `if_match` is the ETag that the change is based on.
 
     Raises:
         Problem: somebody else changed it meanwhile; or a retired policy, which stays so.

@@ -97,7 +97,7 @@ class StoredLife(Life):
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
         writes = self._store.now_writing
         writes.run("DELETE FROM rounds WHERE policy = ? AND number < ?", self._policy, self._records)
-        # the last one says where the log stands, and no longer what it held
+        # the last row keeps the log's position, and no longer its content
         emptying = "UPDATE rounds SET content = ?, kind = ? WHERE policy = ? AND number = ?"
         writes.run(emptying, b"", b"", self._policy, self._records)
         self.commits += 1

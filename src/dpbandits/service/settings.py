@@ -17,7 +17,7 @@ LONGEST_WAIT = 10 * 366 * 86400.0
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How the service is run. Nothing here changes what is promised.
+    """Settings of the service. They do not change any promise.
 
     Args:
         host, port: where it listens.

@@ -135,7 +135,7 @@ class Surveys:
         return text, f'"{spec.fingerprint[:8]}-{published.version}"'
 
     def absorb_each(self, name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        """How many reports of each batch were accepted, and how many not, once on disk; else its Problem."""
+        """Return how many reports of each batch were accepted and refused, once on disk; else its Problem."""
         server, read = self.server(name), [_read(body) for body in bodies]
         tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
         return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]

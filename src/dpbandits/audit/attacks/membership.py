@@ -128,7 +128,9 @@ def _views(
         policy.tell_batch(decisions.ids, rewards)
         policy.ask(one_more, user=rounds if named else None)
         action = decisions.actions[target][None]
-        for_arms = getattr(policy, "menu", None) is not None  # then it is read off what is published
+        for_arms = (
+            getattr(policy, "menu", None) is not None
+        )  # the prediction is then read from the published function
         mean, _ = policy.publish().at_points(action) if for_arms else policy.predict(action)
         views[trial] = mean[0]
     return views

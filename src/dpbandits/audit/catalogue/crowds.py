@@ -100,7 +100,7 @@ def tell_everyone(policy: GPBandit, world: int, *, first: int = 0) -> None:
 
 
 def next_ask(policy: GPBandit, user: str = "last") -> FloatArray:
-    """(people, blocks) what is released of everybody's rewards once one more person has asked."""
+    """Return released sums (people, blocks) of everybody's rewards, once one more person has asked."""
     policy.ask(np.array([[0.0, 0.0]]), user=user)
     return policy.released[:, -PEOPLE:].T.astype(np.float64)
 

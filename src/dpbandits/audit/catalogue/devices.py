@@ -167,10 +167,10 @@ _AT_ONCE = 200
 
 
 class _MeetingLedger(MemoryLedger):
-    """A ledger that answers when all threads have asked, or after a while: so they meet before the draw."""
+    """Ledger that answers when all threads have asked, or after a while: they meet before the draw."""
 
     def __init__(self, patience: float = 0.005) -> None:
-        # Threads that take turns wait for nobody, so every run of theirs takes these seconds.
+        # Threads that take turns never meet, so each such run takes these seconds.
         super().__init__()
         self._met, self._patience = threading.Barrier(_RACERS), patience
 

@@ -183,14 +183,14 @@ class PreparedNoise:
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """As `SecureNoise`, remembered."""
+        """See `SecureNoise`; the result is remembered."""
         key = (sensitivity, epsilon, delta, draws)
         if key not in self._scales:
             self._scales[key] = self._source.gaussian_scale(sensitivity, epsilon, delta, draws=draws)
         return self._scales[key]
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """As `SecureNoise`, from what was drawn ahead."""
+        """See `SecureNoise`; draws made ahead are used."""
         if self._waiting.get(sigma, 0) < size:
             self._waiting[sigma] = max(size, _AHEAD)
             self._source.prepare(sigma, self._waiting[sigma])

@@ -53,7 +53,7 @@ def _told(epsilon: float, seed: int, noise: PreparedNoise, world: int, ledger: L
 
 
 def _next_ask(policy: GPBandit, user: str = "attacker") -> FloatArray:
-    """(people,) what the first release holds of everybody, once one more person has asked."""
+    """Return the values (people,) of the first release, once one more person has asked."""
     return next_ask(policy, user)[:, 0]
 
 

@@ -175,7 +175,7 @@ class TableRelease:
         """The tables that are expected to tell most, or those that were `given`."""
         if self.given is not None:
             return self.given
-        effects = _base(self.menu, pairs=()).effects  # other pairs have their prior variance, too
+        effects = _base(self.menu, pairs=()).effects  # other pairs also have their prior variance
         return best_design(
             effects,
             variance=Relevance.prior(effects).variances[effects.term_of],

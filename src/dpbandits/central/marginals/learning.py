@@ -128,7 +128,7 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
-    """How releases are read.
+    """Reader of releases.
 
     Args:
         effects: functions that are learned before any release.
@@ -160,7 +160,7 @@ class BlockReader:
         uniforms: FloatArray,
         kept: float = 1.0,
     ) -> tuple[Belief, ArmWeights]:
-        """With one more block and no draws yet: how people are answered next is the caller's.
+        """Return the belief with one more block and no draws yet; the caller draws for the next answers.
 
         Columns that one of its tables holds together interact from now on.
 
@@ -240,7 +240,7 @@ class EffectPosterior(WeightPosterior):
 
     @classmethod
     def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":
-        """From the law of the weights of `Effects`.
+        """Build the weights from the law of the weights of `Effects`.
 
         Args:
             mean: (K, m).

@@ -162,7 +162,7 @@ class MarginalPast(Past):
 
 
 class Read(NamedTuple):
-    """A release and what was believed after it; the posterior is kept for the last one alone."""
+    """A release and the belief after it; only the last one keeps its posterior."""
 
     drawn: Drawn | None
     belief: Belief
@@ -357,7 +357,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if public is not self._public:
             self._public, self._chain = public, []
         known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link.drawn is now]
-        if known and known[-1].posterior is None:  # an earlier past than the last one that was asked about
+        if known and known[-1].posterior is None:  # the caller asks about an earlier past than the last time
             known = []
         beginning = self._beginning
         for number in range(len(known), past.count):

@@ -18,7 +18,7 @@ from dpbandits.lab.evaluation.runner import BANNER, Repetitions, RunResult, repe
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED, report_seeds
 from dpbandits.lab.evaluation.summary import Estimate, Share, Summary, SummaryRow, share_kept, summarise
 
-if TYPE_CHECKING:  # crowds import a local policy with all it needs
+if TYPE_CHECKING:  # crowds import a local policy and everything that it needs
     from dpbandits.lab.evaluation.crowds import CrowdWorld, SimulationResult, simulate
     from dpbandits.lab.evaluation.transfer_crowds import SimulatedSource, SourcePeople, simulate_transfer
 

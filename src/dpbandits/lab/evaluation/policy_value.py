@@ -251,7 +251,7 @@ def _resampled(terms: FloatArray, weights: FloatArray, *, draws: int, seed: Seed
     """Return bootstrap copies (draws,) of the ratio: clusters are drawn with replacement."""
     rng, count = np.random.Generator(np.random.Philox(key=seed)), len(terms)
     both, sums = np.column_stack([terms, weights]), np.empty((draws, 2))
-    for draw in range(draws):  # one at a time: a million clusters stay within memory
+    for draw in range(draws):  # one draw at a time, so that a million clusters fit in memory
         sums[draw] = np.bincount(rng.integers(count, size=count), minlength=count) @ both
     nothing = np.full(draws, np.nan)
     return np.asarray(np.divide(sums[:, 0], sums[:, 1], out=nothing, where=sums[:, 1] > 0.0))

@@ -266,7 +266,7 @@ class TableStudy:
             InvalidParameter: seeds, jobs or the table's horizon are out of range; nothing was run.
         """
         policies = 3 + (1 + len(CRUDE)) * len({self.epsilon, *self.epsilons})
-        total = 2 + self.reps * policies + self._attack_steps  # the two: the ceiling, the first attack
+        total = 2 + self.reps * policies + self._attack_steps  # two steps: the ceiling and the first attack
         with watched("study", total=total, shown=progress) as moved:
             return self._run(moved, attacked or (lambda _: None), total)
 
@@ -295,7 +295,7 @@ class TableStudy:
             raise InvalidParameter(
                 f"horizon is {first.horizon}: the attack needs somebody after the first release: 2 or more"
             )
-        moved(0, doing=CEILING)  # first, as it needs scikit-learn
+        moved(0, doing=CEILING)  # first, because it needs scikit-learn
         ceilings = [self.make_environment(seed).supervised_ceiling(seed) for seed in seeds[:1]]
         moved()
         over_seeds = partial(repeat, make_environment=self.make_environment, seeds=seeds, jobs=self.jobs)

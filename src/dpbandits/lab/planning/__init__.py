@@ -9,7 +9,7 @@
 from dpbandits._lazy import lazy
 from dpbandits.lab.planning.facts import Facts
 from dpbandits.lab.planning.plan import PrivacyPlan, TrustAnswer
-from dpbandits.lab.planning.planner import plan  # after the module of that name, whose place it takes
+from dpbandits.lab.planning.planner import plan  # after the module of that name, which it replaces
 
 __all__ = ["Facts", "PrivacyPlan", "TrustAnswer", "plan"]
 

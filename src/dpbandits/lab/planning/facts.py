@@ -396,7 +396,9 @@ class _Crowd:
         unit = ndtr(self.pull * common + np.sqrt(1.0 - self.pull**2) * own)
         cells = []
         for column, law, segments, part in zip(self.columns, self.laws, self.known, unit.T, strict=True):
-            if segments is not None and segments.edges is not None:  # they have their parts of the people
+            if (
+                segments is not None and segments.edges is not None
+            ):  # these segments have known parts of the people
                 part = np.interp(part, _ends(segments), _knots(segments, law))
             cells.append(_cells(column, law, part))
         return np.column_stack(cells)

@@ -39,7 +39,7 @@ def expected_response(dose: FloatArray, age: FloatArray, clearance: FloatArray) 
 
 @dataclass(frozen=True)
 class DoseFinding:
-    """Patients who come one at a time; the seed keys patients and noise."""
+    """World of patients who come one at a time; the seed determines patients and noise."""
 
     seed: Seed
 

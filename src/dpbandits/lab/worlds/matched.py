@@ -57,7 +57,7 @@ def from_log(
         raise InvalidData(f"actions, rewards: expected ({n},) codes and ({n},) numbers")
     if set(np.unique(codes).tolist()) != set(range(choices.n_arms)):
         raise InvalidData(f"actions: expected each of the codes 0..{choices.n_arms - 1}, and no other")
-    # two different categories are as far apart as the ends of a range
+    # two different categories have the distance of the ends of a range
     table, places = np.empty((n, choices.n_arms)), indicators(contexts, schema.codes, size=1.0 / np.sqrt(2.0))
     for arm in range(choices.n_arms):
         given = np.flatnonzero(codes == arm)

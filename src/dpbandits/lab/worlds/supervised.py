@@ -85,7 +85,7 @@ def _out_of_fold(columns: FloatArray, rewards: FloatArray, fold: IntArray, fit: 
 
 
 def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 1.0) -> FloatArray:
-    """Numbers as they are, and a column a category, of this size where it is the row's and else 0."""
+    """Return numbers as they are, and a column for each category: this size in its rows and else 0."""
     parts = [
         (contexts[:, [column]] == np.arange(codes[column])) * size
         if column in codes
@@ -96,7 +96,7 @@ def indicators(contexts: FloatArray, codes: Mapping[int, int], *, size: float = 
 
 
 def _wide(contexts: FloatArray, codes: Mapping[int, int]) -> FloatArray:
-    """Numbers, indicators of categories, and their squares and products where they are few."""
+    """Return numbers, indicators of categories, and their squares and products if they are few."""
     own = indicators(contexts, codes)
     if own.shape[1] > MOST_PRODUCTS:
         return own

@@ -122,7 +122,7 @@ class Published(Seen, Configured):
 
     @worded
     def recommend(self, spec: Any, context: Any) -> Any:
-        """`recommend_batch`, for one person; InvalidData also where several come."""
+        """See `recommend_batch`, for one person; InvalidData also for several people."""
         best = self.recommend_batch(spec, context)
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")

@@ -32,7 +32,7 @@ PUBLIC_SETS = 400
 
 
 class WeightLearner:
-    """Sums of reports by version, and what they say of the feature weights."""
+    """Sums of reports by version, and the law of the feature weights that follows."""
 
     def __init__(self, spec: GPSpec) -> None:
         self.spec, self.reports = spec, 0

@@ -484,7 +484,7 @@ class ArmFeatures(Features):
         return Placed(arms * len(self.base.supports) + own.support, own.phi)
 
     def offered(self, sets: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Arms (B, n) and contexts (B, n, d) of decision sets; (B, 1, d) where each set has one context."""
+        """Return arms (B, n) and contexts (B, n, d) of decision sets; (B, 1, d) for one context a set."""
         last = self.arm_column == sets.shape[2] - 1
         others = sets[:, :, :-1] if last else np.delete(sets, self.arm_column, axis=2)
         one = others[:, :1]

@@ -120,7 +120,7 @@ def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[
     t = len(answers)
     work, _ = dsytrd_lwork(t, lower=1)
     reflectors, diagonal, beside, factors, _ = dsytrd(correlation, lower=1, lwork=int(work), overwrite_a=1)
-    sides = np.array([np.ones(t), answers]).T  # in Fortran's order, as LAPACK wants it
+    sides = np.array([np.ones(t), answers]).T  # in Fortran order, as LAPACK needs it
     sides[1:], _, _ = dormqr("L", "T", reflectors[1:, :-1], factors, sides[1:], _WORK)
     unexplained = UNEXPLAINED + floor
     likelihoods, variances, means = np.empty((3, len(unexplained)))
@@ -129,7 +129,7 @@ def _score(correlation: FloatArray, answers: FloatArray, floor: float) -> tuple[
         solved, _ = dpttrs(pivots, below, sides)
         ones, cross = (sides[:, 0] @ solved).tolist()
         means[place] = cross / ones
-        remainder = np.array([-means[place], 1.0])  # the mean is taken off before squaring
+        remainder = np.array([-means[place], 1.0])  # the mean is subtracted before squaring
         variances[place] = max(float((sides @ remainder) @ (solved @ remainder)) / t, 1e-300)
         likelihoods[place] = -0.5 * (t * math.log(variances[place]) + float(np.log(pivots).sum()))
     share = UNEXPLAINED / (1.0 + UNEXPLAINED)

@@ -229,7 +229,7 @@ class Modeler(Seen, Configured):
     @property
     def pending(self) -> list[int]:
         """Rows asked for and not yet told, in the order of asking."""
-        if len(self._answers) == len(self._asked):  # as at every ask of one row at a time
+        if len(self._answers) == len(self._asked):  # this is so at every ask of one row at a time
             return []
         return [row for row in self._asked if row not in self._answers]
 

@@ -22,7 +22,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """A line with a band around it (points of a polyline and of a polygon), where it was measured, ticks."""
+    """Drawing of a line with a band (points of a polyline and of a polygon), measured places, and ticks."""
 
     path: str
     band: str

@@ -74,7 +74,7 @@ class Charged(NamedTuple):
 
 
 def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token]) -> None:
-    """Add the pages to the application; `token_of` raises Problem where a request names none that counts."""
+    """Add the pages to the application; `token_of` raises Problem if a request has no valid token."""
     desk = _Desk(service, token_of)
     for path, show in (
         ("/", desk.overview),
