@@ -304,7 +304,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return Findings({"crowded_cells": crowded}, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
-        """The past that a state kept; CorruptState where this configuration does not write it."""
+        """Read the past in a state; CorruptState if this configuration does not write it."""
         names = ("released", "cell_counts", "cell_features")
         sums, counts, features = (arrays[name] for name in names)
         k, m = len(sums), self.features.n_features

@@ -283,7 +283,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return Findings(numbers, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
-        """The past that a state kept; CorruptState where this configuration does not write it."""
+        """Read the past in a state; CorruptState if this configuration does not write it."""
         raw_sums, mixed, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
         entries, size, k = block_entries(self.features.supports), self.mechanism.mechanism.size, len(mixed)
         summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, mixed))

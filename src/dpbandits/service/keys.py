@@ -61,7 +61,7 @@ def check_key(writes: Writes, keys: "Keys") -> None:
 
 
 class Keys:
-    """The secret in a file of mode 0600, made where it does not exist; and the `adoptions` of the store.
+    """Return the secret in a file of mode 0600, which is made if needed, and the `adoptions` of the store.
 
     Raises:
         CorruptState: something else is in its place.

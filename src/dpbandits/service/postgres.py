@@ -458,12 +458,12 @@ class PostgresStore(Store):
             yield Reads(connection)
 
     def writing(self) -> AbstractContextManager[Writes]:
-        """See `Store.writing`; StateError also where the database was left, or has not been filled yet."""
+        """See `Store.writing`; StateError also if the database was left, or has not been filled yet."""
         return self._writing()
 
     @contextmanager
     def moving(self) -> Iterator[Writes]:
-        """A write transaction beside which there is no other one, also in a database that serves nobody."""
+        """Open a write transaction that excludes all others, also in a database that is not in service."""
         with self._writing(moving=True) as writes:
             writes.run("LOCK TABLE facts IN EXCLUSIVE MODE")
             yield writes

@@ -90,7 +90,7 @@ class RowLedger(Ledger):
             _note(writes, told)
 
     def settle(self, *, first: bool = False) -> int:
-        """See the module; the position that the witness has been told, or -1 where there is none.
+        """Return the position that the witness knows, or -1 if there is none; see the module.
 
         `first`: no witness ever knew this database, and this one begins where the book is. Raises as `begin`.
         """

@@ -88,7 +88,7 @@ class SharedServer:
 
     @staticmethod
     def take_over(writes: Writes, identity: str, spec: Spec, known: Server[Any]) -> None:
-        """Write down a policy that goes on where another server of it is: one that is left."""
+        """Write down a policy that goes on from `known`, a server of it that was left."""
         writes.run("INSERT INTO survey_states VALUES (?, ?, ?)", identity, 1, _whole(spec, 1, known))
 
     def server_in(self, reads: Reads) -> Server[Any]:
@@ -294,6 +294,6 @@ class SharedServer:
 
 
 def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
-    """All that a server knows after so many rows."""
+    """Return the whole state of a server after so many rows."""
     named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
     return encode(State(**named, arrays=server.to_arrays()))[0]

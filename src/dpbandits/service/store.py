@@ -181,7 +181,7 @@ class Reads:
         return found
 
     def large(self, sql: str, *arguments: object) -> bytes | None:
-        """The `value`, which may be large, of a query of at most one row; None where there is nothing.
+        """Return the `value`, which may be large, of a query of at most one row; None if there is no row.
 
         The transaction may hold locks. Texts are in UTF-8.
         """
@@ -281,7 +281,7 @@ class Writes(Reads):
             self.run(text, *(value for row in some for value in row))
 
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
-        """Rows of a query of one table, which nobody else changes until the commit.
+        """Return rows of a query of one table, which nobody else changes until the commit.
 
         `skip` leaves out what somebody else has locked, instead of waiting.
         """

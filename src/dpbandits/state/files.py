@@ -66,7 +66,7 @@ if hasattr(os, "register_at_fork"):  # else processes are never forked
 
 
 def refuse_without_locks(what: str) -> None:
-    """Refuse to keep `what` on disk, by a StateError, where this platform has no POSIX locks."""
+    """Raise StateError if this platform has no POSIX locks, which keeping `what` on disk needs."""
     if fcntl is None:
         raise StateError(
             f"{what} needs POSIX file locks, which this platform does not have: keep it in memory, or use "

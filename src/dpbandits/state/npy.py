@@ -36,7 +36,7 @@ def to_npy(array: NDArray[Any]) -> bytes:
 
 
 def from_npy(data: bytes, *, name: str) -> NDArray[Any]:
-    """The array of a whole .npy file; CorruptState where it is no numeric array in C order."""
+    """Return the array of a whole .npy file; CorruptState if it is no numeric array in C order."""
     return read_npy(io.BytesIO(data), len(data), hashlib.sha256(data).hexdigest(), name=name)
 
 

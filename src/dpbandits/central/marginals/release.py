@@ -516,7 +516,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     # -- state ----------------------------------------------------------------------------------
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> MarginalPast:
-        """The past that a state kept; CorruptState where this configuration does not write it."""
+        """Read the past in a state; CorruptState if this configuration does not write it."""
         plain, found = arrays["marginals"], []
         if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > len(self.blocks):
             raise CorruptState("the saved releases contradict the saved configuration")

@@ -548,7 +548,7 @@ class Curator(Held):
         return self._published, self._log
 
     def _evaluate(self, row: int, objective: Objective | Command | None) -> float:
-        """The answer of a published row before noise; where noise follows and there is none, the middle.
+        """Return the answer of a published row before noise; the middle if noise follows and there is none.
 
         Without an objective it stands in the table's own column.
         """

@@ -113,7 +113,7 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """A route that shows a page to whoever is logged in, and else the form."""
+        """Add a route that shows a page to a logged-in user, and the form to others."""
 
         def shown(request: Request) -> Response:
             text = self._sessions.token(request.cookies.get(COOKIE))
