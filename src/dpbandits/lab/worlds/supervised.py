@@ -67,8 +67,7 @@ def supervised_ceiling(
         (contexts, partial(_trees, unordered=list(few), seed=seed)),
         (_wide(contexts, few), _logistic),
     )
-    # The trees use OpenMP. On two busy cores the default threads took at least 14 times the CPU time of one
-    # thread for 2,000 people, and 9 times for 30,000.
+    # The trees use OpenMP. On busy cores its default threads take many times the CPU time of one thread.
     with one_thread(), threadpool_limits(limits=1, user_api="openmp"):
         return max(_out_of_fold(columns, rewards, fold[owner], fit) for columns, fit in options)
 
