@@ -14,7 +14,7 @@ What is measured:
 
 GPBandit and FeatureGPUCB are asked with a dict, as the guides show it; Vowpal Wabbit gets a text, which is
 built from the same dict and is part of its time. While a release is made beside the answers, people come
-`PAUSE` apart. A process stops after a limit of CPU time (`OURS_LIMIT`, `PEER_LIMIT`), and `rounds` says how
+`PAUSE` apart; an ask that comes before it is finished waits. A process stops after a limit of CPU time (`OURS_LIMIT`, `PEER_LIMIT`), and `rounds` says how
 many decisions it made. A process that needs more than `MEMORY` fails, and the row says so.
 """
 
@@ -361,9 +361,9 @@ def of_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:
         return {"failed": failed[0]}
     found: dict[str, Any] = {"failed": None}
     for key in runs[0]:
-        values = [run[key] for run in runs]
+        values = [float(f"{run[key]:.4g}") for run in runs]
         if key == "rounds":
-            found[key] = min(values)
+            found[key] = min(run[key] for run in runs)
             continue
         found[key] = {"median": statistics.median(values), "smallest": min(values), "largest": max(values)}
     return found

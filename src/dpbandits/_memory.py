@@ -38,7 +38,7 @@ def set_memory_limit(most: int) -> None:
 
 
 def check_fits(needed: float, *, instead: str) -> None:
-    """Raise DoesNotFit if it needs more bytes than the limit; `instead` says what to change."""
+    """Raise DoesNotFit if `needed` bytes are more than the limit; `instead` says what to change."""
     if needed > _limit:
         raise DoesNotFit(
             f"this needs about {needed / 1e9:.1f} GB of memory, and the limit is {_limit / 1e9:.1f} GB: "

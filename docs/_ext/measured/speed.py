@@ -28,15 +28,19 @@ def speed_contexts_opening() -> Markdown:
     worst = max(ratios, key=lambda size: ratios[size] or 0.0)
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     said = (
-        f"With default threads a private decision takes at most {ratios[worst]:.2g} times the CPU time of "
+        f"With default threads a private decision takes at most {_times(ratios[worst])} times the CPU time of "
         f"Vowpal Wabbit's, at {worst} (columns x arms). "
         + (f"It does not finish at {', '.join(failed)}. " if failed else "")
         + (f"Left out, because not installed: {', '.join(found['left_out'])}. " if found["left_out"] else "")
     )
     return Markdown(
-        f"{said}{found['rounds']:,} decisions, median of {found['repetitions']} runs that take turns, seed "
+        f"{said}Decisions: {found['rounds']:,}. Repetitions, which take turns: {found['repetitions']}. Seed "
         f"{found['seed']}, {found['cpus']} cores, load {found['load_before']:.1f} at the start. {versions}."
     )
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.1f}" if ratio < 10 else f"{ratio:,.0f}"
 
 
 def _cells(rows: list[Row]) -> dict[Key, Row]:
@@ -78,8 +82,8 @@ def contexts_table(rows: list[Row], rounds: int) -> Markdown:
             [
                 *start,
                 f"{cpu['median']:,.0f} ({cpu['smallest']:,.0f} to {cpu['largest']:,.0f}){stopped}",
-                "" if to_peer is None else f"{to_peer:.1f}",
-                "" if to_bare is None else f"{to_bare:.1f}",
+                _times(to_peer),
+                _times(to_bare),
                 f"{row['ask_p50_us']['median']:,.0f}",
                 f"{worst:,.1f}",
                 f"{row['ask_worst_wall_ms']['median']:,.1f}",
