@@ -26,6 +26,8 @@ CASES = (
     (10, 20, 10_000, None),
     (10, 100, 600, None),
     (20, 8, 1_000, None),
+    (30, 20, 3_000, None),
+    (60, 50, 1_500, None),
 )
 """Columns, arms, rounds, and features an arm where the kind is "features" and their number is said."""
 

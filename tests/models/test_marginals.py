@@ -379,6 +379,15 @@ def test_one_step_of_relevance_is_the_formula():
     assert found[3] == pytest.approx((total[4:].sum() + 30 * pooled) / (4 + 30))
 
 
+@pytest.mark.parametrize("pairs", [None, ()])
+def test_a_last_column_of_one_category_has_no_weights_and_its_prior_relevance(pairs):
+    effects = Effects((3, 1), (False, False), pairs)
+    found = Relevance.prior(effects).learned(effects, np.ones((2, effects.n_weights))).variances
+    assert effects.n_weights == 3
+    assert len(found) == len(effects.terms)
+    assert found[2] == pytest.approx(0.01)
+
+
 def test_relevance_finds_the_column_that_matters():
     rng = np.random.default_rng(7)
     levels = np.column_stack([rng.integers(0, size, 5000) for size in EFFECTS.sizes])

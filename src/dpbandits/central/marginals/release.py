@@ -35,7 +35,7 @@ block of its ask.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ from dpbandits.models.marginals import (
     best_design,
     columns_in_turn,
 )
-from dpbandits.models.marginals.designing import MOST_CELLS
+from dpbandits.models.marginals.designing import MOST_CELLS, forecast_weights
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate
@@ -234,17 +234,27 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`; it is linear in arms and quadratic in the weights of one."""
-        held, effects, arms = ScheduleSize.of(self.blocks, self._setup), self.reader.effects, self.arms
-        m = effects.n_weights
-        if effects.pairs is not None:  # a release's tables give about a third of the columns a new partner
-            d = self._columns.dim
-            m += 4 * min(d * (d - 1) // 2, held.blocks * d // 3)
+        """See `Kind.bytes_needed`; it is linear in arms and quadratic in the expected weights of one."""
+        held, arms = ScheduleSize.of(self.blocks, self._setup), self.arms
+        m = self._expected_weights(self.blocks[: held.blocks])
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
         kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 3 * square + 2 * drawn
-        reading = SAMPLE * (2 * m + 2 * arms) + 2 * SCORED + cells * (2 * m + 3 * cells)
+        scored = min(SCORED, SAMPLE * DRAWS * arms)
+        reading = SAMPLE * (2 * m + 2 * arms) + 2 * scored + cells * (2 * m + 3 * cells)
         locating = 3 * held.longest * len(self.law.counted)
         return FLOAT * (kept + max(4 * square, square + reading, locating)) + held.book
+
+    def _expected_weights(self, blocks: tuple[int, ...]) -> int:
+        """m after these blocks."""
+        effects = self.reader.effects
+        if effects.pairs is None:
+            return effects.n_weights
+        return _forecast(
+            effects.sizes,
+            effects.ordered,
+            tuple((np.diff((0, *blocks)) / self.arms).tolist()),
+            tuple(self._noise_variance(1, first=first) for first in (True, False)),
+        )
 
     # -- noise ----------------------------------------------------------------------------------
 
@@ -529,6 +539,29 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)
         return MarginalPast(blocks=tuple(found))
+
+
+@lru_cache(maxsize=32)
+def _forecast(
+    sizes: tuple[int, ...],
+    ordered: tuple[bool, ...],
+    people: tuple[float, ...],
+    noise_variances: tuple[float, float],
+) -> int:
+    """See `forecast_weights`: a study builds thousands of policies alike.
+
+    Args:
+        people: an arm, in every block.
+        noise_variances: of an entry where there is one table, in the first block and in later ones.
+    """
+    noises = [lambda groups, own=own: own * groups**2 for own in noise_variances]
+    later = np.minimum(np.arange(len(people)), 1).tolist()
+    return forecast_weights(
+        Effects(sizes, ordered, ()),
+        people=people,
+        noise_variances=[noises[one] for one in later],
+        reward_variances=[(VARIANCE, LATER_VARIANCE)[one] for one in later],
+    )
 
 
 def _rounded(values: Any) -> Any:

@@ -12,7 +12,7 @@ More groups mean more noise, because everybody's data enters each of them.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import combinations, pairwise, product
 from typing import NamedTuple
@@ -21,10 +21,10 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import MOST_PAIR_COLUMNS, Effects
-from dpbandits.models.marginals.posterior import PAIR_VARIANCE
+from dpbandits.models.marginals.posterior import PAIR_VARIANCE, Relevance
 from dpbandits.models.marginals.tables import Design, coarse
 
-__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "left_variances"]
+__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
@@ -127,6 +127,43 @@ def columns_in_turn(
             if value > best[0]:
                 best = (value, told)
     return squares, best[1]
+
+
+def forecast_weights(
+    effects: Effects,
+    *,
+    people: Sequence[float],
+    noise_variances: Sequence[Callable[[int], float]],
+    reward_variances: Sequence[float],
+) -> int:
+    """m: weights of an arm that are expected to be learned after all blocks.
+
+    Designs follow each other as they would if releases changed no prior variance.
+
+    Args:
+        effects: the weights before any release.
+        people, noise_variances, reward_variances: of every block, as `best_design` takes them.
+    """
+    variance = Relevance.prior(effects).variances[effects.term_of]
+    for own, noise, reward in zip(people, noise_variances, reward_variances, strict=True):
+        design = best_design(
+            effects, variance=variance, people=own, noise_variance=noise, reward_variance=reward
+        )
+        wider = effects.with_pairs(design.pairs)
+        known = Relevance.prior(wider).variances[wider.term_of]
+        known[effects.places_in(wider)] = variance
+        effects, variance = (
+            wider,
+            left_variances(
+                wider,
+                design,
+                variance=known,
+                people=own,
+                noise_variance=noise(len(design.groups)),
+                reward_variance=reward,
+            ),
+        )
+    return effects.n_weights
 
 
 Group = tuple[tuple[int, int], ...]

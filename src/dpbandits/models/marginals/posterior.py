@@ -54,8 +54,8 @@ class Relevance:
         Pairs are drawn towards their mean.
         """
         arms, term_of, order = len(squares), effects.term_of, effects.order
-        sums = np.bincount(term_of, weights=squares.sum(axis=0))
-        counts = arms * np.bincount(term_of)
+        sums = np.bincount(term_of, squares.sum(axis=0), minlength=len(order))
+        counts = arms * np.bincount(term_of, minlength=len(order))  # a column of one level has no weights
         alone = (sums + 2.0 * np.array([CONSTANT_VARIANCE, COLUMN_VARIANCE, 0.0])[order]) / (counts + 2.0)
         pairs = order == 2
         if not pairs.any():
