@@ -88,6 +88,15 @@ def test_the_default_limit_refuses_what_killed_processes_and_takes_what_fits():
     assert built(columns=10, arms=100).bytes_needed < 1.5e9
 
 
+def test_a_column_of_many_categories_is_refused_before_its_tables_are_built():
+    """The components of 60,000 categories would be 29 GB."""
+    people = dpb.Schema(
+        **{f"x{column}": dpb.Range(0, 1) for column in range(4)}, town=dpb.Categories(range(60_000))
+    )
+    with pytest.raises(InvalidParameter, match=r"GB of memory.*fewer categories"):
+        GPBandit(contexts=people, arms=[0, 1], reward_range=(0, 1), horizon=1000, privacy=PRIVACY)
+
+
 @pytest.mark.parametrize("kind", [FeatureGPUCB, PrivateRidge])
 def test_baselines_are_refused_too(kind, limit):
     limit(1 << 14)

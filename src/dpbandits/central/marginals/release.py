@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbandits._memory import FLOAT
+from dpbandits._memory import FLOAT, check_fits
 from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.foresight import TYPICAL_VARIANCE, Foresight, expected_correlation
 from dpbandits.central.kinds import BlockRows, Findings, Kind, Past, ScheduleSize, Setup
@@ -103,6 +103,9 @@ FEW = (
     "The released counts tell of readable contexts in about {read:.0%} of the rounds. The rest is refused. "
     "Look at refused decisions, and at the schema's ranges and categories."
 )
+
+SQUARES = 7
+"""Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
 
 OPEN_ENDED_FIRST = 1_000
 """Rounds of the first block where the horizon is not known."""
@@ -201,6 +204,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
                 "release='marginals' takes no kernel, and protects contexts and rewards alike"
             )
         self.arms, self._columns = domain.parts[-1].n_arms, Product(*domain.parts[:-1])
+        levels = [part.n_arms for part in self._columns.parts if isinstance(part, Arms)]
+        # The tables of components alone may not fit: what the weights of main effects need is known before.
+        least = 1 + sum(levels) - len(levels)
+        check_fits(FLOAT * SQUARES * self.arms * least**2, instead="take fewer categories or arms")
         base = EffectFeatures(domain=self._columns)
         if not base.effects.all_pairs_fit(self.arms):
             base = EffectFeatures(domain=self._columns, pairs=())
@@ -238,11 +245,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         held, arms = ScheduleSize.of(self.blocks, self._setup), self.arms
         m = self._expected_weights(self.blocks[: held.blocks])
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
-        kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 3 * square + 2 * drawn
+        kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 2 * drawn
         scored = min(SCORED, SAMPLE * DRAWS * arms)
         reading = SAMPLE * (2 * m + 2 * arms) + 2 * scored + cells * (2 * m + 3 * cells)
         locating = 3 * held.longest * len(self.law.counted)
-        return FLOAT * (kept + max(4 * square, square + reading, locating)) + held.book
+        return FLOAT * (kept + max(SQUARES * square, 4 * square + reading, 3 * square + locating)) + held.book
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
         """m after these blocks."""
