@@ -14,8 +14,9 @@ What is measured:
 
 GPBandit and FeatureGPUCB are asked with a dict, as the guides show it; Vowpal Wabbit gets a text, which is
 built from the same dict and is part of its time. While a release is made beside the answers, people come
-`PAUSE` apart; an ask that comes before it is finished waits. A process stops after a limit of CPU time (`OURS_LIMIT`, `PEER_LIMIT`), and `rounds` says how
-many decisions it made. A process that needs more than `MEMORY` fails, and the row says so.
+`PAUSE` apart. The ask at which it takes effect waits if it is not finished. A process stops after a limit of
+CPU time (`OURS_LIMIT`, `PEER_LIMIT`), and `rounds` says how many decisions it made. A process that needs more
+than `MEMORY` fails, and the row says so.
 """
 
 import argparse
@@ -43,7 +44,7 @@ SIZES = ((3, 4), (10, 4), (3, 100), (10, 20), (30, 4), (30, 20), (10, 100))
 """Columns and arms."""
 
 ROUNDS, REPETITIONS, SEED = 20_000, 3, 1_000_000
-LAG = 100
+LAG = 250
 """Rounds for which a release is made beside the answers."""
 
 PAUSE = 0.002

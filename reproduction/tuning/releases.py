@@ -380,6 +380,7 @@ ELSEWHERE = {
         "central.marginals.learning.DRAWS",
         "central.marginals.learning.FIRST_STEPS",
         "central.marginals.learning.STEPS",
+        "central.marginals.release.SQUARES",
         "central.marginals.release.UNITS",
         "central.schedule.MOST_FADING",
         "central.tuning.LONGEST_HORIZON",

@@ -14,6 +14,7 @@ from dpbandits.domains import Arms, Box, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import FeatureGPUCB, PrivateRidge
 from dpbandits.models.features import ArmFeatures, MercerFeatures
+from internals import marginals
 
 PRIVACY = dpb.JointDP(epsilon=1, delta=1e-6)
 
@@ -60,9 +61,8 @@ def test_weights_of_wide_tables_are_forecast_as_releases_find_them(horizon, epsi
     """Measured with rewards that no column explains: what releases find moves the number by a tenth."""
     privacy = dpb.JointDP(epsilon=epsilon, delta=1e-6)
     policy = built(columns=30, arms=20, horizon=horizon, privacy=privacy)
-    kind = policy._kind
-    assert kind.reader.effects.n_weights == 121
-    assert kind._expected_weights(kind.blocks) == pytest.approx(weights, rel=0.15)
+    assert policy.features.base.n_features == 121
+    assert marginals.expected_weights(policy) == pytest.approx(weights, rel=0.15)
 
 
 @pytest.mark.parametrize("columns", [3, 10])

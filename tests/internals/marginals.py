@@ -13,6 +13,7 @@ __all__ = [
     "certified",
     "designs",
     "durable_blocks",
+    "expected_weights",
     "kept",
     "kind",
     "noiseless",
@@ -24,6 +25,11 @@ __all__ = [
 def kind(policy):
     """The kind of release of a policy."""
     return policy._kind
+
+
+def expected_weights(policy):
+    """How many weights an arm its estimate of memory expects after all releases."""
+    return policy._kind._expected_weights(policy._kind.blocks)
 
 
 def noiseless(monkeypatch):

@@ -28,8 +28,8 @@ def speed_contexts_opening() -> Markdown:
     worst = max(ratios, key=lambda size: ratios[size] or 0.0)
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
     said = (
-        f"With default threads a private decision takes at most {_times(ratios[worst])} times the CPU time of "
-        f"Vowpal Wabbit's, at {worst} (columns x arms). "
+        f"With default threads a private decision takes at most {_times(ratios[worst])} times the CPU time "
+        f"of Vowpal Wabbit's, at {worst} (columns x arms). "
         + (f"It does not finish at {', '.join(failed)}. " if failed else "")
         + (f"Left out, because not installed: {', '.join(found['left_out'])}. " if found["left_out"] else "")
     )
