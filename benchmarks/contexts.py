@@ -441,12 +441,12 @@ def main() -> None:
         "load_after": os.getloadavg()[0],
         "seconds": round(time.time() - began),
         "left_out": absent,
-        "rows": rows,
     }
     whole = not (options.sizes or options.methods or options.threads)
     out = options.out or (RESULTS if whole else None)
     if out is not None:
-        out.write_text(json.dumps(found, indent=1) + "\n")
+        lines = ",\n".join(f"  {json.dumps(row)}" for row in rows)
+        out.write_text(json.dumps(found, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ def cases(folder: Path) -> dict[str, list[str]]:
         "dpbandits run, one crowd of 2,000 people": [COMMAND, *run.split()],
         f"dpbandits central learn, {ROWS:,} rows": [COMMAND, *learn.split()],
         "script, GPBandit, 2,000 decisions, 10 columns x 4 arms": [SCRIPT, *["10", "4", "2000", "1"]],
+        "script, GPBandit, 2,000 decisions, 3 columns x 100 arms": [SCRIPT, "3", "100", "2000", "1"],
         "script, twin without privacy, 2,000 decisions, 10 columns x 4 arms": [
             SCRIPT,
             *["10", "4", "2000", "0"],

@@ -11,7 +11,9 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 import dpbandits as dpb
 from dpbandits._threads import one_thread
+from dpbandits.errors import NothingToLearn
 from dpbandits.lab.worlds.supervised import supervised_ceiling
+from dpbandits.models.features import ArmFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.models.noisy_regression import WeightPosterior
 
@@ -42,7 +44,9 @@ from threading import Event, Thread
 import sys, numpy, scipy.linalg
 from threadpoolctl import ThreadpoolController
 from dpbandits._threads import one_thread
+from dpbandits.errors import NothingToLearn
 from dpbandits.lab.worlds.supervised import supervised_ceiling
+from dpbandits.models.features import ArmFeatures
 from dpbandits.models.measures import CellMeasure
 from dpbandits.models.noisy_regression import WeightPosterior
 
@@ -105,14 +109,16 @@ def test_a_release_is_made_by_one_thread(monkeypatch):
     assert all(one == {1} for one in seen)
 
 
-def test_thompson_weights_are_drawn_by_one_thread(monkeypatch):
-    seen, drawn = [], WeightPosterior.sample_weights
+@pytest.mark.parametrize("call", ["sample_weights", "to_score"])
+def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, call):
+    seen, owner = [], WeightPosterior if call == "sample_weights" else ArmFeatures
+    drawn = getattr(owner, call)
 
     def watched(self, *arguments, **options):
         seen.append(set(threads()))
         return drawn(self, *arguments, **options)
 
-    monkeypatch.setattr(WeightPosterior, "sample_weights", watched)
+    monkeypatch.setattr(owner, call, watched)
     policy = dpb.central.GPBandit(
         contexts=dpb.Schema(age=dpb.Range(0, 1)),
         arms=["a", "b"],
@@ -128,6 +134,23 @@ def test_thompson_weights_are_drawn_by_one_thread(monkeypatch):
     assert all(one == {1} for one in seen)
 
 
+def test_a_policy_without_privacy_shortens_its_rows_by_one_thread(monkeypatch):
+    seen, triangle = [], np.linalg.qr
+
+    def watched(*arguments, **options):
+        seen.append(set(threads()))
+        return triangle(*arguments, **options)
+
+    monkeypatch.setattr(np.linalg, "qr", watched)
+    policy = dpb.lab.baselines.FeatureGPUCB(
+        contexts=dpb.Schema(age=dpb.Range(0, 1)), arms=["a", "b"], reward_range=(0, 1), horizon=200
+    )
+    for _ in range(80):
+        policy.tell(policy.ask([0.5]).id, 1.0)
+    assert seen
+    assert all(one == {1} for one in seen)
+
+
 def test_learning_from_a_log_is_prepared_by_one_thread(monkeypatch):
     seen, solve = [], np.linalg.eigh
 
@@ -137,15 +160,17 @@ def test_learning_from_a_log_is_prepared_by_one_thread(monkeypatch):
 
     monkeypatch.setattr(np.linalg, "eigh", watched)
     measure = CellMeasure.uniform(low=0, high=1, cells=12)
-    dpb.central.ExploreThenCommit(
-        contexts=dpb.central.ContextLaw(measure),
-        actions=measure,
-        kernel=dpb.kernels.SquaredExponential(lengthscale=0.3),
-        reward_range=(0, 1),
-        horizon=2000,
-        privacy=dpb.JointDP(epsilon=2, delta=1e-6),
-        noise=dpb.SimulatedNoise(1),
-    )
+    with pytest.warns(NothingToLearn) as caught:
+        dpb.central.ExploreThenCommit(
+            contexts=dpb.central.ContextLaw(measure),
+            actions=measure,
+            kernel=dpb.kernels.SquaredExponential(lengthscale=0.3),
+            reward_range=(0, 1),
+            horizon=20,
+            privacy=dpb.JointDP(epsilon=0.2, delta=1e-6),
+            noise=dpb.SimulatedNoise(1),
+        )
+    assert caught[0].filename == __file__  # the limit adds no frame between a warning and its caller
     assert seen
     assert all(one == {1} for one in seen)
 

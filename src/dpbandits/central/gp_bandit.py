@@ -308,7 +308,8 @@ class GPBandit(RoundPolicy):
         )
         if tuning.release is None and sets is None and kind_for(setup) == "cells":
             setup = replace(setup, tuning=replace(setup.tuning, public_decision_sets="whole"))
-        self._kind = KINDS[tuning.release or kind_for(setup)](setup)
+        with one_thread():
+            self._kind = KINDS[tuning.release or kind_for(setup)](setup)
         self.bytes_needed = self._kind.bytes_needed()
         check_fits(self.bytes_needed, instead=FEWER)
         self.features, self.blocks = self._kind.features, self._kind.blocks

@@ -386,7 +386,9 @@ class Kind(ABC, Generic[D, P]):
             start, stop = number * _AT_ONCE, (number + 1) * _AT_ONCE
             ties = coins.uniform("ties", start, stop, 1)[:, 0]
             weights = self.weights(posterior, coins.normal("thompson", start, stop, features.n_features))
-            drawn = _Draws(number, posterior, features, ties, weights, features.to_score(weights))
+            with one_thread():
+                to_score = features.to_score(weights)
+            drawn = _Draws(number, posterior, features, ties, weights, to_score)
             self._draws = drawn
         return drawn
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from dpbandits._checks import number, scale
 from dpbandits._memory import FLOAT
+from dpbandits._threads import one_thread
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData
 from dpbandits.models.features import Placed, Supports
@@ -136,7 +137,8 @@ class ArmsGP:
         self._mean[support] += (error / total) * left
         if len(own) + 1 > max(FEWEST_ROWS, 2 * self._width):
             rows = self._all_of()
-            rows[support] = np.asarray(np.linalg.qr(rows[support], mode="r"))
+            with one_thread():
+                rows[support] = np.asarray(np.linalg.qr(rows[support], mode="r"))
             self._lay_out(rows)
 
     def add_batch(self, placed: Placed, y: FloatArray) -> None:

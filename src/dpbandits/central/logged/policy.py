@@ -223,7 +223,6 @@ class ExploreThenCommit(KeptPolicy):
         "tuning": ExploreTuning.from_config,
     }
 
-    @one_thread()
     def __init__(
         self,
         *,
@@ -262,49 +261,50 @@ class ExploreThenCommit(KeptPolicy):
             "user_ids": self.user_ids,
             "menu": self.menu,
         }
-        if kind == "marginals":
-            menu = self._of_tables(of_cells=of_cells)
-            self.kernel, self.actions, self.contexts = None, measure_of(menu), menu.contexts
-            tables = TableRelease.planned(
-                menu,
-                privacy,
-                self.noise,
-                seed=self.seed,
-                reward_range=self.reward_range,
-                bound=bound,
-                horizon=rows,
-            )
-            self.features, self.calibration = tables.features, TableCalibration.planned(tables)
-            self.unsafe_rules = TableRules(
-                actions=self.actions, tables=tables, caps=self.calibration.caps, **shared, **counted
-            )
-        else:
-            _, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
-            check_cells(cells, law.measure)
-            self.kernel, self.actions, self.contexts = kernel, cells, law
-            if self.menu is None:  # encoded contexts have ranges of width 1, and codes
-                columns = cells.dim + law.measure.dim
-                flat = flat_column(kernel, np.random.default_rng(0).random((FLAT_POINTS, columns)))
-                if flat is not None:
-                    warnings.warn(flat, NothingToLearn, stacklevel=caller_level())
-                kernel = kernel.in_units_of(np.concatenate([cells.widths, law.measure.widths]))
-            self.features = EigenFeatures(
-                kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
-            )
-            self.calibration = calibrate(
-                self.features,
-                privacy,
-                rows,
-                self.noise,
-                contexts=law,
-                bound=bound,
-                publish_epsilon=tuning.publish_epsilon,
-                answer_epsilon=tuning.answer_epsilon,
-                ridge=tuning.ridge,
-            )
-            self.unsafe_rules = CellRules(
-                contexts=law.measure, actions=cells, caps=self.calibration.caps, **shared, **counted
-            )
+        with one_thread():
+            if kind == "marginals":
+                menu = self._of_tables(of_cells=of_cells)
+                self.kernel, self.actions, self.contexts = None, measure_of(menu), menu.contexts
+                tables = TableRelease.planned(
+                    menu,
+                    privacy,
+                    self.noise,
+                    seed=self.seed,
+                    reward_range=self.reward_range,
+                    bound=bound,
+                    horizon=rows,
+                )
+                self.features, self.calibration = tables.features, TableCalibration.planned(tables)
+                self.unsafe_rules = TableRules(
+                    actions=self.actions, tables=tables, caps=self.calibration.caps, **shared, **counted
+                )
+            else:
+                _, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
+                check_cells(cells, law.measure)
+                self.kernel, self.actions, self.contexts = kernel, cells, law
+                if self.menu is None:  # encoded contexts have ranges of width 1, and codes
+                    columns = cells.dim + law.measure.dim
+                    flat = flat_column(kernel, np.random.default_rng(0).random((FLAT_POINTS, columns)))
+                    if flat is not None:
+                        warnings.warn(flat, NothingToLearn, stacklevel=caller_level())
+                    kernel = kernel.in_units_of(np.concatenate([cells.widths, law.measure.widths]))
+                self.features = EigenFeatures(
+                    kernel=kernel, measures=(cells, law.measure), tolerance=tuning.tolerance
+                )
+                self.calibration = calibrate(
+                    self.features,
+                    privacy,
+                    rows,
+                    self.noise,
+                    contexts=law,
+                    bound=bound,
+                    publish_epsilon=tuning.publish_epsilon,
+                    answer_epsilon=tuning.answer_epsilon,
+                    ridge=tuning.ridge,
+                )
+                self.unsafe_rules = CellRules(
+                    contexts=law.measure, actions=cells, caps=self.calibration.caps, **shared, **counted
+                )
         budget = self.calibration.budget
         self.tuning = replace(
             self.tuning,
