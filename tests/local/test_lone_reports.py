@@ -71,7 +71,10 @@ def mixed_reports(spec, versions, rng, key):
         answering = report[:5] + int(rng.integers(4)).to_bytes(4, "little") + report[9:]
         spoiled += [flipped.tobytes(), full, answering, report[: rng.integers(len(report))], report + b"x"]
     signed = [key.signed(one[:-16], spec) for one in spoiled if len(one) > 16] if key else []
-    strange = [None, 7, "report", b"", bytearray(good[0]), bytes(HEADER_BYTES), bytes(40)]
+    one = good[0]
+    strange = [None, 7, "report", b"", bytearray(one), bytes(HEADER_BYTES), bytes(40)]
+    # One is of another contract, whose reports are as long, and one of a version that there never was.
+    strange += [one[:1] + bytes([one[1] ^ 1]) + one[2:], one[:5] + (2**31).to_bytes(4, "little") + one[9:]]
     every = [*good, *good[::2], *foreign, *spoiled, *signed, *strange]
     return [every[place] for place in rng.permutation(len(every))]
 
