@@ -395,6 +395,8 @@ ELSEWHERE = {
         "models.marginals.effects.MOST_WEIGHTS",
         "models.marginals.effects.MOST_ENTRIES",
         "models.marginals.effects.FEW_COLUMNS",
+        "central.logged.rows.ROWS_AT_ONCE",
+        "models.marginals.law.LOCATED",
         "models.marginals.law.SWEEPS",
         "models.marginals.law.FEW_COLUMNS",
         "models.marginals.law.PAIR_BINS",

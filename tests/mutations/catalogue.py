@@ -3008,8 +3008,8 @@ MUTATIONS = (
         "a context that could not be read is counted where a public point stands in for it",
         (
             "central/marginals/release.py",
-            "counts = self._counts(levels[~rows.refused])",
-            "counts = self._counts(levels)",
+            "counts = self.law.counts(levels[~rows.refused])",
+            "counts = self.law.counts(levels)",
         ),
         tests="tests/central/marginals/test_marginals.py",
     ),
@@ -3059,8 +3059,8 @@ MUTATIONS = (
         "a row that cannot be read is counted among the people all the same",
         (
             "central/logged/tables.py",
-            "people = np.broadcast_to(np.where(readable, 1.0, 0.0)[:, None], counts.shape)",
-            "people = np.ones(counts.shape)",
+            "np.where(readable, 1.0, 0.0)])",
+            "np.ones(len(readable))])",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_what_cannot_be_read_adds_nothing",
     ),

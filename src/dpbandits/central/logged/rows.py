@@ -41,6 +41,9 @@ _KIND = "central.ExploreThenCommit.shard"
 _USER_NAMES = {"salt": "salt", "users": "user_digests", "taken": "user_rows"}
 _PART_BYTES = 8
 
+ROWS_AT_ONCE = 4096
+"""Rows whose entries are made and added at once."""
+
 
 def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
     """Refuse more cells than integer sums are exact over."""
@@ -105,7 +108,7 @@ class RowRules(ABC):
         rewards: ArrayLike,
         propensities: ArrayLike | None,
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Cells (n,) or (n, r), what is added to each in units of the bound, and which rows can be read (n,).
+        """Rows as `entries` takes them: cells and values, in units of the bound, and which can be read (n,).
 
         A row that cannot be read (a context or action off the public cells, a propensity outside (0, 1], a
         reward off the range, anything missing) has the value zero, whatever else stands in it.
@@ -113,6 +116,10 @@ class RowRules(ABC):
         Raises:
             InvalidData: not one context, action, reward and propensity a row, or arrays of another type.
         """
+
+    def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Cells (n,) or (n, r) that rows of `coded` add to, and what each adds: for a few rows at a time."""
+        return cells, values
 
     def weighted(
         self, count: int, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
@@ -238,7 +245,10 @@ class Shard:
         owners = self._owners(users, len(cells))
         digests = self._users.digests_of(owners.texts)
         kept = self._kept(owners, len(cells), had=self._users.had(digests))
-        grown = self.cells.with_rows(cells[kept], values[kept])
+        grown, counted = self.cells, np.flatnonzero(kept)
+        for start in range(0, len(counted), ROWS_AT_ONCE):
+            part = counted[start : start + ROWS_AT_ONCE]
+            grown = grown.with_rows(*self.rules.entries(cells[part], values[part]))
         left_out = self._left_out + _left_out(kept, readable)
         # users first: whatever interrupts this may lose rows, and never lets a user have more of them
         if self.rules.user_ids:

@@ -302,16 +302,20 @@ class TableRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Entries (n, q + t), what is added to each, and which rows can be read; else as `RowRules.coded`."""
+        """Levels and arm (n, d + 1), what sums and counts grow by (n, 2), and which rows can be read."""
         points = self.tables.menu.points(contexts)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
         chosen, scaled, valued = self.weighted(len(points), actions, rewards, propensities)
         levels = self.tables.base.levels(np.where(known[:, None], points, 0.0))
-        sums, counts = self.tables.places(levels, np.where(valued, chosen, 0))
         readable: BoolArray = np.asarray(valued & known)
-        added = np.broadcast_to(np.where(readable, scaled, 0.0)[:, None], sums.shape)
-        people = np.broadcast_to(np.where(readable, 1.0, 0.0)[:, None], counts.shape)
-        return np.hstack([sums, counts]), np.hstack([added, people]), readable
+        added = np.column_stack([np.where(readable, scaled, 0.0), np.where(readable, 1.0, 0.0)])
+        return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable
+
+    def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Entries (n, q + t), and what is added to each: a row has one in every table."""
+        sums, counts = self.tables.places(cells[:, :-1], cells[:, -1])
+        added = np.repeat(values, [sums.shape[1], counts.shape[1]], axis=1)
+        return np.hstack([sums, counts]), added
 
 
 @dataclass(frozen=True, eq=False)

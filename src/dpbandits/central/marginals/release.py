@@ -77,6 +77,7 @@ from dpbandits.models.marginals import (
     columns_in_turn,
 )
 from dpbandits.models.marginals.designing import MOST_CELLS, forecast_weights
+from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
 from dpbandits.privacy.certificates import Certificate
@@ -248,7 +249,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 2 * drawn
         scored = min(SCORED, SAMPLE * DRAWS * arms)
         reading = SAMPLE * (2 * m + 2 * arms) + 2 * scored + cells * (2 * m + 3 * cells)
-        locating = 3 * held.longest * len(self.law.counted)
+        locating = 3 * LOCATED * len(self.law.counted) + 4 * held.longest * self._columns.dim
         return FLOAT * (kept + max(SQUARES * square, 4 * square + reading, 3 * square + locating)) + held.book
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
@@ -333,7 +334,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             effect_features(self.features).levels(rows.actions[:, :-1]),
             rows.actions[:, -1].astype(np.int64),
         )
-        counts = self._counts(levels[~rows.refused])
+        counts = self.law.counts(levels[~rows.refused])
         low, high = self._setup.reward_range.low, self._setup.reward_range.high
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
         worth = _rounded((told - low) / (high - low)) - self._centre(rows.actions[:, :-1], design)
@@ -345,10 +346,6 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
         drawn = Drawn(tables.to_array(), sums.reshape(self.arms, -1), counts, plain)
         return MarginalPast(blocks=(*past.blocks, drawn))
-
-    def _counts(self, levels: IntArray) -> IntArray:
-        entries = self.law.locate(levels).ravel()
-        return np.bincount(entries, minlength=sum(self.law.cells)).astype(np.int64)
 
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
         """(n,) beta: what is taken from everybody's reward, in `UNITS`; each by the user's own context."""

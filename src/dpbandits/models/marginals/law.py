@@ -16,13 +16,16 @@ from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.tables import coarse
 
-__all__ = ["Law", "WeightedPeople", "shrunk_law"]
+__all__ = ["LOCATED", "Law", "WeightedPeople", "shrunk_law"]
 
 SWEEPS = 8
 """Of raking over all pairs."""
 
 FEW_COLUMNS, PAIR_BINS = 3, (8, 4)
 """Up to so many columns a range has the first number of bins in a pair, beyond the second."""
+
+LOCATED = 4096
+"""People whose entries are looked up at once."""
 
 _LARGEST_STEP = 5.0
 """Most that one step of raking multiplies a weight by: noisy tables may contradict each other."""
@@ -99,6 +102,14 @@ class Law:
             for one in self.counted
         ]
         return np.asarray(np.column_stack(columns) + np.cumsum((0, *self.cells[:-1])))
+
+    def counts(self, levels: IntArray) -> IntArray:
+        """(sum of `cells`,) people with levels (n, d) in each entry of each table."""
+        counts = np.zeros(sum(self.cells), dtype=np.int64)
+        for start in range(0, len(levels), LOCATED):
+            entries = self.locate(levels[start : start + LOCATED]).ravel()
+            counts += np.bincount(entries, minlength=len(counts))
+        return counts
 
     def people(self, counts: FloatArray, *, total: float, sd: float, uniforms: FloatArray) -> WeightedPeople:
         """A weighted sample of people that these counts describe.
