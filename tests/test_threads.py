@@ -18,6 +18,18 @@ from dpbandits.models.measures import CellMeasure
 from dpbandits.models.noisy_regression import WeightPosterior
 
 
+def threads_of(monkeypatch, owner, call):
+    """Numbers of BLAS threads at each call of a function, in order."""
+    seen, real = [], getattr(owner, call)
+
+    def watched(*arguments, **options):
+        seen.append(set(threads()))
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, call, watched)
+    return seen
+
+
 @pytest.fixture(autouse=True)
 def two_threads():
     with threadpool_limits(2, user_api="blas"):
@@ -44,11 +56,6 @@ from threading import Event, Thread
 import sys, numpy, scipy.linalg
 from threadpoolctl import ThreadpoolController
 from dpbandits._threads import one_thread
-from dpbandits.errors import NothingToLearn
-from dpbandits.lab.worlds.supervised import supervised_ceiling
-from dpbandits.models.features import ArmFeatures
-from dpbandits.models.measures import CellMeasure
-from dpbandits.models.noisy_regression import WeightPosterior
 
 def threads():
     return [one["num_threads"] for one in ThreadpoolController().info() if one["user_api"] == "blas"]
@@ -96,13 +103,7 @@ def test_a_release_is_made_by_one_thread(monkeypatch):
         noise=dpb.SimulatedNoise(1),
         tuning=dpb.central.GPTuning(blocks=(2,)),
     )
-    solve = np.linalg.eigh
-
-    def watched(*arguments, **options):
-        seen.append(set(threads()))
-        return solve(*arguments, **options)
-
-    monkeypatch.setattr(np.linalg, "eigh", watched)
+    seen = threads_of(monkeypatch, np.linalg, "eigh")
     for number in range(4):
         policy.tell(policy.ask([0.5], user=number).id, 1.0)
     assert seen
@@ -111,14 +112,7 @@ def test_a_release_is_made_by_one_thread(monkeypatch):
 
 @pytest.mark.parametrize("call", ["sample_weights", "to_score"])
 def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, call):
-    seen, owner = [], WeightPosterior if call == "sample_weights" else ArmFeatures
-    drawn = getattr(owner, call)
-
-    def watched(self, *arguments, **options):
-        seen.append(set(threads()))
-        return drawn(self, *arguments, **options)
-
-    monkeypatch.setattr(owner, call, watched)
+    seen = threads_of(monkeypatch, WeightPosterior if call == "sample_weights" else ArmFeatures, call)
     policy = dpb.central.GPBandit(
         contexts=dpb.Schema(age=dpb.Range(0, 1)),
         arms=["a", "b"],
@@ -135,13 +129,7 @@ def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, call):
 
 
 def test_a_policy_without_privacy_shortens_its_rows_by_one_thread(monkeypatch):
-    seen, triangle = [], np.linalg.qr
-
-    def watched(*arguments, **options):
-        seen.append(set(threads()))
-        return triangle(*arguments, **options)
-
-    monkeypatch.setattr(np.linalg, "qr", watched)
+    seen = threads_of(monkeypatch, np.linalg, "qr")
     policy = dpb.lab.baselines.FeatureGPUCB(
         contexts=dpb.Schema(age=dpb.Range(0, 1)), arms=["a", "b"], reward_range=(0, 1), horizon=200
     )
@@ -152,13 +140,7 @@ def test_a_policy_without_privacy_shortens_its_rows_by_one_thread(monkeypatch):
 
 
 def test_learning_from_a_log_is_prepared_by_one_thread(monkeypatch):
-    seen, solve = [], np.linalg.eigh
-
-    def watched(*arguments, **options):
-        seen.append(set(threads()))
-        return solve(*arguments, **options)
-
-    monkeypatch.setattr(np.linalg, "eigh", watched)
+    seen = threads_of(monkeypatch, np.linalg, "eigh")
     measure = CellMeasure.uniform(low=0, high=1, cells=12)
     with pytest.warns(NothingToLearn) as caught:
         dpb.central.ExploreThenCommit(

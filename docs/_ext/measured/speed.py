@@ -96,25 +96,18 @@ def contexts_table(rows: list[Row], rounds: int) -> Markdown:
 
 def speed_contexts_peers() -> Markdown:
     """CPU microseconds of a decision by every method, with default threads."""
-    rows = [row for row in load("contexts-speed")["rows"] if row["threads"] == "default"]
-    return grid(
-        rows,
-        down=lambda row: row["method"],
-        across=_size,
-        cell=lambda row: _number(row, "cpu_us"),
-        head="method",
-    )
+    return _by_method("cpu_us")
 
 
 def speed_contexts_memory() -> Markdown:
     """Peak megabytes of the process of every method, with default threads."""
+    return _by_method("peak_mb")
+
+
+def _by_method(name: str) -> Markdown:
     rows = [row for row in load("contexts-speed")["rows"] if row["threads"] == "default"]
     return grid(
-        rows,
-        down=lambda row: row["method"],
-        across=_size,
-        cell=lambda row: _number(row, "peak_mb"),
-        head="method",
+        rows, down=lambda row: row["method"], across=_size, cell=lambda row: _number(row, name), head="method"
     )
 
 

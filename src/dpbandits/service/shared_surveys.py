@@ -97,16 +97,16 @@ class SharedServer:
             return self._followed(reads)
 
     def absorb(self, reports: list[bytes]) -> Absorbed:
-        """As `DurableServer.absorb`; after a StateError send the batch again: what counted is repeated."""
+        """See `DurableServer.absorb`. After a StateError send the batch again: what counted is repeated."""
         return self._gathering(batch_of(reports))
 
     def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """As `DurableServer.absorb_each`, with the errors of `absorb`."""
+        """See `DurableServer.absorb_each`; it raises what `absorb` raises."""
         with self._in_turn():
             return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def publish(self) -> Any:
-        """As `DurableServer.publish`: the current version, or the next where it is due, for all workers."""
+        """See `DurableServer.publish`; all workers get the current version, or the next one if it is due."""
         with self._in_turn():
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)

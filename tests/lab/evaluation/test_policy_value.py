@@ -226,3 +226,20 @@ def test_clusters_may_be_numbered_in_any_way():
         found = policy_value(law, **drawn["log"], clusters=labels)
         assert (found.clusters, found.interval) == (9000, "delta method")
         assert found.standard_error == pytest.approx(numbered.standard_error, rel=1e-12)
+
+
+def test_one_cluster_has_no_interval():
+    log = {"actions": [0, 1, 1], "rewards": [1.0, 0.0, 1.0], "propensities": [0.5] * 3}
+    with pytest.raises(InvalidData, match="at least two"):
+        policy_value([0, 1, 1], **log, clusters=["house"] * 3)
+
+
+@pytest.mark.parametrize("unit", [1e-180, 1e180])
+def test_an_error_has_the_unit_of_rewards(unit):
+    rng = np.random.default_rng(3)
+    log = {"actions": rng.integers(0, 2, 5000), "propensities": np.full(5000, 0.5)}
+    rewards = rng.random(5000)
+    plain = policy_value(np.zeros(5000, dtype=int), **log, rewards=rewards)
+    scaled = policy_value(np.zeros(5000, dtype=int), **log, rewards=unit * rewards)
+    assert scaled.interval == "delta method"
+    assert scaled.standard_error == pytest.approx(unit * plain.standard_error, rel=1e-9)

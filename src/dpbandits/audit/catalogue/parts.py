@@ -173,11 +173,11 @@ class PreparedNoise:
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """As `SecureNoise`."""
+        """See `SecureNoise`."""
         return self._source.status
 
     def to_config(self) -> dict[str, Any]:
-        """As `SecureNoise`."""
+        """See `SecureNoise`."""
         return self._source.to_config()
 
     def gaussian_scale(
@@ -198,5 +198,5 @@ class PreparedNoise:
         return self._source.integer_gaussian(sigma, size)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """As `SecureNoise`."""
+        """See `SecureNoise`."""
         return self._source.integer_laplace(rate, size)

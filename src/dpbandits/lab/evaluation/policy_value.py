@@ -110,7 +110,7 @@ def policy_value(
         seed: seed of the bootstrap.
 
     Raises:
-        InvalidData: shapes that do not fit, propensities outside (0, 1].
+        InvalidData: shapes that do not fit, propensities outside (0, 1], or fewer than two clusters.
         InvalidParameter: an unknown method, or no model where one is needed.
 
     Example:
@@ -157,6 +157,8 @@ def _interval(
         raise InvalidParameter("draws: expected at least 2; level: a number in (0, 1)")
     place, count = _labels(clusters, np.asarray(log[1]).size)
     parts = [_by_cluster(*_terms(law, log), place, count) for law in laws]
+    if count < 2:
+        raise InvalidData("one cluster says nothing of how much values vary: expected at least two")
     ratios = [float(terms.sum() / weights.sum()) for terms, weights in parts]
     influences = [
         (terms - ratio * weights) / weights.sum()
@@ -165,8 +167,10 @@ def _interval(
     estimate, influence = ratios[0], influences[0]
     if len(laws) == 2:
         estimate, influence = ratios[0] - ratios[1], influences[0] - influences[1]
-    if _effective(influence**2) >= SMOOTH and all(_effective(weights) >= SMOOTH for _, weights in parts):
-        error = float(np.sqrt(count / (count - 1) * (influence @ influence)))
+    largest = np.abs(influence).max()
+    squares = (influence / largest if largest > 0.0 else influence) ** 2  # they neither overflow nor vanish
+    if _effective(squares) >= SMOOTH and all(_effective(weights) >= SMOOTH for _, weights in parts):
+        error = float(largest * np.sqrt(count / (count - 1) * squares.sum()))
         reach = error * NormalDist().inv_cdf(0.5 * (1.0 + level))
         return PolicyValue(
             estimate, error, estimate - reach, estimate + reach, level, log[3], count, "delta method"
