@@ -93,7 +93,6 @@ def test_threads_that_overlap_leave_what_was_there(order):
 
 
 def test_a_release_is_made_by_one_thread(monkeypatch):
-    seen = []
     policy = dpb.central.GPBandit(
         contexts=dpb.Schema(age=dpb.Range(0, 1)),
         arms=["a", "b"],
