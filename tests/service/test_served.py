@@ -1,5 +1,7 @@
 """Rounds whose raw data was erased before their block was released."""
 
+from bisect import bisect_right
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,10 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.central import GPTuning
+from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import InvalidData, InvalidParameter
+from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.policy.decision import Decision
 from dpbandits.service.served import ServedBandit
 
 N, ERASED = 24, 9
@@ -30,6 +35,19 @@ def built(release: str, lag: int = 0) -> ServedBandit:
     )
 
 
+def wide(lag: int) -> ServedBandit:
+    """Contexts of many columns, whose interactions are learned once a table holds both columns."""
+    return ServedBandit(
+        contexts=dpb.Schema(**{f"c{number}": dpb.Range(0, 1) for number in range(22)}),
+        arms=["a", "b", "c", "d", "e"],
+        reward_range=(0, 1),
+        horizon=2 * N,
+        privacy=dpb.JointDP(epsilon=300, delta=1e-6),
+        noise=dpb.SimulatedNoise(3),
+        tuning=GPTuning(release="marginals", blocks=[6, N, 2 * N], lag=lag),
+    )
+
+
 def asked(policy: ServedBandit, start: int, stop: int, *, unreadable: int = 0) -> list[str]:
     """Ids of decisions; the first ones are brought nothing that can be read."""
     ids = []
@@ -44,6 +62,40 @@ def test_whoever_builds_a_policy_does_not_meet_what_the_service_needs() -> None:
     own = {"erase_rounds", "follow", "release_next"}
     assert own <= set(dir(ServedBandit))
     assert not own & set(dir(dpb.central.GPBandit))
+
+
+@pytest.mark.parametrize("release", ["features", "cells", "marginals", "many columns"])
+@pytest.mark.parametrize("lag", [0, 3])
+def test_whoever_follows_decides_as_whoever_releases(release: str, lag: int) -> None:
+    """Decisions after a release that was read from JSON, as a worker reads it."""
+    build = partial(wide, lag) if release == "many columns" else partial(built, release, lag)
+    policy, follower = build(), build()
+    points = np.random.default_rng(2).random((2 * N, 4, 2 if policy.menu is None else policy.domain.dim - 1))
+    texts: list[str] = []
+    chosen: list[int | None] = []
+
+    def decided(by: ServedBandit, number: int) -> Decision:
+        if by.menu is None:
+            return by.ask(points[number], user=number)
+        return by.ask(dict(zip(by.menu.contexts.names, points[number, 0], strict=True)), user=number)
+
+    for number in range(2 * N):
+        if number in policy.batch_boundaries:
+            texts.append(policy.publish().to_json())
+        decision = decided(policy, number)
+        chosen.append(decision.index)
+        policy.tell(decision.id, float(number % 3 == 0))
+    assert len(texts) == 2
+    assert len({*chosen[6 + lag :]}) > 1  # there is something to agree about
+
+    @cache
+    def release_of(version: int) -> PublishedPosterior | None:
+        return PublishedPosterior.from_json(texts[version - 1]) if version else None
+
+    named = {"dim": policy.domain.dim, "horizon": 2 * N, "rounds_per_user": 1, "user_ids": True}
+    book = RoundBook(**named, lineage="12345678")
+    follower.follow(book, lambda slot: release_of(bisect_right(policy.batch_boundaries, slot)))
+    assert [decided(follower, number).index for number in range(2 * N)] == chosen
 
 
 @pytest.mark.parametrize("release", ["features", "cells", "marginals"])

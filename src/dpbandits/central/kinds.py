@@ -291,6 +291,10 @@ class Kind(ABC, Generic[D, P]):
         """(count,) what counts of all that was known before it, when each of the first blocks ends."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
+    def answering(self, posterior: WeightPosterior, features: Features) -> WeightPosterior:
+        """The law that people are answered by, from a published one and its features."""
+        return posterior
+
     def features_of(self, posterior: WeightPosterior) -> Features:
         """The features whose weights a law is of: those of the kind, unless it learns more as it goes."""
         return self.features

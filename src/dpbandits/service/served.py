@@ -18,6 +18,7 @@ class ServedBandit(GPBandit):
     """
 
     _published: Callable[[int], PublishedPosterior | None] | None = None
+    _followed: PublishedPosterior | None = None
 
     def follow(self, book: RoundBook, published: Callable[[int], PublishedPosterior | None]) -> None:
         """Answer by what another process releases, and release nothing from now on.
@@ -30,16 +31,20 @@ class ServedBandit(GPBandit):
             published: gives what decides the round of an index; None before the first release.
         """
         self._book, self._published = book, published
+        self._posterior = self._followed = None
 
     def _prepare(self) -> None:
         if self._published is None:
             super()._prepare()
             return
         found = self._published(self._book.asked)
+        if found is self._followed:
+            return
+        self._followed = found
         if found is None:
             self._posterior = None
-        elif self._posterior is not found.posterior:
-            self._posterior = found.posterior
+        else:
+            self._posterior = self._kind.answering(found.posterior, found.features)
             if self.features.basis():  # eigenvectors computed on another processor: the posterior is in them
                 self.features = self._kind.features = found.features
 

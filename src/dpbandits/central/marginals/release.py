@@ -402,10 +402,22 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _answering(self, drawn: Drawn | None, belief: Belief, weights: ArmWeights) -> Read:
         """Return a reading with the public draws that people are answered by."""
         posterior = self._law(belief.effects, weights)
-        normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
-        draws = self.weights(posterior, normals).reshape(DRAWS, self.arms, -1)
+        draws = self._drawn_from(posterior)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
         return Read(drawn, answering, replace(posterior, draws=draws))
+
+    def answering(self, posterior: WeightPosterior, features: Features) -> EffectPosterior:
+        """See `Kind.answering`: with the public draws, which are no part of what is published."""
+        if not isinstance(features, ArmFeatures):
+            raise InvalidParameter("a published law of effects has features of arms")
+        law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
+        plain = EffectPosterior(**law, features=features)
+        return replace(plain, draws=self._drawn_from(plain))
+
+    def _drawn_from(self, posterior: EffectPosterior) -> FloatArray:
+        """Return Thompson weights (S, K, m) of public coins."""
+        normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
+        return self.weights(posterior, normals).reshape(DRAWS, self.arms, -1)
 
     def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> tuple[Belief, ArmWeights]:
         start, end = (0, *self.blocks)[number : number + 2]
