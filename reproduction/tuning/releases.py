@@ -61,7 +61,7 @@ from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.marginals import posterior
+from dpbandits.models.marginals import effects, misfit, posterior
 from dpbandits.privacy import JointDP, SimulatedNoise
 from reproduction.studies.tables_of_people import People
 from reproduction.tuning.worlds import changing_world, tuning_table, tuning_world
@@ -100,6 +100,7 @@ PEOPLE = (
     ("odds-6-one", 1.0, 2_000),
     ("classes-4", 1.0, 6_000),
 )
+CORRELATED = (("regions-2", 1.0, 6_000), ("regions-3", 3.0, 10_000), ("nothing-4", 1.0, 4_000))
 FEW_COLUMNS = (
     ("steps-3", 1.0, 4_000),
     ("clauses-4", 1.0, 4_000),
@@ -257,7 +258,19 @@ GROUPS = {
         places=FEW_COLUMNS,
         seeds=(4, 6),
     ),
-    "log": _tables("log", "share", _OF_BOTH, seeds=(4, 6)),
+    "log": _tables(
+        "log",
+        "share",
+        {
+            **_OF_BOTH,
+            "cosines of a range": Constant((effects,), "FINE_COSINES", ((8, 6), (16, 12))),
+            "components of a pair": Constant((effects,), "FINE_PAIRS", (4, 5)),
+            "odds of a column": Constant((misfit,), "COLUMN_ODDS", (1.0, 20.0)),
+            "people of an empty cell": Constant((misfit,), "LEAST_PEOPLE", (0.1, 0.5)),
+        },
+        places=(*PEOPLE, *CORRELATED),
+        seeds=(4, 6),
+    ),
     "weighted": _tables(
         "weighted",
         "share",
@@ -287,10 +300,11 @@ GROUPS = {
         "log",
         "uncovered",
         {
-            "wider": Constant((tables,), "WIDER", (1.1, 1.8)),
-            "bias": Constant((tables,), "BIAS", (0.02, 0.045)),
+            "wider": Constant((tables,), "WIDER", (1.3, 2.0)),
+            "bias": Constant((tables,), "BIAS", (0.03, 0.065)),
             "bias of misfit": Constant((tables,), "BIAS_OF_MISFIT", (1.4, 3.0)),
         },
+        places=(*PEOPLE, *CORRELATED),
     ),
     "expected": _tables(
         "log",
@@ -299,6 +313,7 @@ GROUPS = {
             "share of the variance": Constant((tables,), "EXPECTED_SHARE", (0.35, 0.7)),
             "remainder": Constant((tables,), "REMAINDER", (0.04, 0.09)),
         },
+        places=(*PEOPLE, *CORRELATED),
     ),
 }
 
@@ -386,7 +401,8 @@ ELSEWHERE = {
         "central.tuning.LONGEST_HORIZON",
         "models.marginals.designing.BIN_CHOICES",
         "models.marginals.designing.LARGEST_TABLE",
-        "models.marginals.designing.MOST_CELLS",
+        "models.marginals.tables.LARGEST_GROUP",
+        "models.marginals.tables.MOST_CELLS",
         "models.marginals.designing.SWEEPS",
         "models.marginals.designing.FEW_COLUMNS",
         "models.marginals.designing.TIE",
@@ -395,11 +411,15 @@ ELSEWHERE = {
         "models.marginals.effects.MOST_WEIGHTS",
         "models.marginals.effects.MOST_ENTRIES",
         "models.marginals.effects.FEW_COLUMNS",
+        "models.marginals.effects.FINE_FEW",
         "central.logged.rows.ROWS_AT_ONCE",
+        "models.marginals.law.LEAST_SHARE",
         "models.marginals.law.LOCATED",
         "models.marginals.law.SWEEPS",
         "models.marginals.law.FEW_COLUMNS",
         "models.marginals.law.PAIR_BINS",
+        "models.marginals.misfit.LEAST_WEIGHT",
+        "models.marginals.misfit.LEFT_OUT",
         "models.marginals.misfit.MISFITS",
         "models.features.people.LANDMARKS",
     ),

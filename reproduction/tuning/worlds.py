@@ -26,6 +26,10 @@ differ by what their family says:
 | `clauses` | more, or less, for people for whom two columns lie in an interval: four such clauses |
 | `classes` | that of one of four soft classes of people |
 | `odds` | a soft step of a sum over columns and of one product of two |
+| `regions` | that of the nearest of twelve places, by two columns like longitude and latitude |
+| `nothing` | the same for everybody |
+
+Of `regions`, people live in towns along a coast that runs askew, so most of the box is empty.
 
 With `-one` one arm is best for nearly everybody.
 """
@@ -43,7 +47,7 @@ from reproduction.studies.tables_of_people import People
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
-TABLES = ("steps", "clauses", "classes", "odds")
+TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing")
 ANOTHER = 500_000
 """Seeds between a world and what it becomes."""
 DESIGN = 4096
@@ -147,12 +151,15 @@ def tuning_table(name: str, rows: int, seed: int) -> People:
     arms, categories = int(rng.integers(3, 6)), rng.integers(2, 7, d) * (rng.random(d) < 0.4)
     unit = rng.random((rows, d)) ** rng.choice([0.5, 1.0, 2.0], d)
     unit[:, 1:] = np.where(rng.random((rows, d - 1)) < 0.3, unit[:, :-1], unit[:, 1:])
+    if family == "regions":
+        unit[:, :2], categories[:2] = _coast(rows, rng), 0
     codes = np.floor(unit * categories)
     contexts = np.where(categories > 0, codes, unit)
-    x = np.where(categories > 0, (codes + 0.5) / np.maximum(categories, 1), unit)[:, : (d + 1) // 2]
+    matter = 2 if family == "regions" else (d + 1) // 2
+    x = np.where(categories > 0, (codes + 0.5) / np.maximum(categories, 1), unit)[:, :matter]
     score = globals()[f"_{family}"](x, arms, rng)
     score -= score.mean(axis=0)
-    means = 0.5 + 0.12 * score / score.std() + rng.normal(0.0, 0.03, arms)
+    means = 0.5 + 0.12 * score / max(score.std(), 1e-9) + rng.normal(0.0, 0.03, arms)
     if one:
         means = 0.45 + 0.3 * (means - 0.5) + 0.3 * (np.arange(arms) == 0)
     means = np.clip(means, 0.02, 0.98)
@@ -181,3 +188,23 @@ def _odds(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
     centred = x - 0.5
     product = 4.0 * centred[:, :1] * centred[:, -1:]
     return np.tanh(3.0 * np.hstack([centred, product]) @ rng.normal(size=(x.shape[1] + 1, arms)))
+
+
+def _coast(rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Places (rows, 2) of people in nine towns along a coast, a few of them between the towns."""
+    along, low, high = np.sort(rng.random(9)), *np.sort(rng.uniform(0.05, 0.95, 2))
+    town = rng.choice(9, rows, p=rng.dirichlet(np.ones(9)))
+    where = along[town] + rng.normal(0.0, rng.uniform(0.01, 0.05, 9)[town])
+    where = np.where(rng.random(rows) < 0.2, rng.random(rows), where)
+    shore = low + (high - low) * where + 0.1 * np.sin(6.0 * where + rng.uniform(0.0, 6.0))
+    return np.clip(np.column_stack([where, shore + rng.normal(0.0, 0.04, rows)]), 0.0, 1.0)
+
+
+def _regions(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    places = x[rng.integers(0, len(x), 12)]
+    nearest = ((x[:, None] - places) ** 2).sum(axis=2).argmin(axis=1)
+    return rng.normal(size=(12, arms))[nearest]
+
+
+def _nothing(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    return np.zeros((len(x), arms))

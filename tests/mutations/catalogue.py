@@ -3008,8 +3008,8 @@ MUTATIONS = (
         "a context that could not be read is counted where a public point stands in for it",
         (
             "central/marginals/release.py",
-            "counts = self.law.counts(levels[~rows.refused])",
-            "counts = self.law.counts(levels)",
+            "counts = self._law_with(tables).counts(levels[~rows.refused])",
+            "counts = self._law_with(tables).counts(levels)",
         ),
         tests="tests/central/marginals/test_marginals.py",
     ),

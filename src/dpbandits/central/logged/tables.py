@@ -6,9 +6,9 @@ numbers alone. A log then is what its rows add up to, and parts of it may be sum
 **What a row adds**, in integers. Its reward less the public reference, divided by the public bound; where a
 propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
 integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
-counts. What cannot be read adds nothing. The propensity is part of the row: whatever it says, the reward's
-part is at most U in size, so sensitivities know nothing of propensities. (A wrong one, and one that lets the
-cut bite, biases what is learned.)
+counts: one a column and one a pair of columns, whatever their bins are. What cannot be read adds nothing. The
+propensity is part of the row: whatever it says, the reward's part is at most U in size, so sensitivities know
+nothing of propensities. (A wrong one, and one that lets the cut bite, biases what is learned.)
 
 **Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
 count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
@@ -50,8 +50,10 @@ from dpbandits.domains import Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
+    LARGEST_GROUP,
     MOST_CELLS,
     ArmWeights,
+    Counts,
     Design,
     EffectFeatures,
     Law,
@@ -71,7 +73,7 @@ __all__ = ["TableCalibration", "TableRelease", "TableRules"]
 
 _UNITS = round(1.0 / REWARD_UNIT)
 
-WIDER, BIAS, BIAS_OF_MISFIT = 1.4, 0.03, 2.0
+WIDER, BIAS, BIAS_OF_MISFIT = 1.6, 0.045, 2.0
 """Constants of a released standard deviation. The posterior's is multiplied by the first. A bias is added:
 the second, in widths of the reward range, and the third times the tables' misfit. They were chosen on tuning
 tables so that nineteen of twenty expected rewards lie within two deviations."""
@@ -125,7 +127,7 @@ class TableRelease:
             InvalidParameter: a promise that cannot be kept.
         """
         law = _law(menu)
-        shares = TableNoise.planned(privacy, noise, tables=len(law.counted), cells=sum(law.cells))
+        shares = TableNoise.planned(privacy, noise, tables=len(law.tables), cells=law.most_cells)
         found = cls(menu=menu, shares=shares, noise=noise, **public)
         shares.sum_rate(found.sensitivity)
         return found
@@ -148,8 +150,8 @@ class TableRelease:
 
     @cached_property
     def law(self) -> Law:
-        """Law by which contexts are counted."""
-        return _law(self.menu)
+        """Law by which contexts are counted; pairs of columns in the bins of their reward table."""
+        return replace(_law(self.menu), design=self.design)
 
     @property
     def _rows_an_arm(self) -> float:
@@ -245,7 +247,8 @@ class TableRelease:
         # a Latin hypercube: every margin is drawn evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
         rows = self._rows_counted(counts)
-        sample = self.law.people(counts, total=rows, sd=self.shares.sd, uniforms=even)
+        nobody = Counts.none(effects.sizes)
+        sample = nobody.given(self.law, counts, people=rows, sd=self.shares.sd).described(even)
         phi, given = effects(sample.levels), rows / arms * sample.weights
         inside = self.design.indicators(sample.levels)
         people = np.asarray(inside @ given)
@@ -273,7 +276,7 @@ class TableRelease:
         Every table of counts adds up to all rows, with noise by its cells; they are pooled by precision.
         """
         weights = 1.0 / np.array(self.law.cells)
-        totals = np.array([part.sum() for part in np.split(counts, np.cumsum(self.law.cells)[:-1])])
+        totals = np.array([part.sum() for part in self.law.split(counts)])
         found, sd = float(weights @ totals / weights.sum()), self.shares.sd / float(np.sqrt(weights.sum()))
         if found > self.horizon - SURE * sd:
             return float(self.horizon)
@@ -286,7 +289,7 @@ def _law(menu: Menu) -> Law:
 
 
 def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> EffectFeatures:
-    return EffectFeatures(domain=Product(*menu.domain.parts[:-1]), pairs=pairs)
+    return EffectFeatures(domain=Product(*menu.domain.parts[:-1]), pairs=pairs, fine=True)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -380,7 +383,8 @@ class TableCalibration:
         with reading("the saved tables", CorruptState):
             given = Design.of_array(self.release.base.effects.sizes, design)
         release = replace(self.release, given=given)
-        if given.n_cells > MOST_CELLS or caps.shape != (1, release.size) or not (caps == _UNITS).all():
+        small = given.n_cells <= MOST_CELLS and max(map(len, given.groups)) <= LARGEST_GROUP
+        if not small or caps.shape != (1, release.size) or not (caps == _UNITS).all():
             raise CorruptState("the saved tables contradict the saved configuration")
         return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
 

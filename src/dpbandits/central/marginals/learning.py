@@ -15,6 +15,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.marginals import (
     ArmWeights,
+    Counts,
     Design,
     EffectFeatures,
     Effects,
@@ -58,7 +59,7 @@ class Heard(NamedTuple):
         design: the tables.
         sums: (K, C) noisy sums of reward - b, in widths of the reward range.
         sum_sd: of their noise.
-        counts: noisy counts of contexts, as `Law.cells`.
+        counts: noisy counts of contexts, as `Law.cells` has them with this design.
         count_sd: of their noise.
     """
 
@@ -75,9 +76,7 @@ class Belief:
     """Belief after the releases so far.
 
     Attributes:
-        counts: noisy counts of contexts in all blocks.
-        count_variance: of their noise.
-        people: rounds in all blocks; what fades counts for less.
+        counts: noisy counts of contexts in all blocks; what fades counts for less.
         effects: the functions of contexts that are learned, m of them.
         evidence: of all tables.
         mean: (K, m) of every arm's weights.
@@ -85,9 +84,7 @@ class Belief:
         draws: (S, K, m) weights by which people are answered now; None at random.
     """
 
-    counts: FloatArray
-    count_variance: float
-    people: float
+    counts: Counts
     effects: Effects
     evidence: Evidence
     mean: FloatArray
@@ -132,7 +129,7 @@ class BlockReader:
 
     Args:
         effects: functions that are learned before any release.
-        law: what is counted of contexts.
+        law: what is counted of contexts, apart from the bins that a block's design says.
         arms: K.
     """
 
@@ -144,8 +141,8 @@ class BlockReader:
         """Before any release."""
         evidence = Evidence.none(self.arms, self.effects.n_weights)
         weights = ArmWeights.of(self.effects, evidence, Relevance.prior(self.effects))
-        nothing = np.zeros(sum(self.law.cells))
-        return Belief(nothing, 0.0, 0, self.effects, evidence, weights.mean, weights.relevance), weights
+        nobody = Counts.none(self.law.sizes)
+        return Belief(nobody, self.effects, evidence, weights.mean, weights.relevance), weights
 
     def given(self, belief: Belief, evidence: Evidence) -> tuple[Belief, ArmWeights]:
         """Return the belief with evidence of another kind: public data, before any release."""
@@ -171,16 +168,14 @@ class BlockReader:
             uniforms: (SAMPLE, 2 d) public.
             kept: what counts of all that was known before.
         """
-        counts, people = kept * belief.counts + told.counts, kept * belief.people + told.people
-        variance = kept**2 * belief.count_variance + told.count_sd**2
-        sample = self.law.people(counts, total=people, sd=float(np.sqrt(variance)), uniforms=uniforms)
+        law = replace(self.law, design=told.design)
+        counts = belief.counts.given(law, told.counts, people=told.people, sd=told.count_sd, kept=kept)
+        sample = counts.described(uniforms)
         wider = belief.about(belief.effects.with_pairs(told.design.pairs))
-        read = self._read(belief, told, answered, sample, np.sqrt(variance) / people, wider.effects)
+        read = self._read(belief, told, answered, sample, counts.share_sd, wider.effects)
         evidence = wider.evidence.faded(kept).given(read)
-        found = replace(
-            wider, counts=counts, count_variance=variance, people=people, evidence=evidence, draws=None
-        )
-        return self._fitted(found, FIRST_STEPS if belief.people == 0 else STEPS)
+        found = replace(wider, counts=counts, evidence=evidence, draws=None)
+        return self._fitted(found, FIRST_STEPS if belief.counts.people == 0.0 else STEPS)
 
     def _fitted(self, belief: Belief, steps: int) -> tuple[Belief, ArmWeights]:
         weights = ArmWeights.fitted(belief.effects, belief.evidence, belief.relevance, steps=steps)

@@ -4,6 +4,7 @@ A release has counts of contexts in t tables, and sums over q others; `release` 
 `dpbandits.central.logged.tables` say what one row changes in them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,18 +89,22 @@ class TableNoise:
                 return cls(**shared, laplace=False, scale=sigma, sd=sigma, counts=proven)
         return cls(**shared, scale=scale, sd=sd, counts=PureDP(loss))
 
-    def largest_error(self, weights: FloatArray, *, releases: int, failure: float) -> float:
-        """A bound that noise in a weighted sum (n,) of counts exceeds with probability `failure` at most.
+    def largest_error(self, weights: Sequence[FloatArray], *, failure: float) -> float:
+        """A bound that noise in a weighted sum of counts exceeds with probability `failure` at most.
 
         Chernoff's bound, for the sum over releases. A term of weight w has log E exp(t w noise) of at most
         -log(1 - (t w scale)^2) for discrete Laplace noise, as for a real one, and (t w sd)^2/2 for Gaussian
         noise. With noise X, P(X > x) <= exp(-t x) E exp(t X), so every t gives a bound.
+
+        Args:
+            weights: (n,) of each release's counts.
+            failure: the probability.
         """
         if not self.laplace:
-            return self.sd * float(np.sqrt(-2.0 * np.log(failure) * releases * (weights**2).sum()))
-        own = self.scale * weights
-        rates = np.linspace(0.02, 0.98, 49) / own.max()
-        logs = -releases * np.log1p(-((rates[:, None] * own) ** 2)).sum(axis=1)
+            return self.sd * float(np.sqrt(-2.0 * np.log(failure) * sum((own**2).sum() for own in weights)))
+        scaled = [self.scale * own for own in weights]
+        rates = np.linspace(0.02, 0.98, 49) / max(own.max() for own in scaled)
+        logs = -sum(np.log1p(-((rates[:, None] * own) ** 2)).sum(axis=1) for own in scaled)
         return float(((logs - np.log(failure)) / rates).min())
 
     @property

@@ -12,7 +12,8 @@ is cut, and the centre b(x) are computed from earlier releases alone. What they 
   L1, where c is the largest |R - beta|. In the first block beta = 512 and c = 512: 1024 q. Later beta lies in
   307 .. 717 and c = 717: 1434 q. (Where both fall in one cell the entry moves by no more than the sum.)
 - Counts: with t tables a round adds one to one entry of each, or nothing where it was refused: at most 2 t in
-  L1, and sqrt(2 t) in L2.
+  L1, and sqrt(2 t) in L2. There is one table a column and one a pair of columns. A pair that a reward table
+  holds is counted in its bins, which are fixed by earlier releases; t does not depend on them.
 
 **Noise.** With k rounds a user: discrete Laplace noise of rate epsilon_v/(2 q c k) on the sums, drawn
 exactly; on the counts discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
@@ -67,6 +68,7 @@ from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import (
     COLUMN_VARIANCE,
+    MOST_CELLS,
     ArmWeights,
     Design,
     EffectFeatures,
@@ -76,7 +78,7 @@ from dpbandits.models.marginals import (
     best_design,
     columns_in_turn,
 )
-from dpbandits.models.marginals.designing import MOST_CELLS, forecast_weights
+from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.marginals.law import LOCATED
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PublicCoins, best_choice, uniform_choice
@@ -246,10 +248,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         held, arms = ScheduleSize.of(self.blocks, self._setup), self.arms
         m = self._expected_weights(self.blocks[: held.blocks])
         square, drawn, cells = arms * m**2, DRAWS * arms * m, MOST_CELLS // 2
-        kept = held.blocks * (drawn + sum(self.law.cells) + arms * cells) + 2 * drawn
+        kept = held.blocks * (drawn + self.law.most_cells + arms * cells) + 2 * drawn
         scored = min(SCORED, SAMPLE * DRAWS * arms)
         reading = SAMPLE * (2 * m + 2 * arms) + 2 * scored + cells * (2 * m + 3 * cells)
-        locating = 3 * LOCATED * len(self.law.counted) + 4 * held.longest * self._columns.dim
+        locating = 3 * LOCATED * len(self.law.tables) + 4 * held.longest * self._columns.dim
         return FLOAT * (kept + max(SQUARES * square, 4 * square + reading, 3 * square + locating)) + held.book
 
     def _expected_weights(self, blocks: tuple[int, ...]) -> int:
@@ -283,8 +285,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return TableNoise.planned(
             self._setup.privacy,
             self.noise,
-            tables=len(law.counted),
-            cells=sum(law.cells),
+            tables=len(law.tables),
+            cells=law.most_cells,
             releases=len(self.blocks),
         )
 
@@ -334,7 +336,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             effect_features(self.features).levels(rows.actions[:, :-1]),
             rows.actions[:, -1].astype(np.int64),
         )
-        counts = self.law.counts(levels[~rows.refused])
+        counts = self._law_with(tables).counts(levels[~rows.refused])
         low, high = self._setup.reward_range.low, self._setup.reward_range.high
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
         worth = _rounded((told - low) / (high - low)) - self._centre(rows.actions[:, :-1], design)
@@ -421,7 +423,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> tuple[Belief, ArmWeights]:
         start, end = (0, *self.blocks)[number : number + 2]
-        tables = Design.of_array(self.reader.effects.sizes, one.design)
+        tables = self._tables(one)
         scale = self._sum_sensitivity(len(tables.groups), first=one.plain) / (UNITS * self.shares.sum_epsilon)
         told = Heard(
             people=end - start,
@@ -448,6 +450,13 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             uniforms=uniforms,
             kept=float(kept_after(end - start, self.tuning.forget)),
         )
+
+    def _law_with(self, tables: Design) -> Law:
+        """The tables of counts beside these reward tables, which earlier releases alone decide."""
+        return replace(self.law, design=tables)
+
+    def _tables(self, one: Drawn) -> Design:
+        return Design.of_array(self.reader.effects.sizes, one.design)
 
     def _law(self, effects: Effects, weights: ArmWeights) -> EffectPosterior:
         features = self._known_features.get(effects.pairs)
@@ -498,7 +507,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""
-        return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.counted)}
+        return {"count_noise_sd": self.shares.sd, "tables_of_counts": len(self.law.tables)}
 
     def foresight(self) -> Foresight | None:
         """Return the forecast for main effects of all columns, which matter alike and differ from arm to arm.
@@ -527,15 +536,15 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
         """Compare the released counts of contexts with the rounds: which share could be read."""
-        cells, rounds = np.array(self.law.cells), (0, *self.blocks)[count]
-        if not count or not len(cells):
+        rounds, read, weights = (0, *self.blocks)[count], 0.0, []
+        if not count or not self.law.tables:
             return Findings({}, [])
-        counts = np.sum([one.counts for one in past.blocks[:count]], axis=0)
-        people = np.add.reduceat(counts, np.cumsum(cells) - cells)  # each table counts all of them
-        share = float((people / cells).sum() / (1.0 / cells).sum()) / rounds
-        sd = self.shares.sd * float(count / (1.0 / cells).sum()) ** 0.5 / rounds
-        most = self.shares.largest_error(np.repeat(1.0 / cells, cells), releases=count, failure=ALARM)
-        most /= float((1.0 / cells).sum()) * rounds
+        for one in past.blocks[:count]:  # each table of a block counts all of its people
+            cells = np.array(self._law_with(self._tables(one)).cells)
+            weights.append(np.repeat(1.0 / cells, cells) / ((1.0 / cells).sum() * rounds))
+            read += float(weights[-1] @ one.counts)
+        share, sd = read, self.shares.sd * float(sum((own**2).sum() for own in weights)) ** 0.5
+        most = self.shares.largest_error(weights, failure=ALARM)
         found = [FEW.format(read=max(0.0, share))] if share + most < FEW_READ else []
         return Findings({"read_share": share, "read_share_sd": sd}, found)
 
@@ -549,8 +558,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         for number, first in enumerate(plain.tolist()):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
             one = Drawn(design, sums, counts, first)
-            cells = Design.of_array(self.reader.effects.sizes, one.design).n_cells
-            shapes = (one.sums.shape, one.counts.shape) == ((self.arms, cells), (sum(self.law.cells),))
+            tables = self._tables(one)
+            expected = (self.arms, tables.n_cells), (sum(self._law_with(tables).cells),)
+            shapes = (one.sums.shape, one.counts.shape) == expected
             if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)

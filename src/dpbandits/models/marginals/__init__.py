@@ -4,28 +4,25 @@
 - `EffectFeatures`: the same as a feature map of contexts.
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
 - `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
-- `Law`: people as noisy tables of counts describe them.
+- `Law`, `Counts`: which tables of counts describe people, and the people that noisy counts describe.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
-from dpbandits.models.marginals.designing import (
-    MOST_CELLS,
-    best_design,
-    columns_in_turn,
-    left_variances,
-)
+from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures
-from dpbandits.models.marginals.law import Law, WeightedPeople
+from dpbandits.models.marginals.law import Counts, Law, WeightedPeople
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
-from dpbandits.models.marginals.tables import Design
+from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design
 
 __all__ = [
     "COLUMN_VARIANCE",
+    "LARGEST_GROUP",
     "MOST_CELLS",
     "ArmWeights",
+    "Counts",
     "Design",
     "EffectFeatures",
     "Effects",

@@ -22,15 +22,15 @@ import numpy as np
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.models.marginals.effects import MOST_PAIR_COLUMNS, Effects
 from dpbandits.models.marginals.posterior import PAIR_VARIANCE, Relevance
-from dpbandits.models.marginals.tables import Design, coarse
+from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design, coarse
 
-__all__ = ["MOST_CELLS", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
+__all__ = ["best_design", "columns_in_turn", "forecast_weights", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
 
-LARGEST_TABLE, MOST_CELLS = 200, 320
-"""Cells of a group, and of all groups together."""
+LARGEST_TABLE = 200
+"""Most cells of a group's table."""
 
 SWEEPS = 2
 """Sweeps of coordinate ascent."""
@@ -317,6 +317,9 @@ class _Values:
         bins, found = np.array(self.choices[column], dtype=np.float64), []
         for target in range(-1, max(owner) + 2):
             others, joined = [own for group, own in rest.items() if group != target], rest.get(target, ())
+            if len(joined) == LARGEST_GROUP:
+                found.append(np.full(len(bins), -np.inf))
+                continue
             count, sizes = max(1, len(others) + (target >= 0)), [self.cells(own) for own in others]
             own = self.cells(joined) * bins if target >= 0 else np.full(len(bins), np.inf if others else 1.0)
             least = np.minimum(own, min(sizes, default=np.inf))

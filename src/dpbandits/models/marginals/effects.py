@@ -6,8 +6,8 @@ column j, every reward function is
     f(x) = w_0 + sum_j B_j[x_j] . w_j + sum_{i<j} (B_i[x_i] (x) B_j[x_j]) . w_ij
 
 (an analysis of variance). Component tables are centred over the levels and have total variance one: sum over
-components of the mean square over levels. A range has four cosines, a category an orthogonal basis of the
-functions of mean zero.
+components of the mean square over levels. A range has four cosines, or more if effects are fine. A category
+has an orthogonal basis of the functions of mean zero.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,6 +30,11 @@ SHARES = (0.68, 0.26, 0.05, 0.01)
 eigenvalues of a squared-exponential kernel of lengthscale .3, whose centred eigenfunctions are nearly these
 cosines."""
 
+FINE_FEW, FINE_COSINES, FINE_PAIRS = 2, (12, 8), 6
+"""Fine effects: up to so many columns a range has the first number of cosines, beyond the second; and up to
+so many, all of them ranges, an interaction has the last number of components a column. A share falls with the
+square of the frequency."""
+
 MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
 
@@ -44,8 +49,12 @@ FEW_COLUMNS = 5
 """Up to so many columns a range has three components in an interaction, beyond two."""
 
 
-def range_components(bins: int = BINS) -> FloatArray:
-    """(bins, 4) cosines of mean zero over equal bins of [0, 1], the first ones of most variance.
+def range_components(bins: int = BINS, shares: Sequence[float] = SHARES) -> FloatArray:
+    """(bins, c) cosines of mean zero over equal bins of [0, 1], the first ones of most variance.
+
+    Args:
+        bins: equal parts of the range.
+        shares: (c,) shares of the cosines in the variance of a function.
 
     Example:
         >>> table = range_components()
@@ -55,8 +64,8 @@ def range_components(bins: int = BINS) -> FloatArray:
         1.0
     """
     middles = (np.arange(bins) + 0.5) / bins
-    waves = np.cos(np.pi * np.outer(middles, np.arange(1, len(SHARES) + 1)))
-    return np.asarray(waves * np.sqrt(2.0 * np.array(SHARES)))
+    waves = np.cos(np.pi * np.outer(middles, np.arange(1, len(shares) + 1)))
+    return np.asarray(waves * np.sqrt(2.0 * np.array(shares)))
 
 
 def category_components(levels: int) -> FloatArray:
@@ -95,25 +104,36 @@ class Effects:
         ordered: which columns are ranges.
         pairs: columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
             enough.
+        fine: whether a range has more cosines than four, whose shares fall more slowly.
     """
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
     pairs: tuple[tuple[int, int], ...] | None = None
+    fine: bool = False
 
     @classmethod
-    def of(cls, categories: Sequence[int | None]) -> "Effects":
+    def of(cls, categories: Sequence[int | None], *, fine: bool = False) -> "Effects":
         """Build the effects of columns with so many categories, or None for a range."""
         return cls(
             tuple(BINS if count is None else count for count in categories),
             tuple(count is None for count in categories),
+            fine=fine,
         )
+
+    @property
+    def _shares(self) -> tuple[float, ...]:
+        """Shares of the cosines of a range."""
+        if not self.fine:
+            return SHARES
+        falling = np.arange(1.0, FINE_COSINES[len(self.sizes) > FINE_FEW] + 1.0) ** -2
+        return tuple((falling / falling.sum()).tolist())
 
     @cached_property
     def tables(self) -> tuple[FloatArray, ...]:
         """Components (levels, c) of every column."""
         return tuple(
-            range_components(size) if ordered else category_components(size)
+            range_components(size, self._shares) if ordered else category_components(size)
             for size, ordered in zip(self.sizes, self.ordered, strict=True)
         )
 
@@ -121,6 +141,8 @@ class Effects:
     def pair_components(self) -> tuple[int, ...]:
         """Components of every column in an interaction."""
         most = 3 if len(self.sizes) <= FEW_COLUMNS else 2
+        if self.fine and len(self.sizes) <= FINE_FEW and all(self.ordered):
+            most = FINE_PAIRS
         return tuple(
             min(most, table.shape[1]) if ordered else table.shape[1]
             for table, ordered in zip(self.tables, self.ordered, strict=True)
@@ -148,7 +170,7 @@ class Effects:
 
         Time grows with the cube of the weights, and memory with their square and the arms.
         """
-        weights = Effects(self.sizes, self.ordered).n_weights
+        weights = replace(self, pairs=None).n_weights
         return weights <= MOST_WEIGHTS and arms * weights**2 <= MOST_ENTRIES
 
     def with_pairs(self, pairs: Iterable[tuple[int, int]]) -> "Effects":

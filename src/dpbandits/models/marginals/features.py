@@ -22,7 +22,7 @@ def _pairs(found: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...]
     return None if found is None else tuple((int(i), int(j)) for i, j in found)
 
 
-@FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs)
+@FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs, fine=bool)
 class EffectFeatures(Features):
     """The features of `Effects` over boxes and arms side by side, weighed as `Relevance.prior` has them.
 
@@ -31,6 +31,7 @@ class EffectFeatures(Features):
     Args:
         domain: domain of encoded contexts.
         pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
+        fine: see `Effects`.
 
     Attributes:
         effects: the functions.
@@ -42,7 +43,9 @@ class EffectFeatures(Features):
 
     row_by_row = True  # features are looked up, and multiplied one by one
 
-    def __init__(self, *, domain: Domain, pairs: Sequence[tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self, *, domain: Domain, pairs: Sequence[tuple[int, int]] | None = None, fine: bool = False
+    ) -> None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
         categories: list[int | None] = []
         lows, widths = [], []
@@ -57,8 +60,8 @@ class EffectFeatures(Features):
                 widths.append(part.high - part.low)
             else:
                 raise InvalidParameter("effects are of boxes and arms")
-        self.domain, self.pairs = domain, None if pairs is None else tuple(pairs)
-        self.effects = replace(Effects.of(categories), pairs=self.pairs)
+        self.domain, self.pairs, self.fine = domain, None if pairs is None else tuple(pairs), fine
+        self.effects = replace(Effects.of(categories, fine=fine), pairs=self.pairs)
         known = {
             (i, j) for i, j in combinations(range(len(categories)), 2) if self.effects.small_enough(i, j)
         }

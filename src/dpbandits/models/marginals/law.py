@@ -3,29 +3,38 @@
 Counts come with noise of a known deviation. Margins are shrunk towards uniform and pairs towards
 independence, by as much as James and Stein's estimator finds of noise in them; a tree of the strongest pairs
 (Chow, Liu 1968) is sampled, and the sample's weights are raked to all pairs.
+
+Two columns that a reward table holds together are counted in its bins, so that the people in each of its
+cells are counted and not guessed. All other pairs are counted in few bins. Counts of blocks whose bins differ
+are not added up: the sample is raked to the tables of both, to each by its share of the people.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.models.marginals.tables import coarse
+from dpbandits.models.marginals.tables import MOST_CELLS, Design, coarse
 
-__all__ = ["LOCATED", "Law", "WeightedPeople", "shrunk_law"]
+__all__ = ["LOCATED", "CountTable", "Counts", "Law", "WeightedPeople", "shrunk_law"]
 
 SWEEPS = 8
-"""Of raking over all pairs."""
+"""Sweeps of raking over all pairs."""
 
 FEW_COLUMNS, PAIR_BINS = 3, (8, 4)
-"""Up to so many columns a range has the first number of bins in a pair, beyond the second."""
+"""Bins of a range in a pair that no reward table holds: the first number with at most so many columns."""
 
 LOCATED = 4096
 """People whose entries are looked up at once."""
+
+LEAST_SHARE = 1e-3
+"""Share of the people that a table must count to be kept, where the past fades."""
 
 _LARGEST_STEP = 5.0
 """Most that one step of raking multiplies a weight by: noisy tables may contradict each other."""
@@ -61,46 +70,65 @@ def shrunk_law(noisy: FloatArray, towards: FloatArray, *, sd: float) -> FloatArr
     return np.asarray(law / total) if total > 0.0 else towards
 
 
+class CountTable(NamedTuple):
+    """Table of counts of one column or two, and the bins of each."""
+
+    columns: tuple[int, ...]
+    bins: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        """Number of entries."""
+        return int(np.prod(self.bins, dtype=np.int64))
+
+
+class Pooled(NamedTuple):
+    """Counts (cells,) of one table, the variance of their noise, and the people counted."""
+
+    counts: FloatArray
+    variance: float
+    people: float
+
+
 @dataclass(frozen=True)
 class Law:
-    """Which counts tell the law of contexts, and the people that they describe.
+    """Which tables of counts tell the law of contexts: every column, and all pairs.
 
     Args:
         sizes: levels of each column.
         ordered: which columns are ranges.
+        design: reward tables; two columns that one of them holds are counted in its bins. None without.
     """
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
+    design: Design | None = None
 
     @cached_property
-    def bins(self) -> tuple[int, ...]:
-        """Parts of every column in the tables of pairs."""
+    def tables(self) -> tuple[CountTable, ...]:
+        """All tables, each column by itself first; their number does not depend on the design."""
         most = PAIR_BINS[len(self.sizes) > FEW_COLUMNS]
         sized = zip(self.sizes, self.ordered, strict=True)
-        return tuple(min(most, size) if ordered else size for size, ordered in sized)
-
-    @cached_property
-    def counted(self) -> tuple[tuple[int, ...], ...]:
-        """Columns of every table: each by itself, and all pairs."""
+        few = tuple(min(most, size) if ordered else size for size, ordered in sized)
+        held = set() if self.design is None else set(self.design.pairs)
+        bins = few if self.design is None else self.design.bins
         columns = range(len(self.sizes))
-        return (*((j,) for j in columns), *combinations(columns, 2))
+        return (
+            *(CountTable((j,), (size,)) for j, size in enumerate(self.sizes)),
+            *(
+                CountTable((i, j), (bins[i], bins[j]) if (i, j) in held else (few[i], few[j]))
+                for i, j in combinations(columns, 2)
+            ),
+        )
 
     @cached_property
     def cells(self) -> tuple[int, ...]:
         """Entries of every table."""
-        return tuple(
-            self.sizes[one[0]] if len(one) == 1 else self.bins[one[0]] * self.bins[one[1]]
-            for one in self.counted
-        )
+        return tuple(table.cells for table in self.tables)
 
     def locate(self, levels: IntArray) -> IntArray:
         """(n, tables) entry of every person in every table, counted through all tables."""
-        parts = self._coarse(levels)
-        columns = [
-            levels[:, one[0]] if len(one) == 1 else parts[:, one[0]] * self.bins[one[1]] + parts[:, one[1]]
-            for one in self.counted
-        ]
+        columns = _entries(self.tables, levels, self.sizes)
         return np.asarray(np.column_stack(columns) + np.cumsum((0, *self.cells[:-1])))
 
     def counts(self, levels: IntArray) -> IntArray:
@@ -111,76 +139,169 @@ class Law:
             counts += np.bincount(entries, minlength=len(counts))
         return counts
 
-    def people(self, counts: FloatArray, *, total: float, sd: float, uniforms: FloatArray) -> WeightedPeople:
-        """A weighted sample of people that these counts describe.
+    @property
+    def most_cells(self) -> int:
+        """Most entries of all tables under any design whose tables hold two columns at most.
+
+        A pair of columns has as many cells as the reward table that holds it, and all of those together have
+        at most `MOST_CELLS`.
+        """
+        return sum(replace(self, design=None).cells) + MOST_CELLS
+
+    def split(self, counts: FloatArray) -> list[FloatArray]:
+        """Return the counts of each table from those of all (sum of `cells`,)."""
+        return np.split(counts, np.cumsum(self.cells)[:-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noisy counts of contexts in one block or several; those of equal tables are added up.
+
+    Args:
+        sizes: levels of each column.
+        tables: what was counted, by table.
+    """
+
+    sizes: tuple[int, ...]
+    tables: Mapping[CountTable, Pooled]
+
+    @classmethod
+    def none(cls, sizes: tuple[int, ...]) -> "Counts":
+        """Before any release."""
+        return cls(sizes, {})
+
+    @property
+    def people(self) -> float:
+        """People counted; all are in each table of one column."""
+        return self._of_columns[0].people if self.tables else 0.0
+
+    @property
+    def share_sd(self) -> float:
+        """Deviation of the noise of a share of the people, in a table of one column."""
+        own = self._of_columns[0]
+        return float(np.sqrt(own.variance)) / own.people
+
+    @property
+    def _of_columns(self) -> list[Pooled]:
+        return [self.tables[CountTable((j,), (size,))] for j, size in enumerate(self.sizes)]
+
+    def given(self, law: Law, counts: FloatArray, *, people: float, sd: float, kept: float = 1.0) -> "Counts":
+        """Return these counts with one more block's.
 
         Args:
-            counts: (sum of `cells`,) noisy.
-            total: people counted.
-            sd: of the noise of a count.
+            law: tables of that block.
+            counts: (sum of `Law.cells`,) noisy.
+            people: people in that block.
+            sd: deviation of the noise of a count.
+            kept: share of all earlier counts that still counts.
+        """
+        found = {
+            table: Pooled(kept * own.counts, kept**2 * own.variance, kept * own.people)
+            for table, own in self.tables.items()
+        }
+        least = LEAST_SHARE * (kept * self.people + people)
+        found = {table: own for table, own in found.items() if own.people >= least}
+        for table, own in zip(law.tables, law.split(counts), strict=True):
+            before = found.get(table, Pooled(np.zeros(table.cells), 0.0, 0.0))
+            found[table] = Pooled(before.counts + own, before.variance + sd**2, before.people + people)
+        return Counts(self.sizes, found)
+
+    def described(self, uniforms: FloatArray) -> WeightedPeople:
+        """A weighted sample of the people who were counted.
+
+        Args:
             uniforms: (M, 2 d) numbers in (0, 1).
         """
-        tables = np.split(counts / total, np.cumsum(self.cells)[:-1])
-        relative, d = sd / total, len(self.sizes)
-        fine = [shrunk_law(table, np.full(len(table), 1.0 / len(table)), sd=relative) for table in tables[:d]]
-        part = [
-            np.asarray(
-                np.bincount(coarse(np.arange(size), size=size, bins=bins), weights=margin, minlength=bins),
-                dtype=np.float64,
+        margins = [
+            shrunk_law(
+                own.counts / own.people,
+                np.full(size, 1.0 / size),
+                sd=float(np.sqrt(own.variance)) / own.people,
             )
-            for size, bins, margin in zip(self.sizes, self.bins, fine, strict=True)
+            for size, own in zip(self.sizes, self._of_columns, strict=True)
         ]
         laws = {
-            (i, j): shrunk_law(
-                table.reshape(self.bins[i], self.bins[j]), part[i][:, None] * part[j], sd=relative
-            )
-            for (i, j), table in zip(self.counted[d:], tables[d:], strict=True)
+            table: self._pair(table, own, margins)
+            for table, own in self.tables.items()
+            if len(table.columns) == 2
         }
-        parts = self._sampled(part, laws, uniforms[:, :d])
-        levels = np.column_stack(
-            [
-                _within(margin, parts[:, j], uniforms[:, d + j], size=self.sizes[j], bins=self.bins[j])
-                for j, margin in enumerate(fine)
-            ]
-        )
-        return WeightedPeople(levels, self._raked(parts, laws))
+        levels = self._sampled(margins, laws, uniforms)
+        return WeightedPeople(levels, self._raked(levels, laws))
 
-    def _coarse(self, levels: IntArray) -> IntArray:
-        return np.asarray(levels * np.array(self.bins) // np.array(self.sizes))
+    def _pair(self, table: CountTable, own: Pooled, margins: list[FloatArray]) -> FloatArray:
+        """(bins, bins) law of two columns."""
+        first, second = (
+            np.bincount(
+                coarse(np.arange(self.sizes[column]), size=self.sizes[column], bins=bins),
+                weights=margins[column],
+                minlength=bins,
+            )
+            for column, bins in zip(table.columns, table.bins, strict=True)
+        )
+        noisy = (own.counts / own.people).reshape(table.bins)
+        return shrunk_law(
+            noisy, np.outer(first, second).astype(np.float64), sd=float(np.sqrt(own.variance)) / own.people
+        )
 
     def _sampled(
-        self, margins: list[FloatArray], laws: dict[tuple[int, int], FloatArray], uniforms: FloatArray
+        self, margins: list[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
     ) -> IntArray:
-        """(M, d) parts, drawn along the tree of the strongest pairs."""
+        """(M, d) levels, drawn along the tree of the strongest pairs.
+
+        Of two tables of a pair the one that counts more people is taken.
+        """
         d = len(margins)
-        strength = np.zeros((d, d))
-        for (i, j), law in laws.items():
-            strength[i, j] = 1.0 + _information(law)
+        strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
+        for table in laws:
+            known = chosen.get(table.columns)
+            if known is None or self.tables[table].people > self.tables[known].people:
+                chosen[table.columns] = table
+        for columns, table in chosen.items():
+            strength[columns] = 1.0 + _information(laws[table])
         tree = minimum_spanning_tree(csr_array(-strength))
         order, parents = breadth_first_order(tree, 0, directed=False) if d > 1 else (np.array([0]), [-1])
-        parts = np.zeros((len(uniforms), d), dtype=np.int64)
-        reached = set(order.tolist())
-        for column in [*order.tolist(), *(j for j in range(d) if j not in reached)]:
-            parent = int(parents[column]) if column in reached else -1
+        levels = np.zeros((len(uniforms), d), dtype=np.int64)
+        for column in order.tolist():
+            parent, own = int(parents[column]), uniforms[:, column]
             if parent < 0:
-                law = np.broadcast_to(margins[column], (1, len(margins[column])))
-                rows = np.zeros(len(parts), dtype=np.int64)
-            else:
-                pair = laws[min(parent, column), max(parent, column)]
-                law, rows = (pair if parent < column else pair.T), parts[:, parent]
-            parts[:, column] = _drawn(law, rows, uniforms[:, column])
-        return parts
+                levels[:, column] = _drawn(margins[column][None], np.zeros(len(own), dtype=np.int64), own)
+                continue
+            table = chosen[min(parent, column), max(parent, column)]
+            law, bins = laws[table], table.bins
+            if parent > column:
+                law, bins = law.T, bins[::-1]
+            rows = coarse(levels[:, parent], size=self.sizes[parent], bins=bins[0])
+            parts = _drawn(law, rows, own)
+            levels[:, column] = _within(margins[column], parts, uniforms[:, d + column], bins=bins[1])
+        return levels
 
-    def _raked(self, parts: IntArray, laws: dict[tuple[int, int], FloatArray]) -> FloatArray:
-        weights = np.full(len(parts), 1.0 / len(parts))
-        cells = {(i, j): parts[:, i] * self.bins[j] + parts[:, j] for i, j in laws}
+    def _raked(self, levels: IntArray, laws: dict[CountTable, FloatArray]) -> FloatArray:
+        """(M,) weights; a step towards a table has the power of its share of the people of its pair."""
+        weights = np.full(len(levels), 1.0 / len(levels))
+        cells = dict(zip(laws, _entries(laws, levels, self.sizes), strict=True))
+        people = self.people
         for _ in range(SWEEPS):
-            for pair, law in laws.items():
-                now = np.bincount(cells[pair], weights=weights, minlength=law.size)
+            for table, law in laws.items():
+                now = np.bincount(cells[table], weights=weights, minlength=law.size)
                 step = law.ravel() / np.maximum(now, np.finfo(float).tiny)
-                weights = weights * np.clip(step, 1.0 / _LARGEST_STEP, _LARGEST_STEP)[cells[pair]]
+                step = np.clip(step, 1.0 / _LARGEST_STEP, _LARGEST_STEP)
+                weights = weights * (step ** (self.tables[table].people / people))[cells[table]]
                 weights = weights / weights.sum()
         return weights
+
+
+def _entries(tables: Iterable[CountTable], levels: IntArray, sizes: tuple[int, ...]) -> list[IntArray]:
+    """Return for each table the entry (n,) of every person with levels (n, d)."""
+    known: dict[tuple[int, int], IntArray] = {}
+    for column, bins in {one for table in tables for one in zip(*table, strict=True)}:
+        known[column, bins] = coarse(levels[:, column], size=sizes[column], bins=bins)
+    found = []
+    for (first, *rest), (bins, *others) in tables:
+        entry = known[first, bins]
+        for column, own in zip(rest, others, strict=True):
+            entry = entry * own + known[column, own]
+        found.append(entry)
+    return found
 
 
 def _information(law: FloatArray) -> float:
@@ -197,8 +318,8 @@ def _drawn(law: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
     return np.asarray((uniforms[:, None] > ends[rows, :-1]).sum(axis=1))
 
 
-def _within(margin: FloatArray, parts: IntArray, uniforms: FloatArray, *, size: int, bins: int) -> IntArray:
+def _within(margin: FloatArray, parts: IntArray, uniforms: FloatArray, *, bins: int) -> IntArray:
     """(M,) levels, drawn from the margin (size,) within everybody's part (M,)."""
-    inside = coarse(np.arange(size), size=size, bins=bins) == np.arange(bins)[:, None]
+    inside = coarse(np.arange(len(margin)), size=len(margin), bins=bins) == np.arange(bins)[:, None]
     own = np.where(inside, margin + np.finfo(float).tiny, 0.0)
     return _drawn(own, parts, uniforms)

@@ -1,9 +1,13 @@
 """One release of tables, read with an error of its own: how far tables are off is learned from them too.
 
-Tables s_a (C,) of an arm are A w_a + noise of covariance S + kappa^2 diag(people)^2: the last term stands for
-all that is wrong with A, the map from functions to tables (the law of contexts, the people that stand for it,
-and effects of three columns). kappa is the one of `MISFITS` under which the tables are most likely, prior
-variances being learned at the same time.
+Tables s_a (C,) of an arm are A w_a + noise of covariance S + kappa^2 diag(people^2 + (.25 mean people)^2).
+The last term stands for all that is wrong with A, the map from functions to tables: the law of contexts, the
+people that stand for it, and effects of three columns. Its constant part is for cells that counts call empty
+and that are not. kappa is the one of `MISFITS` under which the tables are most likely, prior variances being
+learned at the same time.
+
+What is learned is an average over models, by their evidence: the columns are ordered by how much they seem to
+matter, and a model has the first k of them, with their interactions or without.
 """
 
 from typing import NamedTuple
@@ -18,6 +22,16 @@ __all__ = ["MISFITS", "Tables", "fitted_with_misfit"]
 
 MISFITS = (0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4)
 """Candidates for kappa, in widths of the reward range."""
+
+LEAST_PEOPLE = 0.25
+"""People who may be in a cell that counts call empty, as a share of the mean cell's people."""
+
+COLUMN_ODDS = 4.0
+"""Prior odds that a column matters."""
+
+LEFT_OUT, LEAST_WEIGHT = 1e-9, 1e-3
+"""Prior variance of the weights that a model does without, and the posterior share below which a model is
+dropped."""
 
 _BEGIN = 0.03
 _STEPS = (12, 8, 8, 3)
@@ -41,7 +55,8 @@ class Tables(NamedTuple):
 
     def whitened(self, misfit: float) -> tuple[FloatArray, FloatArray, float]:
         """A (C, m), s (C, K) in coordinates where noise is standard normal; half its log determinant."""
-        lower = np.linalg.cholesky(self.covariance + np.diag((misfit * self.people) ** 2))
+        off = self.people**2 + (LEAST_PEOPLE * self.people.mean()) ** 2
+        lower = np.linalg.cholesky(self.covariance + np.diag(misfit**2 * off))
         told, seen = np.linalg.solve(lower, self.maps), np.linalg.solve(lower, self.sums.T)
         return told, seen, float(np.log(np.diag(lower)).sum())
 
@@ -53,18 +68,67 @@ class Tables(NamedTuple):
 
     def log_likelihood(self, effects: Effects, relevance: Relevance, misfit: float) -> float:
         """Of all tables, up to a constant, the weights integrated out."""
-        told, seen, half = self.whitened(misfit)
-        variances = relevance.variances[effects.term_of]
-        lower = np.linalg.cholesky(np.eye(len(told)) + (told * variances) @ told.T)
-        apart = np.linalg.solve(lower, seen)
-        return float(-0.5 * (apart**2).sum() - seen.shape[1] * (np.log(np.diag(lower)).sum() + half))
+        return _log_likelihood(self.whitened(misfit), relevance.variances[effects.term_of])
+
+
+def _log_likelihood(whitened: tuple[FloatArray, FloatArray, float], variances: FloatArray) -> float:
+    told, seen, half = whitened
+    lower = np.linalg.cholesky(np.eye(len(told)) + (told * variances) @ told.T)
+    apart = np.linalg.solve(lower, seen)
+    return float(-0.5 * (apart**2).sum() - seen.shape[1] * (np.log(np.diag(lower)).sum() + half))
 
 
 def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, float]:
-    """The law of every arm's weights, and kappa."""
+    """The law of every arm's weights, and kappa: averages over models."""
     relevance, misfit = Relevance.prior(effects), _BEGIN
     for steps in _STEPS[:-1]:
         relevance = ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=steps).relevance
         likely = [tables.log_likelihood(effects, relevance, one) for one in MISFITS]
         misfit = MISFITS[int(np.argmax(likely))]
-    return ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=_STEPS[-1]), misfit
+    every = ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=_STEPS[-1])
+    return _averaged(effects, tables, every)
+
+
+class _Model(NamedTuple):
+    """Log of evidence times prior, prior variances, and the likeliest kappa."""
+
+    log_weight: float
+    relevance: Relevance
+    misfit: float
+
+
+def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Model]:
+    """Nested sets of columns, those with the largest prior variances first."""
+    worth, columns = np.zeros(len(effects.sizes)), [term.columns for term in effects.terms]
+    for own, value in zip(columns, relevance.variances, strict=True):
+        worth[list(own)] += value / max(1, len(own))
+    rank = np.argsort(np.argsort(-worth, kind="stable"), kind="stable")
+    last = np.array([max((int(rank[j]) for j in own), default=-1) for own in columns])
+    whitened = [tables.whitened(misfit) for misfit in MISFITS]
+    found = []
+    for count in range(len(worth) + 1):
+        for most in (1, 2) if (effects.order[last < count] == 2).any() else (2,):
+            held = (last < count) & (effects.order <= most)
+            variances = np.where(held, relevance.variances, LEFT_OUT)
+            likely = [_log_likelihood(one, variances[effects.term_of]) for one in whitened]
+            best, prior = int(np.argmax(likely)), count * float(np.log(COLUMN_ODDS))
+            found.append(_Model(likely[best] + prior, Relevance(variances), MISFITS[best]))
+    return found
+
+
+def _averaged(effects: Effects, tables: Tables, every: ArmWeights) -> tuple[ArmWeights, float]:
+    """Mean and covariance of the mixture of models; all arms share their means' spread between models."""
+    models = _models(effects, tables, every.relevance)
+    weights = np.exp(np.array([one.log_weight for one in models]) - max(one.log_weight for one in models))
+    kept = np.flatnonzero(weights > LEAST_WEIGHT * weights.sum())
+    weights = weights[kept] / weights[kept].sum()
+    own = [models[at] for at in kept]
+    laws = [ArmWeights.of(effects, tables.evidence(one.misfit), one.relevance) for one in own]
+    mean = sum(weight * law.mean for weight, law in zip(weights, laws, strict=True))
+    covariance = sum(
+        weight * (law.factor[0] @ law.factor[0].T + (law.mean - mean).T @ (law.mean - mean) / len(mean))
+        for weight, law in zip(weights, laws, strict=True)
+    )
+    misfit = float(weights @ np.array([one.misfit for one in own]))
+    factor = np.broadcast_to(np.linalg.cholesky(covariance), every.factor.shape)
+    return ArmWeights(mean, factor, every.relevance), misfit

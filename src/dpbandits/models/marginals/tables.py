@@ -10,7 +10,11 @@ from scipy.sparse import csr_array
 from dpbandits._typing import IntArray
 from dpbandits.errors import InvalidParameter
 
-__all__ = ["Design", "coarse"]
+__all__ = ["LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
+
+LARGEST_GROUP, MOST_CELLS = 2, 320
+"""Most columns of a table, as counts tell how many people are in cells of two columns and not of three; and
+most cells of all tables together."""
 
 
 def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
