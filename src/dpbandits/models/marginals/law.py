@@ -6,12 +6,13 @@ independence, by as much as James and Stein's estimator finds of noise in them; 
 
 Two columns that a reward table holds together are counted in its bins, so that the people in each of its
 cells are counted and not guessed. All other pairs are counted in few bins. Counts of blocks whose bins differ
-are not added up: the sample is raked to the tables of both, to each by its share of the people.
+are added up in the coarser bins that both can be summed to, and the finer ones say the rest.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
@@ -88,6 +89,17 @@ class Pooled(NamedTuple):
     counts: FloatArray
     variance: float
     people: float
+
+    @property
+    def share_sd(self) -> float:
+        """Deviation of the noise of a share of the people."""
+        return math.sqrt(self.variance) / self.people
+
+    def summed(self, bins: tuple[int, ...], coarser: tuple[int, ...]) -> "Pooled":
+        """Counts (bins, bins) of a pair, summed to coarser bins."""
+        (a, b), (c, d) = bins, coarser
+        counts = self.counts.reshape(c, a // c, d, b // d).sum(axis=(1, 3))
+        return Pooled(counts, self.variance * (a // c) * (b // d), self.people)
 
 
 @dataclass(frozen=True)
@@ -178,8 +190,7 @@ class Counts:
     @property
     def share_sd(self) -> float:
         """Deviation of the noise of a share of the people, in a table of one column."""
-        own = self._of_columns[0]
-        return float(np.sqrt(own.variance)) / own.people
+        return self._of_columns[0].share_sd
 
     @property
     def _of_columns(self) -> list[Pooled]:
@@ -213,48 +224,51 @@ class Counts:
             uniforms: (M, 2 d) numbers in (0, 1).
         """
         margins = [
-            shrunk_law(
-                own.counts / own.people,
-                np.full(size, 1.0 / size),
-                sd=float(np.sqrt(own.variance)) / own.people,
-            )
+            shrunk_law(own.counts / own.people, np.full(size, 1.0 / size), sd=own.share_sd)
             for size, own in zip(self.sizes, self._of_columns, strict=True)
         ]
-        laws = {
-            table: self._pair(table, own, margins)
-            for table, own in self.tables.items()
-            if len(table.columns) == 2
-        }
+        pairs: dict[tuple[int, ...], list[CountTable]] = {}
+        for table in self.tables:
+            if len(table.columns) == 2:
+                pairs.setdefault(table.columns, []).append(table)
+        laws = {table: law for tables in pairs.values() for table, law in self._pair(tables, margins).items()}
         levels = self._sampled(margins, laws, uniforms)
         return WeightedPeople(levels, self._raked(levels, laws))
 
-    def _pair(self, table: CountTable, own: Pooled, margins: list[FloatArray]) -> FloatArray:
-        """(bins, bins) law of two columns."""
-        first, second = (
-            np.bincount(
-                coarse(np.arange(self.sizes[column]), size=self.sizes[column], bins=bins),
-                weights=margins[column],
-                minlength=bins,
-            )
-            for column, bins in zip(table.columns, table.bins, strict=True)
-        )
-        noisy = (own.counts / own.people).reshape(table.bins)
-        return shrunk_law(
-            noisy, np.outer(first, second).astype(np.float64), sd=float(np.sqrt(own.variance)) / own.people
-        )
+    def _pair(self, tables: list[CountTable], margins: list[FloatArray]) -> dict[CountTable, FloatArray]:
+        """Laws (bins, bins) of two columns in the bins of all their tables.
+
+        From the coarsest bins to the finest, among them those that two tables have in common, the law is
+        shrunk towards what coarser ones say, by all counts that can be summed to these bins. Then sweeps make
+        the laws agree.
+        """
+        first, second = (margins[column] for column in tables[0].columns)
+        joint = np.outer(first, second).astype(np.float64)
+        every = {one.bins for one in tables}
+        every |= {(math.gcd(a, c), math.gcd(b, d)) for (a, b), (c, d) in combinations(every, 2)}
+        laws: dict[tuple[int, ...], FloatArray] = {}
+        for bins in sorted(every, key=lambda own: (math.prod(own), own)):
+            told = [self.tables[one].summed(one.bins, bins) for one in tables if _nested(one.bins, bins)]
+            own = Pooled(*(sum(parts) for parts in zip(*told, strict=True)))
+            towards = _summed(joint, bins)
+            laws[bins] = shrunk_law(own.counts / own.people, towards, sd=own.share_sd)
+            joint = _moved(joint, laws[bins])
+        for law in list(laws.values()) * (SWEEPS if len(laws) > 1 else 0):
+            joint = _moved(joint, law)
+        return {one: _summed(joint, one.bins) for one in tables}
 
     def _sampled(
         self, margins: list[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
     ) -> IntArray:
         """(M, d) levels, drawn along the tree of the strongest pairs.
 
-        Of two tables of a pair the one that counts more people is taken.
+        Of several tables of a pair the one with the most entries is taken.
         """
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
         for table in laws:
             known = chosen.get(table.columns)
-            if known is None or self.tables[table].people > self.tables[known].people:
+            if known is None or table.cells > known.cells:
                 chosen[table.columns] = table
         for columns, table in chosen.items():
             strength[columns] = 1.0 + _information(laws[table])
@@ -276,18 +290,40 @@ class Counts:
         return levels
 
     def _raked(self, levels: IntArray, laws: dict[CountTable, FloatArray]) -> FloatArray:
-        """(M,) weights; a step towards a table has the power of its share of the people of its pair."""
         weights = np.full(len(levels), 1.0 / len(levels))
         cells = dict(zip(laws, _entries(laws, levels, self.sizes), strict=True))
-        people = self.people
         for _ in range(SWEEPS):
             for table, law in laws.items():
                 now = np.bincount(cells[table], weights=weights, minlength=law.size)
                 step = law.ravel() / np.maximum(now, np.finfo(float).tiny)
-                step = np.clip(step, 1.0 / _LARGEST_STEP, _LARGEST_STEP)
-                weights = weights * (step ** (self.tables[table].people / people))[cells[table]]
+                weights = weights * np.clip(step, 1.0 / _LARGEST_STEP, _LARGEST_STEP)[cells[table]]
                 weights = weights / weights.sum()
         return weights
+
+
+def _nested(finer: tuple[int, ...], coarser: tuple[int, ...]) -> bool:
+    """Return whether counts in the first bins can be summed to the second ones."""
+    return all(many % few == 0 for many, few in zip(finer, coarser, strict=True))
+
+
+def _summed(joint: FloatArray, bins: tuple[int, ...]) -> FloatArray:
+    """Law (bins, bins) from one of levels."""
+    first, second = (_parts(size, count) for size, count in zip(joint.shape, bins, strict=True))
+    return np.asarray(first @ joint @ second.T)
+
+
+def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
+    """Return a law of levels, scaled in every cell of a law of bins to the share that this says."""
+    first, second = (_parts(size, count) for size, count in zip(joint.shape, law.shape, strict=True))
+    ratio = law / np.maximum(_summed(joint, law.shape), np.finfo(float).tiny)
+    return np.asarray(joint * (first.T @ ratio @ second))
+
+
+@lru_cache(maxsize=256)
+def _parts(size: int, bins: int) -> FloatArray:
+    """(bins, size) one where a level lies in a part."""
+    own = coarse(np.arange(size), size=size, bins=bins) == np.arange(bins)[:, None]
+    return np.asarray(own, dtype=np.float64)
 
 
 def _entries(tables: Iterable[CountTable], levels: IntArray, sizes: tuple[int, ...]) -> list[IntArray]:
@@ -320,6 +356,4 @@ def _drawn(law: FloatArray, rows: IntArray, uniforms: FloatArray) -> IntArray:
 
 def _within(margin: FloatArray, parts: IntArray, uniforms: FloatArray, *, bins: int) -> IntArray:
     """(M,) levels, drawn from the margin (size,) within everybody's part (M,)."""
-    inside = coarse(np.arange(len(margin)), size=len(margin), bins=bins) == np.arange(bins)[:, None]
-    own = np.where(inside, margin + np.finfo(float).tiny, 0.0)
-    return _drawn(own, parts, uniforms)
+    return _drawn(_parts(len(margin), bins) * (margin + np.finfo(float).tiny), parts, uniforms)
