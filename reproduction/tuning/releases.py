@@ -13,7 +13,6 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `fading` | blocks of a past that fades, where the world becomes another at half time | the same |
 | `marginals` | marginal tables, online | the same |
 | `first` | their first block | the same |
-| `kind` | the rule for contexts and arms | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
 | `weighted` | those of a log with propensities | the same |
 | `published` | features of a log, released once | the same |
@@ -50,9 +49,7 @@ from dpbandits.central import (
     GPTuning,
     cells,
     feature_release,
-    gp_bandit,
     schedule,
-    tuning,
 )
 from dpbandits.central.logged import calibration, logged_table, tables
 from dpbandits.central.logged import people as kernels_of_people
@@ -101,12 +98,6 @@ PEOPLE = (
     ("classes-4", 1.0, 6_000),
 )
 CORRELATED = (("regions-2", 1.0, 6_000), ("regions-3", 3.0, 10_000), ("nothing-4", 1.0, 4_000))
-FEW_COLUMNS = (
-    ("steps-3", 1.0, 4_000),
-    ("clauses-4", 1.0, 4_000),
-    ("classes-3", 1.0, 4_000),
-    ("odds-4", 1.0, 4_000),
-)
 OF_A_LOG = (
     ("steps-2", 1.0, 4_000),
     ("clauses-2", 1.0, 10_000),
@@ -250,13 +241,6 @@ GROUPS = {
             ),
         },
         places=LONG_AND_SHORT,
-    ),
-    "kind": _tables(
-        "rule",
-        "share",
-        {"columns of marginal tables": Constant((tuning, gp_bandit), "MARGINAL_COLUMNS", (3, 5))},
-        places=FEW_COLUMNS,
-        seeds=(4, 6),
     ),
     "log": _tables(
         "log",
@@ -496,7 +480,7 @@ class TuningCell(Cell):
                 return {"share": self._once(seed, answered=own.way == "answered")}
             if own.way in BOXED:
                 return {"share": self._boxed(own.way, seed)}
-            return {"share": self._online(own.way, seed)}
+            return {"share": self._online(seed)}
 
     def _public(self, seed: int, *, delta: float) -> dict[str, Any]:
         return {
@@ -523,12 +507,12 @@ class TuningCell(Cell):
         )
         return lost(policy, world)
 
-    def _online(self, way: str, seed: int) -> float:
+    def _online(self, seed: int) -> float:
         world = world_of(tuning_table(self.world, self.horizon, seed), self.world, seed)
         policy = GPBandit(
             contexts=world.schema,
             arms=world.arms.labels,
-            tuning=GPTuning(release=None if way == "rule" else "marginals"),
+            tuning=GPTuning(release="marginals"),
             reward_range=world.reward_range,
             **self._public(seed, delta=1e-6),
         )

@@ -8,7 +8,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.budget import MemoryLedger, cost_of_guarantee
-from dpbandits.central import ExploreThenCommit, GPBandit, GPTuning, PublishedFunction
+from dpbandits.central import ExploreThenCommit, ExploreTuning, GPBandit, GPTuning, PublishedFunction
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.lab.baselines import ExactGPUCB, FeatureGPUCB, Uniform
 from dpbandits.privacy import Guarantee, JointDP, LocalDP, PureDP, SecureNoise, SimulatedNoise
@@ -35,7 +35,13 @@ def worth(people, arms):
 def learned():
     """A function that was learned of a log, published once."""
     log = ExploreThenCommit(
-        contexts=PEOPLE, arms=ARMS, reward_range=(0, 1), horizon=ROWS, privacy=JointDP(4.0, 1e-6), seed=1
+        contexts=PEOPLE,
+        arms=ARMS,
+        reward_range=(0, 1),
+        horizon=ROWS,
+        privacy=JointDP(4.0, 1e-6),
+        tuning=ExploreTuning(release="features"),
+        seed=1,
     )
     people, arms = table(ROWS), np.array(log.explore(0, ROWS))
     rewards = (np.random.default_rng(2).random(ROWS) < worth(people, arms)).astype(float)
@@ -50,7 +56,7 @@ def bandit(**changes):
         "reward_range": (0, 1),
         "horizon": 1_000,
         "privacy": JointDP(1.0, 1e-6),
-        "tuning": GPTuning(blocks=[100, 400]),
+        "tuning": GPTuning(release="features", blocks=[100, 400]),
     }
     return GPBandit(**(arguments | changes))
 

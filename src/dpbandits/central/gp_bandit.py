@@ -35,7 +35,7 @@ from dpbandits.central.marginals.release import MarginalRelease
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.regression import REWARD_VARIANCE
 from dpbandits.central.statement import RELEASE_NOTE, WHOLE_DOMAIN, Setting, on_a_public_clock
-from dpbandits.central.tuning import LONGEST_HORIZON, MARGINAL_COLUMNS, GPTuning, KindName
+from dpbandits.central.tuning import LONGEST_HORIZON, GPTuning, KindName
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import (
@@ -126,7 +126,7 @@ def kind_for(setup: Setup) -> KindName:
     |---|---|
     | candidates or nothing, delta is 0 | cells: no other kind keeps that promise there |
     | anything, beside arguments that only features understand | features |
-    | contexts, for arms; several columns, or delta is 0, and no kernel | marginals |
+    | contexts, for arms, and no kernel | marginals |
     | candidates of a declared public law, or nothing, within `CELL_BOXES` | cells, unless an account pays |
     | anything else | features |
 
@@ -143,8 +143,7 @@ def kind_for(setup: Setup) -> KindName:
     if asked or tuning.decision_sets == "public":
         return "features"
     if people:
-        wide = columns - 1 >= MARGINAL_COLUMNS
-        return "marginals" if setup.kernel is None and (wide or pure) else "features"
+        return "marginals" if setup.kernel is None else "features"
     numbers = (
         columns,
         privacy.delta,
@@ -193,9 +192,9 @@ class GPBandit(RoundPolicy):
         kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
             encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. The
             unit of a lengthscale is the range: 0.3 is three tenths of each range of a box, and of a context.
-            Default for a box: `models.features.people.box_kernel`. Default for contexts:
-            `models.features.people.context_kernel` for up to three columns; with more, or where delta is 0,
-            main effects and interactions (`dpbandits.central.marginals`).
+            Default for a box: `models.features.people.box_kernel`. For contexts there is none by default, and
+            main effects and interactions are learned (`dpbandits.central.marginals`); features of contexts
+            have `models.features.people.context_kernel` if none is given.
         tuning: see `GPTuning`.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 

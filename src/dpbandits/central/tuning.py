@@ -25,14 +25,10 @@ from dpbandits.models.features import Features
 from dpbandits.policy.deadlines import check_delay, delay_from_config
 from dpbandits.privacy.prefix_sums import Factor, factor_for
 
-__all__ = ["LONGEST_HORIZON", "MARGINAL_COLUMNS", "GPTuning", "KindName"]
+__all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
 
 KindName = Literal["features", "cells", "marginals"]
 """What is released of a block; see `GPTuning.release`."""
-
-MARGINAL_COLUMNS = 4
-"""Columns of contexts from which on marginal tables are taken: with fewer, smooth features told as much on
-tuning tables and made-up people."""
 
 LONGEST_HORIZON = 1 << 22
 """What int64 sums hold: the horizon when none is given."""

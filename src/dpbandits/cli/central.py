@@ -124,8 +124,7 @@ def learn(
         str | None,
         Option(
             help="Choose what is released of people that a TOML file describes: features (smooth functions "
-            "of few columns, delta above 0) or marginals (tables of few columns at a time). The default is "
-            "marginals from four columns on, or if delta is 0."
+            "of few columns, delta above 0) or marginals (tables of few columns at a time), the default."
         ),
     ] = None,
     clip: Clip = False,

@@ -221,8 +221,8 @@ def test_statement_and_plan_are_the_same_whatever_was_learned():
     ("changes", "kind"),
     [
         ({}, "marginals"),
-        ({"contexts": NARROW}, "features"),
-        ({"contexts": NARROW, "tuning": marginals()}, "marginals"),
+        ({"contexts": NARROW}, "marginals"),
+        ({"contexts": NARROW, "tuning": ExploreTuning(ridge=0.1)}, "features"),
         ({"delta": 0.0}, "features"),  # one answer has the whole promise, as ever
         ({"delta": 0.0, "tuning": marginals()}, "marginals"),
         ({"publish_epsilon": 0.5, "answer_epsilon": 0.25}, "features"),
@@ -406,12 +406,6 @@ def test_a_release_of_other_tables_is_refused(tmp_path):
         write_state(tmp_path / "spoilt", replace(state, arrays=state.arrays | {name: array}))
         with pytest.raises(CorruptState):
             ExploreThenCommit.load(tmp_path / "spoilt")
-
-
-def test_a_configuration_that_names_no_release_is_of_features():
-    config = policy(contexts=NARROW).to_config()
-    del config["tuning"]["release"]
-    assert ExploreThenCommit.from_config(config).tuning.release == "features"
 
 
 # -- a table, once ----------------------------------------------------------------------------------------

@@ -283,7 +283,7 @@ def of_people(table, **options):
         reward="paid",
         reward_range=(0, 1),
         user="person",
-        **options,
+        **{"release": "features"} | options,
     )
 
 

@@ -303,7 +303,8 @@ WIDE = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(4)})
     [
         ({"contexts": WIDE, "delta": 1e-6}, "marginals"),
         ({"contexts": WIDE, "delta": 1e-6, "seed": 5, "noise": dpb.SecureNoise()}, "marginals"),
-        ({"delta": 1e-6}, "features"),
+        ({"delta": 1e-6}, "marginals"),
+        ({"contexts": dpb.Schema(age=dpb.Range(18, 90)), "delta": 1e-6}, "marginals"),
         ({"delta": 0.0}, "marginals"),
         ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(n_features=5)}, "features"),
         ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(release="features")}, "features"),

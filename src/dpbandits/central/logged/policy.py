@@ -57,7 +57,6 @@ from dpbandits.central.logged.tables import TableCalibration, TableRelease, Tabl
 from dpbandits.central.marginals.statement import logged_tables_guarantee
 from dpbandits.central.published_function import PublishedCells, PublishedFunction
 from dpbandits.central.statement import RELEASE_NOTE, Setting, explore_guarantee, explore_records
-from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
@@ -144,8 +143,8 @@ def release_for(
 ) -> ReleaseName:
     """Return the kind of release if none is named: a rule of public arguments alone.
 
-    Marginal tables for people with contexts of four columns or more, or where delta is 0 and all that is
-    wanted is to publish; features wherever something was passed that only they understand.
+    Marginal tables for people with contexts, unless delta is 0 and single answers are wanted; features if
+    something was passed that only they understand.
 
     Args:
         menu: contexts and arms; None where there are actions.
@@ -155,9 +154,7 @@ def release_for(
     own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
         return "features"
-    if privacy.delta == 0.0:
-        return "marginals" if publishes else "features"
-    return "marginals" if menu.contexts.dim >= MARGINAL_COLUMNS else "features"
+    return "marginals" if privacy.delta > 0.0 or publishes else "features"
 
 
 class ExploreThenCommit(KeptPolicy):
@@ -170,9 +167,9 @@ class ExploreThenCommit(KeptPolicy):
         arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
         actions: instead of arms, public actions and the law they are explored with.
         kernel: over (action, context) columns, actions first; a public choice. A lengthscale is a share of
-            the range of each column. Only people with contexts and arms have a default: up to three columns,
-            similar contexts have similar rewards, and arms share little; from four on, main effects and
-            interactions (`ExploreTuning.release`).
+            the range of each column. Only people with contexts and arms have a default: main effects and
+            interactions, and of single answers (`ExploreTuning.release`) that similar contexts have similar
+            rewards, and arms share little.
         reward_range: public (low, high).
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.

@@ -15,7 +15,6 @@ from dpbandits._progress import watched
 from dpbandits._typing import FloatArray, Seed
 from dpbandits.audit import Guesses, attack_reward
 from dpbandits.central import GPBandit, GPTuning
-from dpbandits.central.tuning import MARGINAL_COLUMNS
 from dpbandits.domains import Arms, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.lab.baselines import (
@@ -131,13 +130,11 @@ def private_policy(
     """The private policy of this study.
 
     Args:
-        constants: of a policy that learns by features. By default it learns by marginal tables wherever
-            `GPBandit` does, of so many columns that the rule takes them, and else by features with
-            `PRIVATE_CONSTANTS`.
+        constants: of a policy that learns by features. By default it learns by marginal tables, as `GPBandit`
+            does.
     """
-    if constants is None and table.schema.dim >= MARGINAL_COLUMNS:
+    if constants is None:
         return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed)
-    constants = PRIVATE_CONSTANTS if constants is None else constants
     return GPBandit(
         domain=table.domain,
         reward_range=table.reward_range,
