@@ -486,7 +486,7 @@ def test_learn_predict_and_evaluate_from_a_toml_file_alone(tables):
     (tables / "log.toml").write_text(DESCRIBED)
     done = call("learn", tables / "log.toml", "--out", tables / "policy")
     assert done.exit_code == 0, done.output
-    assert "epsilon = 4, delta = 1e-07" in done.output.replace("\n", " ")
+    assert "epsilon = 4" in done.output.replace("\n", " ")
     (tables / "new.csv").write_text("age,arm\n25,drug\n80,watch\n")
     done = call("predict", tables / "policy", tables / "new.csv")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
@@ -540,7 +540,7 @@ def test_without_delta_marginal_tables_are_published_under_a_pure_promise(tables
 
 def test_options_come_before_the_file(tables):
     (tables / "log.toml").write_text(DESCRIBED)
-    words = ["--epsilon", "2", "--delta", "1e-5", "--horizon", "1500"]
+    words = ["--epsilon", "2", "--delta", "1e-5", "--horizon", "1500", "--release", "features"]
     done = call("learn", tables / "log.toml", "--out", tables / "policy", *words)
     assert "epsilon = 2, delta = 1e-05" in done.output.replace("\n", " ")
 

@@ -56,7 +56,7 @@ def test_200_people_at_epsilon_a_tenth_are_not_enough():
 
 def test_two_worlds_in_which_nothing_was_learned_are_not_the_last():
     """Chance alone may hide what there is to learn from so few."""
-    found = small(users=50, effect=0.02, epsilon=0.05, promise=0.05, worlds=4)
+    found = small(users=60, effect=0.005, epsilon=0.01, promise=0.01, worlds=4)
     assert found.answers["central"].along_epsilon is None
     assert found.worlds == 4
 
