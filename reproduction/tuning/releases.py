@@ -226,6 +226,7 @@ GROUPS = {
             "error of a poor law": Constant((learning,), "POOR_LAW", (0.1, 0.6)),
             "reward of the miscounted": Constant((learning,), "LEFT_OVER", (0.05, 0.2)),
             "Thompson scale": Constant((release.MarginalRelease,), "thompson_scale", (0.15, 0.4)),
+            "draws towards the end": Constant((release,), "SPREAD_POWER", (0.0, 2.0)),
             **_OF_BOTH,
         },
         places=PEOPLE[:5],

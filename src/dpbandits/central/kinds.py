@@ -291,8 +291,8 @@ class Kind(ABC, Generic[D, P]):
         """(count,) what counts of all that was known before it, when each of the first blocks ends."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
-    def answering(self, posterior: WeightPosterior, features: Features) -> WeightPosterior:
-        """The law that people are answered by, from a published one and its features."""
+    def answering(self, posterior: WeightPosterior, features: Features, *, released: int) -> WeightPosterior:
+        """The law that people are answered by, from what was published after so many releases."""
         return posterior
 
     def features_of(self, posterior: WeightPosterior) -> Features:

@@ -1,5 +1,6 @@
 """`ServedBandit`: the `GPBandit` that a service opens, which one process may release while others answer."""
 
+from bisect import bisect_right
 from collections.abc import Callable
 
 from dpbandits import _checks
@@ -44,7 +45,8 @@ class ServedBandit(GPBandit):
         if found is None:
             self._posterior = None
         else:
-            self._posterior = self._kind.answering(found.posterior, found.features)
+            released = bisect_right(self.batch_boundaries, self._book.asked)
+            self._posterior = self._kind.answering(found.posterior, found.features, released=released)
             if self.features.basis():  # eigenvectors computed on another processor: the posterior is in them
                 self.features = self._kind.features = found.features
 

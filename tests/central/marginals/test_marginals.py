@@ -388,6 +388,30 @@ def test_it_learns_who_should_get_what(late):
     assert right[-1] > 0.85
 
 
+def arms_between_releases(chooser, ends, *, seed=11):
+    """Arms given to one person in every stretch, and the last prediction (2,); rewards are fair coins."""
+    rng, given = np.random.default_rng(seed), []
+    for start, stop in pairwise((0, *ends)):
+        count = stop - start
+        batch = chooser.ask_batch({"age": [30.0] * count, "region": ["north"] * count, "income": [0] * count})
+        given.append(set(batch.indices.tolist()))
+        chooser.tell_batch(batch.ids, rng.integers(0, 2, count).astype(float))
+    return given, chooser.predict({"age": [30.0], "region": ["north"], "income": [0]})[0][0]
+
+
+def test_exploration_ends_with_the_last_release():
+    chooser = policy(tuning=GPTuning(release="marginals", thompson_scale=4.0))
+    given, predicted = arms_between_releases(chooser, (*chooser.blocks, 600))
+    assert given == [{0, 1}, {0, 1}, {0, 1}, {int(predicted.argmax())}]
+
+
+@pytest.mark.parametrize(("changes", "forget"), [({"horizon": None}, None), ({}, 2_000)])
+def test_exploration_goes_on_where_more_releases_follow(changes, forget):
+    tuning = GPTuning(release="marginals", blocks=(90, 216, 392), thompson_scale=4.0, forget=forget)
+    given, _ = arms_between_releases(policy(tuning=tuning, **changes), (90, 216, 392, 600))
+    assert given == [{0, 1}] * 4
+
+
 def test_public_data_comes_first_and_is_remembered(tmp_path):
     chooser, rng = policy(), np.random.default_rng(8)
     ages, regions, arms = rng.uniform(18, 90, 2000), rng.integers(0, 3, 2000), rng.integers(0, 2, 2000)

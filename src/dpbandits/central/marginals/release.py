@@ -107,6 +107,10 @@ FEW = (
     "Look at refused decisions, and at the schema's ranges and categories."
 )
 
+SPREAD_POWER = 1.0
+"""Power of the share of releases still to come by which the deviations of draws are multiplied: with 0 they
+are the same to the end."""
+
 SQUARES = 7
 """Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
 
@@ -378,7 +382,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         beginning = self._beginning
         for number in range(len(known), past.count):
             beliefs = [beginning.belief, *(link.belief for link in known)]
-            found = self._answering(past.blocks[number], *self._after(number, past.blocks[number], beliefs))
+            told = self._after(number, past.blocks[number], beliefs)
+            found = self._answering(past.blocks[number], *told, spread=self._spread(number + 1))
             known = [*(link.answers for link in known), found]
         self._chain = known
         return known[-1].posterior if known else beginning.posterior
@@ -401,25 +406,39 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             self._informed = (self._public, self._answering(None, *self.reader.given(nothing, evidence)))
         return self._informed[1]
 
-    def _answering(self, drawn: Drawn | None, belief: Belief, weights: ArmWeights) -> Read:
-        """Return a reading with the public draws that people are answered by."""
+    def _spread(self, released: int) -> float:
+        """Return the factor of the draws' deviations after so many releases: a public number.
+
+        Exploration pays only through later releases, so the factor falls with their number, to 0 after the
+        last one: then everybody gets the arm of the largest mean. It stays 1 if the horizon is unknown or the
+        past fades, because later releases always follow.
+        """
+        if self._setup.horizon is None or self.tuning.forget is not None:
+            return 1.0
+        return float((1.0 - released / len(self.blocks)) ** SPREAD_POWER)
+
+    def _answering(
+        self, drawn: Drawn | None, belief: Belief, weights: ArmWeights, *, spread: float = 1.0
+    ) -> Read:
+        """Return a reading with the public draws that people are answered by; `spread` is from `_spread`."""
         posterior = self._law(belief.effects, weights)
-        draws = self._drawn_from(posterior)
+        draws = self._drawn_from(posterior, spread)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
         return Read(drawn, answering, replace(posterior, draws=draws))
 
-    def answering(self, posterior: WeightPosterior, features: Features) -> EffectPosterior:
+    def answering(self, posterior: WeightPosterior, features: Features, *, released: int) -> EffectPosterior:
         """See `Kind.answering`: with the public draws, which are no part of what is published."""
         if not isinstance(features, ArmFeatures):
             raise InvalidParameter("a published law of effects has features of arms")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
         plain = EffectPosterior(**law, features=features)
-        return replace(plain, draws=self._drawn_from(plain))
+        return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
 
-    def _drawn_from(self, posterior: EffectPosterior) -> FloatArray:
-        """Return Thompson weights (S, K, m) of public coins."""
+    def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
+        """Return Thompson weights (S, K, m) of public coins, their deviations times `spread`."""
         normals = self._coins.normal("marginals/thompson", 0, DRAWS, len(posterior.mean))
-        return self.weights(posterior, normals).reshape(DRAWS, self.arms, -1)
+        draws = posterior.mean + spread * (self.weights(posterior, normals) - posterior.mean)
+        return draws.reshape(DRAWS, self.arms, -1)
 
     def _after(self, number: int, one: Drawn, beliefs: list[Belief]) -> tuple[Belief, ArmWeights]:
         start, end = (0, *self.blocks)[number : number + 2]
@@ -484,7 +503,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         start: int,
         coins: PublicCoins,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Uniform before any release; then the best under one of `DRAWS` public draws, anybody's."""
+        """Uniform before any release; then the best under one of `DRAWS` public draws, anybody's.
+
+        The draws come closer to the mean with every release; see `_spread`.
+        """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
         weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
