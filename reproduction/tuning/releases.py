@@ -13,6 +13,7 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `fading` | blocks of a past that fades, where the world becomes another at half time | the same |
 | `marginals` | marginal tables, online | the same |
 | `first` | their first block | the same |
+| `pairs` | up to how many columns pairs are counted | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
 | `weighted` | those of a log with propensities | the same |
 | `published` | features of a log, released once | the same |
@@ -96,6 +97,14 @@ PEOPLE = (
     ("odds-4", 3.0, 2_000),
     ("odds-6-one", 1.0, 2_000),
     ("classes-4", 1.0, 6_000),
+)
+MORE_COLUMNS = (
+    ("clauses-4", 1.0, 10_000),
+    ("regions-5", 1.0, 10_000),
+    ("clauses-6", 1.0, 4_000),
+    ("regions-6", 3.0, 10_000),
+    ("odds-8", 0.3, 10_000),
+    ("classes-8", 3.0, 10_000),
 )
 CORRELATED = (("regions-2", 1.0, 6_000), ("regions-3", 3.0, 10_000), ("nothing-4", 1.0, 4_000))
 OF_A_LOG = (
@@ -242,6 +251,13 @@ GROUPS = {
             ),
         },
         places=LONG_AND_SHORT,
+    ),
+    "pairs": _tables(
+        "online",
+        "share",
+        {"columns counted in pairs": Constant((release,), "PAIRED_COLUMNS", (3, 8))},
+        places=MORE_COLUMNS,
+        seeds=(4, 6),
     ),
     "log": _tables(
         "log",

@@ -43,6 +43,21 @@ def test_a_column_of_one_category_has_no_components():
     assert Effects.of([1, None])(np.zeros((3, 2), dtype=np.int64)).shape == (3, 5)
 
 
+def test_people_counted_column_by_column_have_its_margins_and_independent_columns():
+    """Shares of 2,500 public draws lie within .06 of their law: six deviations of a fair coin's share."""
+    law = Law((24, 3, 2), (True, False, False), Design((24, 3, 2), (4, 3, 2), ((0, 1),)), paired=False)
+    assert law.cells == (24, 3, 2)
+    levels = np.repeat([[0, 0, 0], [23, 1, 1], [12, 2, 1]], [500, 250, 250], axis=0)
+    told = Counts.none(law.sizes).given(law, law.counts(levels).astype(float), people=1000, sd=0.01)
+    found = told.described(np.random.default_rng(12).random((2500, 6)))
+    np.testing.assert_allclose(found.weights, 1.0 / 2500)
+    for column, expected in ((0, {0: 0.5, 23: 0.25, 12: 0.25}), (1, {0: 0.5, 1: 0.25, 2: 0.25})):
+        assert set(found.levels[:, column].tolist()) == set(expected)
+        for level, share in expected.items():
+            assert (found.levels[:, column] == level).mean() == pytest.approx(share, abs=0.06)
+    assert ((found.levels[:, 0] == 0) & (found.levels[:, 1] == 0)).mean() == pytest.approx(0.25, abs=0.06)
+
+
 def test_features_are_the_products_that_the_terms_name():
     levels = EFFECTS.levels(np.array([[0.0, 2.0, 1.0, 1.0], [0.999, 0.0, 0.5, 0.0]]))
     assert levels.tolist() == [[0, 2, 23, 1], [23, 0, 12, 0]]

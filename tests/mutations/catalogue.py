@@ -3004,6 +3004,16 @@ MUTATIONS = (
         tests="tests/central/marginals/test_marginals.py",
     ),
     _bug(
+        "pairs counted beside columns",
+        "many columns are counted in pairs too, and the noise covers the tables of single columns",
+        (
+            "central/marginals/release.py",
+            "return replace(self.law, design=tables)",
+            "return replace(self.law, design=tables, paired=True)",
+        ),
+        tests="tests/central/marginals/test_marginals.py",
+    ),
+    _bug(
         "refused rounds counted",
         "a context that could not be read is counted where a public point stands in for it",
         (

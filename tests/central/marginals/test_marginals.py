@@ -40,6 +40,11 @@ def policy(*, tuning=None, epsilon=1.0, delta=0.0, rounds=1, **changes):
     return GPBandit(**placed(arguments | changes))
 
 
+def ranges(count):
+    """A schema of so many ranges."""
+    return dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(count)})
+
+
 def drawn_rows(count, rng):
     """Random encoded contexts with an arm behind each."""
     return np.column_stack(
@@ -134,15 +139,16 @@ def test_no_two_contributions_lose_more_than_was_promised_and_some_lose_nearly_t
 def test_the_rates_keep_the_promise_in_exact_arithmetic(monkeypatch, epsilon, rounds):
     """At some of these epsilons the rest of it beside 15% was once rounded up, and the loss above it."""
     asked = inside.noiseless(monkeypatch)
-    wide = {"contexts": dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(10)})}
-    for changes, tables in (({}, 6), (wide, 55)):
+    for count, tables in ((None, 6), (5, 15), (6, 6), (10, 10)):  # up to five columns pairs are counted
+        changes = {} if count is None else {"contexts": ranges(count)}
         chooser = policy(epsilon=epsilon, rounds=rounds, **changes)
         columns, m = chooser.domain.dim - 1, inside.kind(chooser).reader.effects.n_weights
         rows = inside.block(np.zeros((1, columns + 1)), [1.0])
         for q, (centre, most) in product((1, 2, columns), ((None, 1024), (np.zeros((2, m)), 1434))):
             groups = tuple((j,) for j in range(q))
             design = inside.planned(chooser, bins=(2, 3, *[2] * (columns - 2)), groups=groups, centre=centre)
-            inside.sums_and_counts(chooser, rows, design)
+            _, counted = inside.sums_and_counts(chooser, rows, design)
+            assert counted.sum() == tables  # a row is in one cell of each table that the noise covers
             sums, counts = (Fraction(rate) for rate, _ in asked[-2:])
             loss = rounds * (sums * most * q + counts * 2 * tables)
             assert Fraction(epsilon) * (1 - Fraction(1, 2**50)) < loss <= Fraction(epsilon)

@@ -1,6 +1,7 @@
 r"""Marginal tables of rewards and contexts: a kind of release for people with several columns.
 
-A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and two by two.
+A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and, if they are
+few, two by two.
 *Reward tables*: the columns are divided into groups (some may be left out), and for every group and arm there
 is a table of the sums of reward - b over the people of every cell. Which groups, into how many bins a range
 is cut, and the centre b(x) are computed from earlier releases alone. What they say is read by `learning`.
@@ -12,8 +13,9 @@ is cut, and the centre b(x) are computed from earlier releases alone. What they 
   L1, where c is the largest |R - beta|. In the first block beta = 512 and c = 512: 1024 q. Later beta lies in
   307 .. 717 and c = 717: 1434 q. (Where both fall in one cell the entry moves by no more than the sum.)
 - Counts: with t tables a round adds one to one entry of each, or nothing where it was refused: at most 2 t in
-  L1, and sqrt(2 t) in L2. There is one table a column and one a pair of columns. A pair that a reward table
-  holds is counted in its bins, which are fixed by earlier releases; t does not depend on them.
+  L1, and sqrt(2 t) in L2. There is one table a column and, up to `PAIRED_COLUMNS` columns, one a pair: t is d
+  or d (d + 1)/2, whatever was released. A pair that a reward table holds is counted in its bins, which are
+  fixed by earlier releases; t does not depend on them.
 
 **Noise.** With k rounds a user: discrete Laplace noise of rate epsilon_v/(2 q c k) on the sums, drawn
 exactly; on the counts discrete Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to
@@ -106,6 +108,10 @@ FEW = (
     "The released counts tell of readable contexts in about {read:.0%} of the rounds. The rest is refused. "
     "Look at refused decisions, and at the schema's ranges and categories."
 )
+
+PAIRED_COLUMNS = 5
+"""Up to so many columns pairs are counted too. Beyond them noise in so many tables costs more than the pairs
+tell."""
 
 SPREAD_POWER = 1.0
 """Power of the share of releases still to come by which the deviations of draws are multiplied: with 0 they
@@ -222,7 +228,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if setup.tuning.features is not None and setup.tuning.features.to_config() != own.to_config():
             raise InvalidParameter("release='marginals' has features of its own: leave features= out")
         self.features, self._setup, effects = own, setup, base.effects
-        self.law = Law(effects.sizes, effects.ordered)
+        self.law = Law(effects.sizes, effects.ordered, paired=len(effects.sizes) <= PAIRED_COLUMNS)
         self.reader = BlockReader(effects, self.law, self.arms)
         given = setup.tuning.blocks
         self.blocks = self._own_blocks() if given is None else check_boundaries(given, setup.longest)

@@ -104,17 +104,19 @@ class Pooled(NamedTuple):
 
 @dataclass(frozen=True)
 class Law:
-    """Which tables of counts tell the law of contexts: every column, and all pairs.
+    """Which tables of counts tell the law of contexts: every column, and all pairs if they are counted.
 
     Args:
         sizes: levels of each column.
         ordered: which columns are ranges.
         design: reward tables; two columns that one of them holds are counted in its bins. None without.
+        paired: whether pairs are counted; columns are taken to be independent without.
     """
 
     sizes: tuple[int, ...]
     ordered: tuple[bool, ...]
     design: Design | None = None
+    paired: bool = True
 
     @cached_property
     def tables(self) -> tuple[CountTable, ...]:
@@ -124,12 +126,12 @@ class Law:
         few = tuple(min(most, size) if ordered else size for size, ordered in sized)
         held = set() if self.design is None else set(self.design.pairs)
         bins = few if self.design is None else self.design.bins
-        columns = range(len(self.sizes))
+        pairs = combinations(range(len(self.sizes)), 2) if self.paired else ()
         return (
             *(CountTable((j,), (size,)) for j, size in enumerate(self.sizes)),
             *(
                 CountTable((i, j), (bins[i], bins[j]) if (i, j) in held else (few[i], few[j]))
-                for i, j in combinations(columns, 2)
+                for i, j in pairs
             ),
         )
 
@@ -158,7 +160,7 @@ class Law:
         A pair of columns has as many cells as the reward table that holds it, and all of those together have
         at most `MOST_CELLS`.
         """
-        return sum(replace(self, design=None).cells) + MOST_CELLS
+        return sum(replace(self, design=None).cells) + MOST_CELLS * self.paired
 
     def split(self, counts: FloatArray) -> list[FloatArray]:
         """Return the counts of each table from those of all (sum of `cells`,)."""
@@ -275,7 +277,7 @@ class Counts:
         tree = minimum_spanning_tree(csr_array(-strength))
         order, parents = breadth_first_order(tree, 0, directed=False) if d > 1 else (np.array([0]), [-1])
         levels = np.zeros((len(uniforms), d), dtype=np.int64)
-        for column in order.tolist():
+        for column in dict.fromkeys((*order.tolist(), *range(d))):  # without pairs the tree reaches no other
             parent, own = int(parents[column]), uniforms[:, column]
             if parent < 0:
                 levels[:, column] = _drawn(margins[column][None], np.zeros(len(own), dtype=np.int64), own)
