@@ -80,7 +80,7 @@ function gridSizes(columns) {
   const ranges = columns.filter(({ values }) => !values).length;
   const room = Math.floor(1400 / product(columns.map(({ values }) => values?.length ?? 1)));
   const side = Math.min(64, Math.floor(room ** (1 / ranges) + 1e-9));
-  return room && (!ranges || side >= 6) ? columns.map(({ values }) => values?.length ?? side) : null;
+  return room && (!ranges || side >= (columns.length > 3 ? 10 : 6)) ? columns.map(({ values }) => values?.length ?? side) : null;
 }
 
 /** The published version of a text, for this contract: `at(point)` says what is published there. */

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import dpbandits as dpb
 from dpbandits.export import decide_by, growthbook
 from dpbandits.export.decide import arm_scores
 from dpbandits.export.decisions import read
-from dpbandits.local import PublishedArms, Server, Spec
+from dpbandits.local import PublishedArms, PublishedQuestions, Server, Spec
 from flat import spec_with
 from js.driver import NODE, asked
 
@@ -93,6 +94,23 @@ def test_what_a_local_server_published_decides_alike(name: str) -> None:
     assert [decide_by(read_back, context) for context in contexts] == wanted
     if NODE is not None:
         assert by_javascript(policy, contexts) == wanted
+
+
+def test_a_version_about_some_of_many_columns_decides_alike() -> None:
+    """Columns that it is not about do not count, wherever they stand among the others."""
+    wide = dpb.Schema(hour=dpb.Range(0, 24), **PEOPLE.columns, visits=dpb.Range(0, 9))
+    spec = replace(local(learner="questions"), contexts=wide)
+    first, cells = vars(Server(spec).publish()), np.arange(8 * 3)
+    told = {name: first[name] for name in ("version", "about")}
+    published = PublishedQuestions(
+        columns=(1, 2), arms=cells * 5 // 3 % 3, parts=0 * cells, turned=cells > 9, **told
+    )
+    table = {"hour": [3.0, 22.0] * (SOME // 2), **people(SOME), "visits": [1.0] * SOME}
+    wanted, policy = list(published.recommend_batch(spec, table)), published.to_decisions(spec)
+    assert len(set(wanted)) == 3
+    assert [decide_by(read(policy), context) for context in rows(table)] == wanted
+    if NODE is not None:
+        assert by_javascript(policy, rows(table)) == wanted
 
 
 def bandit() -> dpb.central.GPBandit:

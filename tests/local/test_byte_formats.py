@@ -127,7 +127,7 @@ def table(spec, published, point, codes):
     room = 1400 // math.prod(codes.values())
     side = min(64, math.floor(room ** (1 / ranges) + 1e-9)) if ranges else 1
     columns = range(len(point))
-    if room == 0 or (ranges and side < 6):
+    if room == 0 or (ranges and side < (6 if len(point) <= 3 else 10)):
         side, columns = 8, published["columns"]
     cell = 0
     for x, size in ((point[j], codes.get(j, side)) for j in columns):

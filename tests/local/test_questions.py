@@ -301,7 +301,7 @@ def test_old_specs_keep_their_digests_and_the_default_follows_the_columns():
     assert Spec(contexts=box, arms=range(2), privacy=privacy).learner == "questions"
     assert Spec(contexts=box, arms=range(2), privacy=privacy, chooser="client").learner == "smooth"
     assert Spec(contexts=box, arms=range(13), privacy=privacy).learner == "smooth"
-    many = dpb.Box(low=[0.0] * 8, high=[1.0] * 8)
+    many = dpb.Box(low=[0.0] * 65, high=[1.0] * 65)
     assert Spec(contexts=many, arms=range(2), privacy=privacy).learner == "smooth"
 
 

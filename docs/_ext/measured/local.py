@@ -6,7 +6,6 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, pm, shown, table
 
 from dpbandits.lab import plot
-from dpbandits.local.contract.grid import people_for
 from reproduction.ma2025.local import QUESTION_TARGETS, TARGETS
 
 EPSILONS = (1.0, 2.0, 4.0)
@@ -143,12 +142,9 @@ def local_columns_people() -> Markdown:
         gaps = [by["questions"][one]["reward"] - by["smooth"][one]["reward"] for one in tables]
         errors = [math.hypot(*(by[learner][one]["stderr"] for learner in by)) for one in tables]
         n_columns, epsilon, users = place
-        takes = "questions" if users >= people_for(n_columns, epsilon) else "smooth"
         cells = [f"{gap:+.3f} ± {error:.3f}" for gap, error in zip(gaps, errors, strict=True)]
-        lines.append(
-            [n_columns, f"{epsilon:g}", f"{users:,}", *cells, f"{sum(gaps) / len(gaps):+.3f}", takes]
-        )
-    return table(["columns", "epsilon", "people", *tables, "on average", "a spec takes"], lines)
+        lines.append([n_columns, f"{epsilon:g}", f"{users:,}", *cells, f"{sum(gaps) / len(gaps):+.3f}"])
+    return table(["columns", "epsilon", "people", *tables, "on average"], lines)
 
 
 def local_laplace() -> Markdown:

@@ -49,6 +49,7 @@ class AveragedRegression:
         self.features, self.n_functions, self._constant_sd = features, n_functions, constant_sd
         size = n_functions * features.values.shape[1]
         self.precision, self.moment = np.zeros((size, size)), np.zeros(size)
+        self.heard: tuple[FloatArray, FloatArray] | None = None
         away = (np.log(LENGTHS) - math.log(_LENGTH)) / _LENGTH_SPREAD
         lengths = np.exp(-0.5 * away**2)
         even = np.ones(len(DEVIATIONS))
@@ -77,12 +78,13 @@ class AveragedRegression:
 
     def learn_laws(self) -> None:
         """One pass over the columns' lengths and the deviation."""
+        known = self._known()
         for place in range(len(self.laws)):
             scores = np.empty(len(LENGTHS))
             for chosen in range(len(LENGTHS)):
                 laws = self.laws.copy()
                 laws[place] = np.arange(len(LENGTHS)) == chosen
-                scores[chosen] = self._log_evidence(self._variances(laws))
+                scores[chosen] = _log_evidence(*known, self._scale_of(self._variances(laws)))
             law = self._prior[place] * np.exp(scores - scores.max())
             self.laws[place] = law / law.sum()
 
@@ -97,12 +99,24 @@ class AveragedRegression:
 
     def renew(self) -> None:
         """Take everything into the posterior."""
-        self._used_precision, self._used_moment = self.precision.copy(), self.moment.copy()
+        self._used_precision, self._used_moment = self._known()
         self._believe()
+
+    def _known(self) -> tuple[FloatArray, FloatArray]:
+        """Precision and moment of all that was observed, here and elsewhere."""
+        if self.heard is None:
+            return self.precision.copy(), self.moment.copy()
+        return self.precision + self.heard[0], self.moment + self.heard[1]
+
+    def law(self, functionals: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior means (m,) and covariance (m, m) of functionals (m, K F)."""
+        scaled = (functionals * self._scale).T
+        half = solve_triangular(self._factor, scaled, lower=True, check_finite=False)
+        return functionals @ self.mean.ravel(), half.T @ half
 
     def _believe(self) -> None:
         self.variances = self._variances(self.laws)
-        self._scale = np.tile(np.sqrt(self.variances), self.n_functions)
+        self._scale = self._scale_of(self.variances)
         scaled = self._used_precision * self._scale[:, None] * self._scale
         scaled[np.diag_indices_from(scaled)] += 1.0
         self._factor = cholesky(scaled, lower=True, check_finite=False)
@@ -138,12 +152,16 @@ class AveragedRegression:
         variances[0] = self._constant_sd**2
         return variances
 
-    def _log_evidence(self, variances: FloatArray) -> float:
-        scale = np.tile(np.sqrt(variances), self.n_functions)
-        used = np.flatnonzero(scale > _SMALL * scale.max())
-        scale = scale[used]
-        scaled = self.precision[np.ix_(used, used)] * scale[:, None] * scale
-        scaled[np.diag_indices_from(scaled)] += 1.0
-        factor = cholesky(scaled, lower=True, check_finite=False, overwrite_a=True)
-        half = solve_triangular(factor, scale * self.moment[used], lower=True, check_finite=False)
-        return float(0.5 * half @ half - np.log(np.diag(factor)).sum())
+    def _scale_of(self, variances: FloatArray) -> FloatArray:
+        return np.tile(np.sqrt(variances), self.n_functions)
+
+
+def _log_evidence(precision: FloatArray, moment: FloatArray, scale: FloatArray) -> float:
+    """Of what precision and moment tell of weights with these deviations, but for a constant."""
+    used = np.flatnonzero(scale > _SMALL * scale.max())
+    scale = scale[used]
+    scaled = precision[np.ix_(used, used)] * scale[:, None] * scale
+    scaled[np.diag_indices_from(scaled)] += 1.0
+    factor = cholesky(scaled, lower=True, check_finite=False, overwrite_a=True)
+    half = solve_triangular(factor, scale * moment[used], lower=True, check_finite=False)
+    return float(0.5 * half @ half - np.log(np.diag(factor)).sum())

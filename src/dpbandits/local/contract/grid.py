@@ -22,10 +22,10 @@ from any public policy.
 x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
 is `Grid.sizes`.
 
-**Many columns.** Where no grid has room for all columns of a spec, every version is over some of them, which
-it names: a range then has 8 cells in every version, and a category one a value. A device takes the cell of
-its own values in these columns, and its report says nothing of the others; the proof above holds word for
-word, as a, c and phi are functions of the context all the same. A version has at most `MOST_CELLS` cells
+**Many columns.** Where a grid over all columns of a spec is too coarse, every version is over some of them,
+which it names: a range then has 8 cells in every version, and a category one a value. A device takes the
+cell of its own values in these columns, and its report says nothing of the others; the proof above holds word
+for word, as a, c and phi are functions of the context all the same. A version has at most `MOST_CELLS` cells
 whatever the number of columns, so that ten columns cost as many bytes as three.
 
 NumPy and the standard library only: devices read it.
@@ -60,7 +60,6 @@ __all__ = [
     "PublishedQuestions",
     "asks_about",
     "fits_a_grid",
-    "people_for",
 ]
 
 About = Literal["reward", "place"]
@@ -74,15 +73,17 @@ MOST_ASKED = 12
 MOST_CELLS = 1400
 """Cells of a grid at most: a version with 16 parts then has under 2 KB with 8 arms, and 2.2 KB with 12."""
 
-_FEWEST_A_SIDE = 6
+_FEWEST_A_SIDE, _FEW, _FEWEST_OF_MORE = 6, 3, 10
+"""Cells of a range of a grid at least: of up to three columns, and of more. There a coarse grid learns less
+than questions about some columns at a time."""
 
 _MOST_A_SIDE = 64
 
 _SIDE_OF_MANY = 8
-"""Cells of a range where a spec has more columns than a grid has room for."""
+"""Cells of a range where versions name their columns."""
 
 MOST_COLUMNS = 64
-"""Columns that are asked about: each of them takes reports of its own before any is chosen."""
+"""Columns that are asked about: each of them has a learner of its own."""
 
 # Grids of versions that are kept at hand: more than the usual window of a server.
 _GRIDS_KEPT = 32
@@ -119,7 +120,8 @@ class Grid:
         n_ranges = dim - len(categories)
         room = MOST_CELLS // math.prod(categories.values())
         side = min(_MOST_A_SIDE, math.floor(room ** (1.0 / n_ranges) + 1e-9)) if n_ranges and room else 1
-        if not room or (n_ranges and side < _FEWEST_A_SIDE):
+        fewest = _FEWEST_A_SIDE if dim <= _FEW else _FEWEST_OF_MORE
+        if not room or (n_ranges and side < fewest):
             raise InvalidParameter(f"{dim} columns are more than a grid of {MOST_CELLS} cells tells apart")
         return cls(tuple(categories.get(column, side) for column in range(dim)))
 
@@ -166,23 +168,9 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
     return True
 
 
-def people_for(dim: int, epsilon: float) -> float:
-    """Expected users from which a spec of many columns takes the learner of questions by itself.
-
-    Columns alone then take a quarter to a half of the reports, see `local.learners.columns`; with fewer there
-    is little left to earn that back. Chosen on tuning tables (`reproduction/studies/many_columns.py`).
-
-    Example:
-        >>> round(people_for(10, 2.0))
-        21750
-    """
-    return 1000.0 * dim * (1.0 + 4.7 / epsilon**2)
-
-
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
     """Return whether devices can be asked about these columns: on one grid, or some at a time."""
-    few = dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
-    return few or fits_a_grid(dim, categories)
+    return dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -366,7 +354,9 @@ class GridLayout(Layout[PublishedQuestions]):
         from dpbandits.export import decisions
 
         told = decisions.chosen(np.asarray(published.arms).tolist(), self.n_arms)
-        edges = [decisions.cut_at(size) for size in self.whole.sizes]
+        grid = self.of(published)
+        sizes = dict(zip(grid.columns or range(self.dim), grid.sizes, strict=True))
+        edges = [decisions.cut_at(sizes.get(column, 1)) for column in range(self.dim)]
         return {"type": "cells", "edges": edges, "scores": told}
 
 

@@ -29,7 +29,6 @@ from dpbandits.local.contract.grid import (
     GridLayout,
     asks_about,
     fits_a_grid,
-    people_for,
 )
 from dpbandits.local.contract.layout import Layout
 from dpbandits.local.contract.people import DeviceMenu, offered
@@ -153,10 +152,9 @@ class Spec(Contract[PublishedArms]):
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
             start `tree`, and `questions` of three columns and fewer. None: `questions` where the server
-            chooses among at most 12 arms, and a grid has room for the columns, or `n_users` is enough for
-            more (`local.contract.grid`: `Grid`, `people_for`); else `smooth`.
-        n_users: expected number of users: `ma2025` and `ma2025-printed` need it, and with many columns the
-            learner depends on it where none is named.
+            chooses among at most 12 arms, by at most 64 columns with at most 1,400 categories each; else
+            `smooth`.
+        n_users: expected number of users: `ma2025` and `ma2025-printed` need it.
         seed: public randomness of the server.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
             empty: everyone has that. A user's class is public and must be chosen without looking at context
@@ -219,8 +217,7 @@ class Spec(Contract[PublishedArms]):
         an(self.tuning, SpecTuning, name="tuning", pass_="tuning=SpecTuning(reports_per_version=100)")
         if self.learner is None:
             few = self.chooser == "server" and self.n_arms <= MOST_ASKED
-            enough = (self.n_users or 0) >= people_for(self.dim, self.privacy.epsilon)
-            can = fits_a_grid(self.dim, self._codes) or (enough and asks_about(self.dim, self._codes))
+            can = asks_about(self.dim, self._codes)
             assign(self, learner="questions" if few and can else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self._own_constants(), CONSTANTS[self.learner])

@@ -1,20 +1,25 @@
-"""Questions about more columns than one grid has room for: about one at a time first, then about the best.
+"""Questions about many columns: a version is over one or two of them, chosen by what they may gain.
 
-**Alone.** At first every version is over one column, in turn, and every column has a learner of its own
-(`learners.questions`): arms by that column alone, questions about that column alone. When those still asked
-about have had enough reports, the better half of them goes on: what a column is worth is what the best arm
-of every one of its cells is expected to earn over the best arm for all.
+**Alone.** Every column has a learner of its own (`learners.questions`): arms by that column alone, questions
+about that column alone. The gain of a column is what the best arms of its cells earn over the best arm for
+all. A version is over the column whose gain is largest in a draw of all posteriors by the version's public
+coins (Thompson sampling). At first that screens all columns; those that carry signal soon get nearly all
+reports.
 
-**Together.** When at most three are left, versions are over the best columns whose grid has at most
-`MOST_CELLS` cells, taken in the order of what they are worth, at most four. A version of one column is one of
-that grid too, that looks at no other: so the learner of the grid takes over all that its columns were asked
-and told. From then on it is the only one that asks.
+**Levels.** Any report also tells of the arms' mean rewards l = (l_1, ..., l_K) over all people. What the own
+reports of column j tell of l is a precision A_j and a moment b_j. A column learns besides what the others
+tell, the sums of their A and b. Given l the functions of two columns are independent in the model, so that
+this is its posterior (belief propagation on a star is exact). A column that is asked about for the first time
+knows which arm is best for all, and loses little against it.
 
-What is left out is left out for good, and what two columns say only together is not seen. Reports of a column
-that was left out tell nothing more.
+**Pairs.** Whenever reports have grown by a factor of 1.3, the two columns of the largest expected gains get a
+learner of their common grid. It takes over all that the two were asked and told: a version of one column is
+one of that grid too, that looks at no other. A pair is asked about where its expected gain is above the
+largest one that was drawn. At most `_MOST_PAIRS` are kept; late reports about another one are dropped.
 
-Privacy: post-processing of reports; the columns of a version are a function of earlier reports, as what it
-asks is, see `local.contract.grid`. Source: this library.
+Privacy: post-processing of reports. The columns of a version are a function of earlier reports and public
+coins, as what it asks is, see `local.contract.grid`. Source: this library; Thompson, *On the likelihood that
+one unknown probability exceeds another*, 1933; Pearl, *Reverend Bayes on inference engines*, 1982.
 """
 
 import math
@@ -29,16 +34,15 @@ from dpbandits.errors import IncompatibleState
 from dpbandits.local.contract.grid import MOST_CELLS, PublishedQuestions
 from dpbandits.local.contract.spec import Spec
 from dpbandits.local.learners.base import Counted
-from dpbandits.local.learners.questions import QuestionConstants, QuestionLearner
+from dpbandits.local.learners.questions import GROWTH, RENEWAL, QuestionConstants, QuestionLearner
 from dpbandits.policy.coins import PublicCoins
 
 __all__ = ["ColumnLearner"]
 
-_ALONE = 280.0
-"""Reports of a column before columns are compared, were they rewards without noise."""
+_ALONE = 1500.0
+"""Reports before two columns are asked about together, were they rewards without noise."""
 
-_FEW, _MOST = 3, 4
-"""Number of columns that are left when the best are joined, and the largest number that are joined."""
+_MOST_PAIRS = 4
 
 
 class ColumnLearner:
@@ -48,13 +52,11 @@ class ColumnLearner:
 
     def __init__(self, spec: Spec, constants: QuestionConstants) -> None:
         self.constants, self._spec, self._surprise = constants, spec, math.inf
-        self._alone = [
-            QuestionLearner(spec, constants, grid=spec.protocol.grids.over((column,)))
-            for column in range(spec.dim)
-        ]
-        self._live = np.arange(spec.dim)
-        self._each = self._due = _ALONE * (1.0 + 1.0 / self._alone[0].tells)
-        self._joint: QuestionLearner | None = None
+        self._rules: dict[tuple[int, ...], QuestionLearner] = {}
+        for column in range(spec.dim):
+            self._rules[column,] = self._fresh((column,))
+        self.reports = self._shared = 0
+        self._looked = _ALONE * (1.0 + 1.0 / self._rules[0,].tells) / GROWTH
 
     @classmethod
     def of(cls, spec: Spec) -> Self:
@@ -63,123 +65,124 @@ class ColumnLearner:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """That are asked about together; empty before they are chosen."""
-        return () if self._joint is None else self._joint.grid.columns
-
-    @property
-    def _best(self) -> QuestionLearner:
-        return self._alone[self._ranked()[0]] if self._joint is None else self._joint
+        """Those of the largest expected gain."""
+        return max(self._rules, key=lambda columns: self._rules[columns].gain)
 
     @property
     def places(self) -> FloatArray:
-        """Belief about the law of the columns that are asked about, or of the best one."""
-        return self._best.places
+        """Belief about the law of these columns."""
+        return self._rules[self.columns].places
 
     def leading(self) -> IntArray:
         """The arm of the largest expected reward in every cell of their grid."""
-        return self._best.leading()
+        return self._rules[self.columns].leading()
 
     def resist(self, surprise: float) -> None:
         """Expect forged reports, from here on; see `PosteriorLearner.resist`."""
         self._surprise = surprise
-        for one in self._alone if self._joint is None else [*self._alone, self._joint]:
-            one.resist(surprise)
+        for rule in self._rules.values():
+            rule.resist(surprise)
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """See `QuestionLearner.publish`; before columns are chosen, one of them after another."""
-        if self._joint is not None:
-            return self._joint.publish(spec, version, coins)
-        column = int(self._live[version % len(self._live)])
-        return self._alone[column].publish(spec, version, coins)
+        """See `QuestionLearner.publish`; of the columns that the module says."""
+        gains = {
+            columns: rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain
+            for columns, rule in self._rules.items()
+        }
+        return self._rules[max(gains, key=lambda columns: gains[columns])].publish(spec, version, coins)
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
-        if len(published.columns) == 1:
-            self._alone[published.columns[0]].count(spec, published, counted)
-        if self._joint is not None and set(published.columns) <= set(self.columns):
-            self._joint.count(spec, self._joint.widened(published), counted)
+        self.reports += sum(n for group in counted for _, _, n in group)
+        for columns, rule in self._rules.items():
+            if set(published.columns) <= set(columns):
+                rule.count(spec, rule.widened(published), counted)
 
     def refine(self) -> None:
-        """Look at everything again where enough has come, and choose columns where it is time."""
-        self._think()
-        reports = sum(self._alone[one].reports for one in self._live)
-        if self._joint is None and reports >= self._due * len(self._live):
-            kept = max(_FEW, math.ceil(len(self._live) / 2))
-            self._live, self._due = np.sort(self._ranked()[:kept]), self._due + self._each
-            if len(self._live) <= _FEW:
-                self._join(self._chosen())
+        """Look at everything again where enough has come, put two together, and share levels."""
+        for rule in self._rules.values():
+            if rule.reports:
+                rule.refine()
+        if self.reports >= GROWTH * self._looked:
+            self._looked = self.reports
+            self._put_together()
+        if self.reports >= RENEWAL * self._shared:
+            self._shared = self.reports
+            self._share_levels()
 
     def follow(self, published: PublishedQuestions) -> None:
         """See `Learner.follow`: columns are those that were published."""
-        self._think()
-        together = len(published.columns) > 1
-        if together and published.columns != self.columns:
+        self.refine()
+        if published.columns not in self._rules:
             self._join(published.columns)
-        elif not together:
-            self._joint = None
 
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
         """See `Server.estimate`: the same in all of a cell of the version's grid."""
-        one = self._alone[published.columns[0]] if len(published.columns) == 1 else self._best
-        return one.estimate(spec, published)
+        return self._rules[published.columns].estimate(spec, published)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """See `Learner.to_arrays`."""
         arrays = {
-            f"column.{column}.{name}": array
-            for column, one in enumerate(self._alone)
-            for name, array in one.to_arrays().items()
+            f"{_named(columns)}.{name}": array
+            for columns, rule in self._rules.items()
+            for name, array in rule.to_arrays().items()
         }
-        arrays |= {"live": self._live, "due": np.array([self._due])}
-        if self._joint is not None:
-            arrays |= {f"joint.{name}": array for name, array in self._joint.to_arrays().items()}
-        return arrays | {"joined": np.array(self.columns, dtype=np.int64)}
+        pairs = [columns for columns in self._rules if len(columns) > 1]
+        numbers = np.array([self.reports, self._shared, self._looked], dtype=np.float64)
+        return arrays | {"pairs": np.array(pairs, dtype=np.int64).reshape(-1, 2), "numbers": numbers}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """See `Learner.restore`."""
-        live, joined = arrays["live"], tuple(arrays["joined"].tolist())
-        known = np.arange(len(self._alone))
-        if not len(live) or not np.isin([*live, *joined], known).all():
+        pairs, numbers = arrays["pairs"], arrays["numbers"]
+        good = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs) <= _MOST_PAIRS
+        good = good and bool(((pairs >= 0) & (pairs < self._spec.dim)).all() and (np.diff(pairs) > 0).all())
+        if not good or pairs.dtype != np.int64 or numbers.shape != (3,):
             raise IncompatibleState("what was kept of a learner is another learner's")
-        for column, one in enumerate(self._alone):
-            one.restore(_under(arrays, f"column.{column}."))
-        self._live, self._due, self._joint = live.copy(), float(arrays["due"][0]), None
-        if joined:
-            self._joint = self._fresh(joined)
-            self._joint.restore(_under(arrays, "joint."))
+        alone = [columns for columns in self._rules if len(columns) == 1]
+        self._rules = {columns: self._fresh(columns) for columns in [*alone, *map(tuple, pairs.tolist())]}
+        for columns, rule in self._rules.items():
+            prefix = f"{_named(columns)}."
+            rule.restore({k.removeprefix(prefix): one for k, one in arrays.items() if k.startswith(prefix)})
+        self.reports, self._shared, self._looked = int(numbers[0]), int(numbers[1]), float(numbers[2])
 
     # -- columns ----------------------------------------------------------------------------------------
 
-    def _think(self) -> None:
-        for one in self._alone if self._joint is None else [self._joint]:
-            one.refine()
-
-    def _ranked(self) -> IntArray:
-        """Columns that are still asked about, the best first, then the others."""
-        worth = np.array([one.gain for one in self._alone])
-        worth[np.setdiff1d(np.arange(len(worth)), self._live)] -= 1.0  # a gain is at most 1
-        return np.argsort(-worth, kind="stable")
-
-    def _chosen(self) -> tuple[int, ...]:
-        """The best columns that fit one grid."""
-        taken: list[int] = []
-        for column in self._ranked().tolist():
-            size = math.prod(self._alone[one].grid.size for one in [*taken, column])
-            if size <= MOST_CELLS and len(taken) < _MOST:
-                taken.append(column)
-        return tuple(sorted(taken))
-
     def _fresh(self, columns: tuple[int, ...]) -> QuestionLearner:
-        one = QuestionLearner(self._spec, self.constants, grid=self._spec.protocol.grids.over(columns))
-        one.resist(self._surprise)
-        return one
+        rule = QuestionLearner(self._spec, self.constants, grid=self._spec.protocol.grids.over(columns))
+        rule.resist(self._surprise)
+        return rule
+
+    def _put_together(self) -> None:
+        """Give the two best columns whose grid has room a learner."""
+        alone = sorted((one for one in self._rules if len(one) == 1), key=lambda one: -self._rules[one].gain)
+        first, *others = alone
+        for other in others:
+            if self._rules[first].grid.size * self._rules[other].grid.size <= MOST_CELLS:
+                pair = tuple(sorted(first + other))
+                if pair not in self._rules:
+                    self._join(pair)
+                return
 
     def _join(self, columns: tuple[int, ...]) -> None:
-        self._joint = self._fresh(columns)
+        """Add a learner of columns together, in place of the worst one where there are many."""
+        pairs = [one for one in self._rules if len(one) > 1]
+        if len(pairs) >= _MOST_PAIRS:
+            del self._rules[min(pairs, key=lambda one: self._rules[one].gain)]
+        rule = self._rules[columns] = self._fresh(columns)
         for column in columns:
-            self._joint.hear(self._alone[column])
-        self._joint.look()
+            rule.hear(self._rules[column,])
+        rule.look()
+        self._shared = 0
+
+    def _share_levels(self) -> None:
+        """Tell every learner what the columns that it is not over were told of arms' mean rewards."""
+        told = {one: rule.told_levels for one, rule in self._rules.items() if len(one) == 1 and rule.reports}
+        if not told:
+            return
+        total = np.sum(list(told.values()), axis=0)
+        for columns, rule in self._rules.items():
+            rule.hear_levels(total - sum(told.get((column,), 0.0) for column in columns))
 
 
-def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def _named(columns: tuple[int, ...]) -> str:
+    return "columns." + "-".join(map(str, columns))

@@ -62,7 +62,7 @@ from dpbandits.models.forgetting import counting, kept_after
 from dpbandits.models.grid_density import GridDensity
 from dpbandits.policy.coins import PublicCoins
 
-__all__ = ["QuestionConstants", "QuestionLearner"]
+__all__ = ["GROWTH", "RENEWAL", "QuestionConstants", "QuestionLearner"]
 
 # These, and those of what it is built on, were taken over, and held against neighbours on tuning worlds;
 # `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there: docs/results-local.md has the list.
@@ -73,7 +73,7 @@ _MOST_WEIGHTS, _FEWEST_FEATURES = 768, 8
 
 # Everything is computed anew when reports have grown by this factor, from the first look on; the posterior by
 # the smaller one.
-_GROWTH, _FIRST_LOOK, _RENEWAL = 1.3, 500, 1.03
+GROWTH, _FIRST_LOOK, RENEWAL = 1.3, 500, 1.03
 
 # Reports that a product is taken to have had before any came, and reports per unit of its variance: arms
 # explore a product once reports can tell of it.
@@ -81,6 +81,9 @@ _HEAD_START, _TOLD = 200, 16.0
 
 # Where one report tells less than this, arms are drawn more widely: crowds settle too early on what is noise.
 _CLEAR, _WIDEST = 0.75, 2.0
+
+# Of a draw by which columns are chosen, divided by the number of arms.
+_GAIN_TEMPERATURE = 0.2
 
 _CHILD_SD = TreeConstants().child_sd
 
@@ -218,6 +221,7 @@ class QuestionLearner:
         self._old = np.zeros_like(self._model.precision), np.zeros_like(self._model.moment)
         self._parts = self._density.boxes(self._centres, n_parts)
         self._sources: dict[str, _Source] = {}
+        self._heard = np.zeros((spec.n_arms, spec.n_arms + 1))
         self.reports, self._renewed, self._looked = 0, 0, 0
         even = np.array(1.0 / n_parts)
         self._tells = 1.0 / float(spec.protocol.mechanism_for(n_parts).moments.signed_variance(even))
@@ -235,8 +239,11 @@ class QuestionLearner:
     @property
     def gain(self) -> float:
         """Expected gain of the best arm of every cell over the best one for all."""
-        means, p = self._model.features.values @ self._model.mean.T, self._density.p
-        return float(p @ means.max(axis=1) - (p @ means).max())
+        return self._gain(self._model.mean)
+
+    def _gain(self, weights: FloatArray) -> float:
+        levels, p = self._model.features.values @ weights.T, self._density.p
+        return float(p @ levels.max(axis=1) - (p @ levels).max())
 
     def _cells_of(self, columns: tuple[int, ...]) -> IntArray:
         """(G,) in which cell of a grid of some of these columns a cell of this one is."""
@@ -279,6 +286,12 @@ class QuestionLearner:
     def leading(self) -> IntArray:
         """(G,) the arm of the largest expected reward in every cell."""
         return np.asarray((self._model.features.values @ self._model.mean.T).argmax(axis=1))
+
+    def drawn_gain(self, version: int, coins: PublicCoins) -> float:
+        """As `gain`, of a draw of the posterior by a version's coins, which differ from those of its arms."""
+        model, own = self._model, "".join(f"/{one}" for one in self.grid.columns)
+        normals = coins.normal(f"columns/{version}{own}", 0, 1, model.moment.size)[0]
+        return self._gain(model.mean + math.sqrt(_GAIN_TEMPERATURE / self.n_arms) * model.deviation(normals))
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
         """Arms by a posterior draw, and a question: functions of what came in and the version's coins."""
@@ -335,11 +348,37 @@ class QuestionLearner:
         raised = raised_variance(variances, belief=belief, error=error, surprise=self._surprise)
         return float((raised / variances).max())
 
+    @property
+    def told_levels(self) -> FloatArray:
+        """(K, K + 1) precision and moment of what own reports tell of arms' mean rewards over all people.
+
+        What was heard of them elsewhere is taken out again, and so is the prior.
+        """
+        model, row = self._model, self._density.p @ self._model.features.values
+        mean, covariance = model.law(np.kron(np.eye(self.n_arms), row))
+        whole = np.linalg.inv(covariance)
+        prior = np.eye(self.n_arms) / (row**2 @ model.variances)
+        told = np.column_stack([whole - prior, whole @ mean])
+        return told - self._heard
+
+    def hear_levels(self, told: FloatArray) -> None:
+        """Know from now on what was told of arms' mean rewards elsewhere, as `told_levels` says it."""
+        self._heard = told
+        self._place_heard()
+        self._model.renew()
+
+    def _place_heard(self) -> None:
+        """Write what was heard of the levels as precision and moment of the weights."""
+        if self._heard.any():
+            row, told = self._density.p @ self._model.features.values, self._heard
+            precision, moment = np.kron(told[:, :-1], np.outer(row, row)), np.kron(told[:, -1], row)
+            self._model.heard = np.asarray(precision), np.asarray(moment)
+
     def refine(self) -> None:
         """Look at everything again, or take what is new into the posterior, where enough has come."""
-        if self.reports >= max(_FIRST_LOOK, self._due(self._looked, _GROWTH)):
+        if self.reports >= max(_FIRST_LOOK, self._due(self._looked, GROWTH)):
             self._look_again()
-        elif self.reports >= self._due(self._renewed, _RENEWAL):
+        elif self.reports >= self._due(self._renewed, RENEWAL):
             self._model.renew()
         else:
             return
@@ -395,6 +434,7 @@ class QuestionLearner:
         model = {f"model.{name}": getattr(self._model, name) for name in self._model.kept}
         law = {f"law.{name}": np.asarray(getattr(self._density, name)) for name in _LAW}
         old = {"old.precision": self._old[0], "old.moment": self._old[1], "parts": self._parts}
+        old["heard"] = self._heard
         arrays |= sources_to_arrays(self._sources)
         return arrays | model | law | old | {"reports": np.array([self.reports, self._renewed, self._looked])}
 
@@ -416,7 +456,7 @@ class QuestionLearner:
         self._density.factor = arrays["law.factor"].copy()
         self._density.variance = float(arrays["law.variance"])
         self._old = arrays["old.precision"].copy(), arrays["old.moment"].copy()
-        self._parts = arrays["parts"].copy()
+        self._parts, self._heard = arrays["parts"].copy(), arrays["heard"].copy()
         self.reports, self._renewed, self._looked = arrays["reports"].tolist()
         self._sources = {}
         for name, evidence, doubts in sources_in(arrays, dim=self._centres.shape[1]):
@@ -424,6 +464,7 @@ class QuestionLearner:
             self._sources[name] = _Source(evidence, *doubts)
         self._model.restored()
         self._density.look()
+        self._place_heard()
 
     def _all_told(self) -> dict[str, _Told]:
         return {"rewards": self._rewards, "places": self._places, "counts": self._counts}
@@ -510,6 +551,7 @@ class QuestionLearner:
             self._model.tell(*self._functionals(rewards))
         if self._sources:
             self._hear_sources()
+        self._place_heard()
         self._model.learn_laws()
         self._model.renew()
         self._parts = self._density.boxes(self._centres, self.n_parts)
