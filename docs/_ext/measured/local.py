@@ -1,7 +1,5 @@
 """What `results-local.md` shows."""
 
-import math
-
 from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, pm, shown, table
 
@@ -125,26 +123,6 @@ def local_columns() -> Markdown:
         "columns asked about, in so many crowds",
     ]
     return table(heads, lines)
-
-
-def local_columns_people() -> Markdown:
-    """Tuning tables: what `questions` earns over `smooth`, by how many people come."""
-    rows = load("many-columns-people")["rows"]
-    places = dict.fromkeys((row["n_columns"], row["epsilon"], row["users"]) for row in rows)
-    tables = list(dict.fromkeys(row["table"] for row in rows))
-    lines = []
-    for place in sorted(places):
-        own = [row for row in rows if (row["n_columns"], row["epsilon"], row["users"]) == place]
-        by = {
-            learner: {row["table"]: row for row in own if row["learner"] == learner}
-            for learner in ("questions", "smooth")
-        }
-        gaps = [by["questions"][one]["reward"] - by["smooth"][one]["reward"] for one in tables]
-        errors = [math.hypot(*(by[learner][one]["stderr"] for learner in by)) for one in tables]
-        n_columns, epsilon, users = place
-        cells = [f"{gap:+.3f} ± {error:.3f}" for gap, error in zip(gaps, errors, strict=True)]
-        lines.append([n_columns, f"{epsilon:g}", f"{users:,}", *cells, f"{sum(gaps) / len(gaps):+.3f}"])
-    return table(["columns", "epsilon", "people", *tables, "on average"], lines)
 
 
 def local_laplace() -> Markdown:
