@@ -30,7 +30,7 @@ from dpbandits.lab.evaluation.crowds import simulate
 from dpbandits.lab.worlds.contextual import PeopleWorld
 from reproduction.studies.many_columns import TUNING, frame_of, people_of
 
-USERS, EPSILONS = 20_000, (1.0, 2.0, 4.0)
+USERS, EPSILONS = 20_000, (1.0, 2.0)
 FIRST_SEED, SECOND_SEED = 760, 780
 IDLE = 20
 """Columns that tell nothing."""
@@ -44,9 +44,9 @@ NEIGHBOURS: dict[str, dict[str, float]] = {
     "as they are": {},
     "gains drawn at .1": {f"{_QUESTIONS}._GAIN_TEMPERATURE": 0.1},
     "gains drawn at .4": {f"{_QUESTIONS}._GAIN_TEMPERATURE": 0.4},
-    "pairs from 750 reports": {f"{_COLUMNS}._ALONE": 750.0},
-    "pairs from 3,000 reports": {f"{_COLUMNS}._ALONE": 3_000.0},
-    "no pairs": {f"{_COLUMNS}._ALONE": 1e9},
+    "together from 3,000 reports": {f"{_COLUMNS}._ALONE": 3_000.0},
+    "two together at most": {f"{_COLUMNS}._MOST_TOGETHER": 2},
+    "four together at most": {f"{_COLUMNS}._MOST_TOGETHER": 4},
 }
 
 

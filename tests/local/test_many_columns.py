@@ -248,7 +248,7 @@ def same(mine, theirs):
 def test_a_restored_learner_goes_on_as_the_one_that_was_saved(versions):
     spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(2)
     learner = told(spec, learner_for(spec), versions, rng)
-    assert bool(len(learner.to_arrays()["pairs"])) == (versions == 60)
+    assert bool(groups_of(learner)) == (versions == 60)
     restored = learner_for(spec)
     restored.restore(learner.to_arrays())
     assert same(restored.to_arrays(), learner.to_arrays())
@@ -264,12 +264,12 @@ def test_a_restored_learner_goes_on_as_the_one_that_was_saved(versions):
 @pytest.mark.parametrize(
     "change",
     [
-        {"pairs": np.array([[0, 17]])},
-        {"pairs": np.array([[-1, 2]])},
-        {"pairs": np.array([[2, 2]])},
-        {"pairs": np.array([[0.0, 2.0]])},
-        {"pairs": np.array([[0, 2, 3]])},
-        {"pairs": np.array([[0, 1]] * 6)},
+        {"groups": np.ones((1, 6), dtype=bool)},
+        {"groups": np.ones((1, 5))},
+        {"groups": np.ones(5, dtype=bool)},
+        {"groups": np.eye(5, dtype=bool)},
+        {"groups": np.ones((7, 5), dtype=bool)},
+        {"groups": np.ones((1, 5), dtype=bool)},
         {"numbers": np.zeros(2)},
         {"columns.3.heard": np.zeros((3, 4))},
     ],
@@ -285,21 +285,21 @@ def test_a_follower_asks_about_the_columns_that_were_published():
     leader, follower, coins = learner_for(spec), learner_for(spec), PublicCoins(1)
     told(spec, leader, 60, rng, follower=follower)
     published = leader.publish(spec, 60, coins)
-    assert len(published.columns) == 2
+    assert len(published.columns) > 1
     follower.follow(published)
     assert follower.publish(spec, 61, coins).lineage(spec) == leader.publish(spec, 61, coins).lineage(spec)
     estimate = leader.estimate(spec, published)
     assert estimate.predict(spec, rng.random((6, 5)))[0].shape == (6, 2)
     # One that came to other columns can say what it expects by those that were published.
-    other = version_of(spec, next((0, one) for one in (2, 4) if [0, one] not in pairs_of(follower)))
+    other = version_of(spec, next((0, one) for one in (2, 4) if (0, one) not in groups_of(follower)))
     follower.follow(other)
-    assert list(other.columns) in pairs_of(follower)
+    assert other.columns in groups_of(follower)
     assert follower.estimate(spec, other).mean.shape == (64, 2)
 
 
-def pairs_of(learner):
+def groups_of(learner):
     """Columns that are asked about together."""
-    return learner.to_arrays()["pairs"].tolist()
+    return [tuple(np.flatnonzero(row).tolist()) for row in learner.to_arrays()["groups"]]
 
 
 def n_told(learner, columns):
@@ -308,20 +308,33 @@ def n_told(learner, columns):
     return sum(arrays[f"columns.{columns}.{kind}.n"].sum() for kind in ("rewards", "places"))
 
 
-def test_reports_about_one_column_count_for_all_pairs_that_it_is_in_and_for_nothing_else():
+def test_reports_count_for_all_columns_together_that_they_are_about_and_for_nothing_else():
     spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(5)
     learner = told(spec, learner_for(spec), 60, rng)
-    pair = pairs_of(learner)[0]
-    whole, mine = "-".join(map(str, pair)), str(pair[0])
-    (left,) = {str(one) for one in range(5)} - {str(one) for one in pair} - {"2", "4"}
+    names = ["-".join(map(str, columns)) for columns in [*((one,) for one in range(5)), *groups_of(learner)]]
+    pair = next(columns for columns in groups_of(learner) if len(columns) == 2)
+    assert any(set(pair) < set(columns) for columns in groups_of(learner))
     (mechanism,) = spec.protocol.counted_by(version_of(spec, (0,)))
     cells = np.zeros(50, dtype=np.int64)
-    for column, counts in ((int(left), [left]), (pair[0], [whole, mine])):
-        before = {name: n_told(learner, name) for name in (whole, mine, left)}
+    for asked in (*((one,) for one in range(5)), pair):
+        before = {name: n_told(learner, name) for name in names}
         sums = mechanism.simulate(*signs_by_cell(cells, cells == 0, mechanism.n_cells), rng)
-        learner.count(spec, version_of(spec, (column,)), [[(mechanism, sums, 50)]])
-        grown = {name for name, n in before.items() if n_told(learner, name) == n + 50}
-        assert grown == set(counts)
+        learner.count(spec, version_of(spec, asked), [[(mechanism, sums, 50)]])
+        for name in names:
+            about = set(map(str, asked)) <= set(name.split("-"))
+            assert n_told(learner, name) == before[name] + 50 * about
+
+
+def test_columns_together_take_over_every_report_about_one_of_them_once():
+    spec, rng = spec_of(5, epsilon=4.0, reports_per_version=100), np.random.default_rng(5)
+    learner, version = learner_for(spec), 0
+    while not groups_of(learner):
+        told(spec, learner, 1, rng, first=version)
+        version += 1
+    assert {len(columns) for columns in groups_of(learner)} == {2, 3}
+    for columns in groups_of(learner):
+        alone = sum(n_told(learner, str(column)) for column in columns)
+        assert n_told(learner, "-".join(map(str, columns))) == alone > 0
 
 
 def test_late_reports_about_parts_that_have_moved_are_learned_as_if_they_had_come_in_time():
@@ -371,13 +384,13 @@ def test_robust_servers_expect_forged_reports_about_every_column():
     assert robust < plain
 
 
-def test_robust_servers_expect_forged_reports_about_pairs_that_are_formed_later():
+def test_robust_servers_expect_forged_reports_about_columns_that_are_joined_later():
     spec = spec_of(5, epsilon=4.0, reports_per_version=100)
     robust, plain = learner_for(spec), learner_for(spec)
-    Robust(bytes(32), surprise=0.5).harden(robust)
+    Robust(bytes(32), surprise=0.01).harden(robust)
     told(spec, robust, 60, np.random.default_rng(4))
     plain.restore(robust.to_arrays())
-    pair = tuple(pairs_of(robust)[0])
+    pair = groups_of(robust)[0]
     forged, name = version_of(spec, pair), f"columns.{pair[0]}-{pair[1]}.model.moment"
     (mechanism,) = spec.protocol.counted_by(forged)
     sums = np.zeros(2 * mechanism.n_cells, dtype=np.int64)

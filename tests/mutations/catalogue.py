@@ -2258,15 +2258,26 @@ MUTATIONS = (
         "_heard",
     ),
     _bug(
-        "pairs that expect no forgers",
-        "forged reports move as far as they like what a robust server believes of two columns together",
+        "a report that counts twice where columns are joined",
+        "what two columns tell together is learned twice: beliefs are too sure, and forgers weigh twice",
+        (
+            "local/learners/columns.py",
+            "        rule.look()\n",
+            "        rule.hear(self._rules[columns[0],])\n        rule.look()\n",
+        ),
+        tests="tests/local/test_many_columns.py::test_columns_together_take_over_every_report_about_one_of"
+        "_them_once",
+    ),
+    _bug(
+        "columns together that expect no forgers",
+        "forged reports move as far as they like what a robust server believes of columns together",
         (
             "local/learners/columns.py",
             "        rule.resist(self._surprise)\n        return rule\n",
             "        return rule\n",
         ),
-        tests="tests/local/test_many_columns.py::test_robust_servers_expect_forged_reports_about_pairs_that_are"
-        "_formed_later",
+        tests="tests/local/test_many_columns.py::test_robust_servers_expect_forged_reports_about_columns_that_are"
+        "_joined_later",
     ),
     _bug(
         "a version with two texts",

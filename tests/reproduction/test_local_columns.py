@@ -45,11 +45,14 @@ def test_a_constant_is_moved_while_its_crowds_run_and_what_ran_is_kept(tmp_path,
     path, before = tmp_path / "runs.jsonl", present(PAIRS)
     for _ in range(2):
         runs = Runs(path)
-        assert runs.rewards("no pairs", PLACES[0], 2.0, range(3, 5)).tolist() == [0.375, 0.5]
+        assert runs.rewards("together from 3,000 reports", PLACES[0], 2.0, range(3, 5)).tolist() == [
+            0.375,
+            0.5,
+        ]
         assert runs.rewards("column 2", PLACES[0], 2.0, range(3, 4)).tolist() == [2.375]
     assert asked == [
-        (NEIGHBOURS["no pairs"][PAIRS], PLACES[0], 2.0, 3, None),
-        (NEIGHBOURS["no pairs"][PAIRS], PLACES[0], 2.0, 4, None),
+        (NEIGHBOURS["together from 3,000 reports"][PAIRS], PLACES[0], 2.0, 3, None),
+        (NEIGHBOURS["together from 3,000 reports"][PAIRS], PLACES[0], 2.0, 4, None),
         (before, PLACES[0], 2.0, 3, 2),
     ]
     assert present(PAIRS) == before

@@ -1,4 +1,4 @@
-"""Questions about many columns: a version is over one or two of them, chosen by what they may gain.
+"""Questions about many columns: a version is over one to three of them, chosen by what they may gain.
 
 **Alone.** Every column has a learner of its own (`learners.questions`): arms by that column alone, questions
 about that column alone. The gain of a column is what the best arms of its cells earn over the best arm for
@@ -12,10 +12,12 @@ tell, the sums of their A and b. Given l the functions of two columns are indepe
 this is its posterior (belief propagation on a star is exact). A column that is asked about for the first time
 knows which arm is best for all, and loses little against it.
 
-**Pairs.** Whenever reports have grown by a factor of 1.3, the two columns of the largest expected gains get a
-learner of their common grid. It takes over all that the two were asked and told: a version of one column is
-one of that grid too, that looks at no other. A pair is asked about where its expected gain is above the
-largest one that was drawn. At most `_MOST_PAIRS` are kept; late reports about another one are dropped.
+**Together.** Whenever reports have grown by a factor of 1.3, the two columns of the largest expected gains
+get a learner of their common grid, and the three. It takes over what each of these columns by itself was
+asked and told: a version of one column is one of that grid too, that looks at no other. It also learns from
+what is asked about some of its columns from then on. Columns are asked about together where their expected
+gain is above the largest one that was drawn. At most `_MOST_GROUPS` such learners are kept; late reports
+about another one are dropped.
 
 Privacy: post-processing of reports. The columns of a version are a function of earlier reports and public
 coins, as what it asks is, see `local.contract.grid`. Source: this library; Thompson, *On the likelihood that
@@ -40,9 +42,10 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["ColumnLearner"]
 
 _ALONE = 1500.0
-"""Reports before two columns are asked about together, were they rewards without noise."""
+"""Reports before columns are asked about together, were they rewards without noise."""
 
-_MOST_PAIRS = 4
+_MOST_TOGETHER, _MOST_GROUPS = 3, 6
+"""Columns that are asked about together at most, and learners of several columns that are kept."""
 
 
 class ColumnLearner:
@@ -99,7 +102,7 @@ class ColumnLearner:
                 rule.count(spec, rule.widened(published), counted)
 
     def refine(self) -> None:
-        """Look at everything again where enough has come, put two together, and share levels."""
+        """Look at everything again where enough has come, put columns together, and share levels."""
         for rule in self._rules.values():
             if rule.reports:
                 rule.refine()
@@ -127,19 +130,23 @@ class ColumnLearner:
             for columns, rule in self._rules.items()
             for name, array in rule.to_arrays().items()
         }
-        pairs = [columns for columns in self._rules if len(columns) > 1]
+        groups = [columns for columns in self._rules if len(columns) > 1]
+        kept = np.zeros((len(groups), self._spec.dim), dtype=np.bool_)
+        for row, columns in zip(kept, groups, strict=True):
+            row[list(columns)] = True
         numbers = np.array([self.reports, self._shared, self._looked], dtype=np.float64)
-        return arrays | {"pairs": np.array(pairs, dtype=np.int64).reshape(-1, 2), "numbers": numbers}
+        return arrays | {"groups": kept, "numbers": numbers}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """See `Learner.restore`."""
-        pairs, numbers = arrays["pairs"], arrays["numbers"]
-        good = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs) <= _MOST_PAIRS
-        good = good and bool(((pairs >= 0) & (pairs < self._spec.dim)).all() and (np.diff(pairs) > 0).all())
-        if not good or pairs.dtype != np.int64 or numbers.shape != (3,):
+        kept, numbers = arrays["groups"], arrays["numbers"]
+        good = kept.dtype == np.bool_ and kept.ndim == 2 and kept.shape[1] == self._spec.dim
+        good = good and len(kept) <= _MOST_GROUPS and bool((kept.sum(axis=1) > 1).all())
+        if not good or numbers.shape != (3,):
             raise IncompatibleState("what was kept of a learner is another learner's")
         alone = [columns for columns in self._rules if len(columns) == 1]
-        self._rules = {columns: self._fresh(columns) for columns in [*alone, *map(tuple, pairs.tolist())]}
+        groups = [tuple(np.flatnonzero(row).tolist()) for row in kept]
+        self._rules = {columns: self._fresh(columns) for columns in [*alone, *groups]}
         for columns, rule in self._rules.items():
             prefix = f"{_named(columns)}."
             rule.restore({k.removeprefix(prefix): one for k, one in arrays.items() if k.startswith(prefix)})
@@ -153,21 +160,22 @@ class ColumnLearner:
         return rule
 
     def _put_together(self) -> None:
-        """Give the two best columns whose grid has room a learner."""
-        alone = sorted((one for one in self._rules if len(one) == 1), key=lambda one: -self._rules[one].gain)
-        first, *others = alone
-        for other in others:
-            if self._rules[first].grid.size * self._rules[other].grid.size <= MOST_CELLS:
-                pair = tuple(sorted(first + other))
-                if pair not in self._rules:
-                    self._join(pair)
-                return
+        """Give the best two columns whose grid has room a learner, and the best three, and so on."""
+        alone = [columns for columns in self._rules if len(columns) == 1]
+        together: tuple[int, ...] = ()
+        for columns in sorted(alone, key=lambda one: -self._rules[one].gain):
+            wider = tuple(sorted(together + columns))
+            size = math.prod(self._rules[column,].grid.size for column in wider)
+            if size <= MOST_CELLS and len(wider) <= _MOST_TOGETHER:
+                together = wider
+                if len(together) > 1 and together not in self._rules:
+                    self._join(together)
 
     def _join(self, columns: tuple[int, ...]) -> None:
         """Add a learner of columns together, in place of the worst one where there are many."""
-        pairs = [one for one in self._rules if len(one) > 1]
-        if len(pairs) >= _MOST_PAIRS:
-            del self._rules[min(pairs, key=lambda one: self._rules[one].gain)]
+        groups = [one for one in self._rules if len(one) > 1]
+        if len(groups) >= _MOST_GROUPS:
+            del self._rules[min(groups, key=lambda one: self._rules[one].gain)]
         rule = self._rules[columns] = self._fresh(columns)
         for column in columns:
             rule.hear(self._rules[column,])
