@@ -153,7 +153,7 @@ class BestArm(Central):
         self.counts += np.array(own) + self.rng.laplace(0.0, 1.0, (2, self.setup.arms)) * scale
 
     def scores(self, contexts: Array) -> Array:
-        held = np.maximum(self.counts.sum(axis=0), 0.0) + self.constants["shrink"]
+        held = np.maximum(self.counts.sum(axis=0), 1.0) + self.constants["shrink"]
         middle = self.counts[0].sum() / max(1.0, self.counts.sum())
         means = (self.counts[0] + self.constants["shrink"] * middle) / held
         return np.broadcast_to(means, (len(contexts), self.setup.arms))
@@ -739,7 +739,8 @@ def local_best_arm(
     paid = rewards[np.arange(first), given[:first]] > 0
     said = flipped(paid, setup.budget, rng)
     p = 1.0 / (1.0 + np.exp(-setup.budget))
-    means = np.array([said[given[:first] == arm].mean() for arm in range(arms)])
+    asked = np.bincount(given[:first], minlength=arms)
+    means = np.bincount(given[:first], said, arms) / np.maximum(asked, 1)
     given[first:] = int(((means - (1.0 - p)) / (2.0 * p - 1.0)).argmax())
     return given
 
@@ -782,7 +783,7 @@ def local_column(setup: Setup, contexts: Array, rewards: Array, c: Constants, rn
     sd = np.sqrt(total.sum(axis=(0, 1)).mean() * (e + size - 2.0)) / (e - 1.0)
     shrink = c["shrink"] * sd
     arm_means = total[1].sum(axis=0) / np.maximum(total.sum(axis=(0, 1)), 1.0)
-    means = (total[1] + shrink * arm_means) / (np.maximum(total.sum(axis=0), 0.0) + shrink)
+    means = (total[1] + shrink * arm_means) / (np.maximum(total.sum(axis=0), 1.0) + shrink)
     given[last:] = best(means[codes[column][last:]], coins)
     return given
 

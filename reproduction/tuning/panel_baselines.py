@@ -29,6 +29,7 @@ from reproduction.studies.tables_of_people import SPECS, TUNING, People, from_fr
 from reproduction.tuning.worlds import tuning_table
 
 FIRST_SEED, SEEDS = 70_000, 2
+SWEEPS = 2
 TWO_OF = {"cps1988": (0, 1), "diamonds": (0, 3)}
 """Columns of tables with two."""
 
@@ -82,19 +83,23 @@ def searched(places: list[Place], setting: str, way: str, epsilon: float) -> tup
 
     best = dict(panel_baselines.FIRST[way])
     present, half = shares(best, places), len(places) // SEEDS
-    for name, values in panel_baselines.GRIDS[way].items():
-        if setting == "learn" and name in ("explore", "again"):
-            continue  # the log is all there is
-        for value in values:
-            if value == best[name]:
-                continue
-            tried = shares(best | {name: value}, places[:half])
-            if (tried - present[:half]).mean() < 0.0:
-                continue
-            tried = np.append(tried, shares(best | {name: value}, places[half:]))
-            gain = tried - present
-            if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
-                best, present = best | {name: value}, tried
+    for _ in range(SWEEPS):
+        before = dict(best)
+        for name, values in panel_baselines.GRIDS[way].items():
+            if setting == "learn" and name in ("explore", "again"):
+                continue  # the log is all there is
+            for value in values:
+                if value == best[name]:
+                    continue
+                tried = shares(best | {name: value}, places[:half])
+                if (tried - present[:half]).mean() < 0.0:
+                    continue
+                tried = np.append(tried, shares(best | {name: value}, places[half:]))
+                gain = tried - present
+                if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+                    best, present = best | {name: value}, tried
+        if best == before:
+            break
     return best, float(present.mean())
 
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpbandits.lab.evaluation import FIRST_REPORT_SEED
 from dpbandits.privacy.calibration import gaussian_mu
 from reproduction.studies import panel, panel_baselines, panel_tables
+from reproduction.studies.tables_of_people import TUNING
+from reproduction.tuning import panel_baselines as tuning
 
 ROOT = Path(__file__).resolve().parents[2]
+CHOSEN = ROOT / "reproduction" / "results" / "panel-tuning.json"
 
 
 def test_no_other_study_page_or_tuning_program_uses_a_table_of_the_panel():
@@ -50,6 +54,24 @@ def test_made_tables_are_what_they_say():
     paid = people.rewards - people.rewards.mean(axis=0)
     correlation = added.T @ paid / len(paid) / np.outer(added.std(axis=0), paid.std(axis=0))
     assert np.abs(correlation).max() < 6.0 / np.sqrt(len(paid))  # 60 pairs: false alarms below 1e-6
+
+
+def test_constants_of_baselines_come_from_other_tables_and_seeds():
+    found = json.loads(CHOSEN.read_text())
+    allowed = {*TUNING, *(f"{name}-two" for name in tuning.TWO_OF), *tuning.MADE}
+    assert set(found["tables"]) == allowed
+    assert not allowed & set(panel_tables.TABLES)
+    assert found["first_seed"] + found["seeds"] < FIRST_REPORT_SEED <= panel.FIRST_SEED
+    wanted = {
+        panel_baselines.key_of(setting, way, epsilon)
+        for setting, epsilons in panel.EPSILONS.items()
+        for way in panel.WAYS[setting]
+        for epsilon in epsilons
+    }
+    assert set(found["chosen"]) == wanted
+    for key, constants in found["chosen"].items():
+        first = panel_baselines.FIRST[key.split("/")[1]]
+        assert set(constants) == set(first)
 
 
 def small(folder, *more):
