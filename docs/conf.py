@@ -73,7 +73,6 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.marginals.features.EffectFeatures"),
     ("py:class", "dpbandits.models.marginals.law.Law"),
     ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
-    ("py:class", "dpbandits.service.engines.Records"),
     ("py:class", "dpbandits.service.served.ServedBandit"),
     ("py:class", "dpbandits.lab.planning.answers.Apart"),
     ("py:class", "dpbandits.lab.planning.segments.Segments"),

@@ -54,7 +54,6 @@ NEED_AN_EXTRA = {
     "service.exchange_routes",
     "service.intake",
     "service.metrics",
-    "service.moving",
     "service.postgres",
 }
 """Modules that subclass or register what an optional package defines: they import where it is installed."""

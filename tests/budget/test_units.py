@@ -19,7 +19,6 @@ from dpbandits.outsourced import Curator, SecretDirectory
 from dpbandits.outsourced.statement import cost_of_rows
 from dpbandits.privacy import GaussianDP, JointDP, LocalDP, NearGaussianDP, RowDP
 from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.service.budgets import OwnLedger
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.store import SQLiteStore
 
@@ -81,15 +80,11 @@ def sqlite(folder):
     return SQLiteLedger(folder / "ledger.db")
 
 
-def of_a_service(folder):
-    return OwnLedger(SQLiteLedger(folder / "ledger.db"))
-
-
 def in_rows(folder):
     return RowLedger(SQLiteStore(folder / "service.db"))
 
 
-LEDGERS = pytest.mark.parametrize("make", [memory, sqlite, of_a_service, in_rows])
+LEDGERS = pytest.mark.parametrize("make", [memory, sqlite, in_rows])
 
 
 @LEDGERS

@@ -4,15 +4,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dpbandits.service.core import Service
+from dpbandits.service.folding import Folding
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.shared import Folding
 
 
 def folding(service: Service) -> Folding:
     """What makes the releases of a worker."""
-    found = service._folding
-    assert found is not None
-    return found
+    return service._folding
 
 
 def closed(service: Service, policy: str) -> int | None:

@@ -459,7 +459,7 @@ MUTATIONS = (
         "one that was refused, in the store",
         "where several processes answer, a round that could not be answered takes a reward",
         (
-            "service/shared.py",
+            "service/engines.py",
             "int(RoundStatus.REFUSED if refused else RoundStatus.PENDING)",
             "int(RoundStatus.PENDING)",
         ),
@@ -3325,20 +3325,20 @@ MUTATIONS = (
     ),
     _bug(
         "a state that two workers go on with",
-        "two workers release one block, each with noise of its own",
+        "two workers go on with one state, each with noise of its own",
         (
             "service/row_ledger.py",
             "WHERE lineage = ? AND position = ? AND digest = ?",
             "WHERE lineage = ? AND ? >= 0 AND ? <> ''",
         ),
-        tests="tests/service/test_workers.py::test_two_that_fold_one_block_at_once_release_it_once",
+        tests="tests/service/test_workers.py::test_a_state_that_another_worker_went_on_with_is_refused",
     ),
     _bug(
         "a round more of every worker",
         "a user who asks two workers at once takes part more often than was promised",
-        ("service/shared.py", "WHERE people.rounds < ? RETURNING", "WHERE people.rounds <= ? RETURNING"),
+        ("service/engines.py", "WHERE people.rounds < ?", "WHERE people.rounds <= ?"),
         (
-            "service/shared.py",
+            "service/engines.py",
             "had is not None and had[0] >= self.rounds_per_user:",
             "had is not None and had[0] > self.rounds_per_user:",
         ),
@@ -3412,7 +3412,7 @@ MUTATIONS = (
         "a reward while its block is folded",
         "whether a reward counts depends on when a worker happens to fold",
         (
-            "service/shared.py",
+            "service/folding.py",
             '        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)\n',
             "",
         ),
@@ -3433,8 +3433,8 @@ MUTATIONS = (
         "a release that no witness knows",
         "what the witness was not told decides, so that it can be drawn again unnoticed",
         (
-            "service/shared.py",
-            "            self._settle()\n",
+            "service/engines.py",
+            "        self._ledger.settle()\n",
             "",
         ),
         tests="tests/service/test_witness_of_database.py::"
@@ -3484,9 +3484,9 @@ MUTATIONS = (
         "rounds of a retired policy",
         "the log of rounds of a policy that releases nothing more is kept for ever",
         (
-            "service/engines.py",
-            "            engine.policy.erase_rounds(old.before)\n",
-            "",
+            "service/folding.py",
+            "                    opened.erase_rounds(old.before)\n",
+            "                    pass\n",
         ),
         tests="tests/service/test_retention.py::test_rounds_of_a_block_that_is_never_released",
     ),

@@ -8,7 +8,9 @@ import pytest
 from dpbandits.errors import ForkedState, MissingState, StateError
 from dpbandits.service.backups import adopt, back_up
 from dpbandits.service.core import Service
+from dpbandits.service.folding import Folding
 from dpbandits.service.settings import Settings
+from internals.workers import folding
 from service.conftest import CUSTOMERS, OFFERS, Caller, served
 
 
@@ -34,15 +36,16 @@ def test_a_copy_reads_and_no_more(folder: Path, tmp_path: Path) -> None:
     with served(Service(folder), token) as admin:
         text = admin.get("/v1/policies/offers/policy").text
         statement = admin.get("/v1/policies/offers/guarantee").json()["statement"]
-        with pytest.raises(StateError, match="uses this folder"):
-            back_up(folder, tmp_path / "copy")
-    back_up(folder, tmp_path / "copy")
+        last = asked_on(admin, "while", 3)
+        back_up(folder, tmp_path / "copy")  # while it serves
+        asked_on(admin, "after", 1)
     with pytest.raises(StateError, match="already"):
         back_up(folder, tmp_path / "copy")
     with served(Service(tmp_path / "copy"), token) as admin:
         assert admin.get("/v1/policies/offers/policy").text == text
         assert admin.get("/v1/policies/offers/guarantee").json()["statement"] == statement
         assert admin.get("/v1/populations/customers").status_code == 200
+        assert admin.get(f"/v1/policies/offers/decisions/{last['id']}").json() == {"status": "pending"}
         for reply in (
             admin.decide("x"),
             admin.post("/v1/policies", {**OFFERS, "name": "more"}),
@@ -71,7 +74,10 @@ def test_adopted_without_a_witness_policies_are_retired_and_populations_closed(
         adopt(tmp_path / "copy", settings=Settings())
 
 
-def test_what_is_due_in_a_closed_copy_is_not_released_there(folder: Path, tmp_path: Path) -> None:
+def test_what_is_due_in_a_closed_copy_is_not_released_there(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Folding, "turn", lambda _: 0)  # nobody has released it yet
     offers = {
         **OFFERS,
         "tuning": {"blocks": [30, 370], "lag": 0},
@@ -83,16 +89,18 @@ def test_what_is_due_in_a_closed_copy_is_not_released_there(folder: Path, tmp_pa
         last, token = asked_on(admin, "before", 30), admin.token
     back_up(folder, tmp_path / "copy")
     assert adopt(tmp_path / "copy", settings=Settings()) is False
+    monkeypatch.undo()
     copy = Service(tmp_path / "copy")
     with served(copy, token) as admin:
         assert admin.reward(str(last["id"]), 1).json() == {"outcome": "late"}
         copy.tick().result()
-        assert admin.get("/v1/policies/offers/policy").json()["type"] == "urn:dpbandits:read-only"
-        assert admin.get("/v1/policies/offers/guarantee").status_code == 503
-        copy.tick().result()
+        folding(copy).turn()
+        assert admin.get("/v1/policies/offers/policy").headers["etag"].endswith('-0"')
         assert admin.get("/v1/policies/offers/releases").json() == {"releases": []}
-    with served(Service(folder), token) as admin:  # there it is
-        assert admin.get("/v1/policies/offers/policy").status_code == 200
+    original = Service(folder)
+    with served(original, token) as admin:  # there it is
+        while not admin.get("/v1/policies/offers/policy").headers["etag"].endswith('-1"'):
+            folding(original).turn()
         assert len(admin.get("/v1/policies/offers/releases").json()["releases"]) == 1
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpbandits.errors import ForkedState, StateError
+from dpbandits.errors import CorruptState, ForkedState, StateError
 from dpbandits.service import moving
 from dpbandits.service.core import Service
 from dpbandits.service.moving import into_database, into_folder
@@ -101,34 +101,44 @@ def test_each_place_has_a_witness_of_its_own(folder: Path, tmp_path: Path) -> No
         (tmp_path / name).mkdir(mode=0o700, exist_ok=True)
         return Settings(witness=str(tmp_path / name), database=database)
 
-    in_folder, there = witnessed("first"), witnessed("first", databases.any_kind())
+    in_folder, left = witnessed("first"), witnessed("first", databases.any_kind())
+    there = witnessed("between", left.database)
     with served(Service(folder, settings=in_folder)) as admin:
         assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
         token = admin.token or ""
-    into_database(folder, settings=there)
+    into_database(folder, settings=left)
+    with pytest.raises(ForkedState):
+        Service(folder, settings=left)
     Service(folder, settings=there).close()
     into_folder(folder, tmp_path / "home", settings=there)
     Service(tmp_path / "home", settings=witnessed("second")).close()
     again = witnessed("second", databases.any_kind())
     into_database(tmp_path / "home", settings=again)
-    with served(Service(tmp_path / "home", settings=again), token) as admin:
+    last = witnessed("third", again.database)
+    with served(Service(tmp_path / "home", settings=last), token) as admin:
         assert admin.get("/v1/populations/customers").status_code == 200
 
 
 def test_what_was_left_cannot_go_on_even_without_its_note(folder: Path, moved_to: Settings) -> None:
-    token, _ = begun(folder)
+    begun(folder)
     into_database(folder, settings=moved_to)
-    (folder / "service.moved").unlink()
+    store = SQLiteStore(folder / "service.db")
+    with store.writing() as writes:
+        writes.run("DELETE FROM facts WHERE name = 'moving'")
+    store.close()
     service = Service(folder)
     policy = service.read(lambda reads: reads.one("SELECT id FROM policies") or ("",))[0]
-    with pytest.raises(ForkedState):
+    with pytest.raises(CorruptState, match="gone from the store"):
         service.write(lambda writes: service.engines.use(writes, policy)).result()
-    with served(service, token) as admin:
+    last = service.ledger.last(policy)
+    assert last is not None
+    assert last.digest.startswith("moved:")
+    with served(service) as admin:  # its tokens are gone: it is given a new one
         assert admin.decide("more").status_code == 503
-        assert admin.get("/v1/policies/offers/policy").status_code == 503
+        assert admin.post("/v1/policies", {**SHORT, "name": "more"}).status_code == 404
 
 
-@pytest.mark.parametrize("at", ["fill_database", "retire_lineages"])
+@pytest.mark.parametrize("at", ["fill", "retire", "finish"])
 def test_a_move_that_is_interrupted_goes_on(
     folder: Path, moved_to: Settings, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +146,8 @@ def test_a_move_that_is_interrupted_goes_on(
     original = getattr(moving, at)
 
     def interrupted(*arguments: Any) -> None:
-        original(*arguments)
+        if at != "finish":
+            original(*arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -157,7 +168,7 @@ def test_a_move_back_that_is_interrupted_goes_on(
 ) -> None:
     token, answers = begun(folder)
     into_database(folder, settings=moved_to)
-    original = moving.fill_folder
+    original = moving.fill
 
     def interrupted(*arguments: Any) -> None:
         original(*arguments)
@@ -165,7 +176,7 @@ def test_a_move_back_that_is_interrupted_goes_on(
 
     home = tmp_path / "home"
     with monkeypatch.context() as patched:
-        patched.setattr(moving, "fill_folder", interrupted)
+        patched.setattr(moving, "fill", interrupted)
         with pytest.raises(KeyboardInterrupt):
             into_folder(folder, home, settings=moved_to)
     with pytest.raises(StateError):

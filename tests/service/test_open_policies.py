@@ -38,6 +38,7 @@ def test_open_policies_are_bounded_by_bytes_and_the_one_in_use_stays(tmp_path: P
             asked = {**OFFERS, "name": name, "privacy": {"epsilon": 0.3, "delta": 1e-6}}
             assert caller.post("/v1/policies", asked).status_code == 201
             ids.append(service.read(partial(kept_policy, name=name)).id)
+            assert caller.decide("v0", policy=name).status_code == 200
             assert [service.engines.opened(one) is None for one in ids] == [True] * (len(ids) - 1) + [False]
         caller.decide("v1", policy="offers")
         assert [service.engines.opened(one) is None for one in ids] == [False, True, True]

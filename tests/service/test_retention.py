@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from dpbandits.service import application, core, round_log
+from dpbandits.service import application, core
+from dpbandits.service import folding as folds
 from dpbandits.service.backups import adopt, back_up
 from dpbandits.service.core import Service
+from dpbandits.service.folding import Folding
 from dpbandits.service.retention import old_rounds
 from dpbandits.service.settings import Settings
 from internals.workers import folding
@@ -71,7 +73,7 @@ def visits(shop: Caller, first: int, count: int) -> list[dict[str, Any]]:
 def told_the_time(service: Service) -> None:
     """Whatever is due is done by now."""
     service.tick().result()
-    while service.store.shared:
+    while True:
         folding(service).turn()
         with service.store.reading() as reads:  # its own thread may have been at it
             due = reads.one("SELECT 1 FROM progress WHERE asked >= due")
@@ -83,7 +85,7 @@ def raw(service: Service, folder: Path) -> int:
     """How often a context or a reward stands in anything that is kept."""
     kept = [path.read_bytes() for path in folder.rglob("policy.state")]
     with service.store.reading() as reads:
-        for query in ("content FROM rounds", "chosen FROM slots", "content FROM states"):
+        for query in ("chosen FROM slots", "content FROM states"):
             kept += [bytes(row[0]) for row in reads.rows(f"SELECT {query}")]
         for query in ("slots", "decisions"):
             rewards = reads.rows(f"SELECT reward FROM {query}")  # noqa: S608 - ours
@@ -275,17 +277,21 @@ class Stopped(BaseException):
 
 
 @pytest.mark.parametrize("settings", ["folder"], indirect=True)
-@pytest.mark.parametrize("where", ["begin", "done"])
+@pytest.mark.parametrize("where", ["keep", "done"])
 def test_whatever_interrupts_it_is_done_again_and_once(
     folder: Path, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Stopped when the state is durable, and before the store knows: the next start finishes it."""
+    """Stopped when all is computed, or written and not committed: the next start does it."""
+    monkeypatch.setattr(core, "FOLD_SECONDS", 1e6)
+    monkeypatch.setattr(Folding, "wake", lambda _: None)
     monkeypatch.setattr(application, "TICK_SECONDS", 1e6)  # the one tick is the test's
     service = Service(folder, settings=settings)
     with served(service) as shop:
         shop.post("/v1/populations", CUSTOMERS)
         begun(shop, [6, 60])
-        answers, token = visits(shop, 0, 12), shop.token
+        answers, token = visits(shop, 0, 6), shop.token
+        assert folding(service).turn() == 1
+        answers += visits(shop, 6, 6)
         clock.days = 31.0
         told_the_time(service)
         clock.days += 0.31
@@ -295,13 +301,10 @@ def test_whatever_interrupts_it_is_done_again_and_once(
             shutil.copytree(folder, folder.with_name("killed"))
             raise Stopped
 
-        place = round_log.StoredLife if where == "begin" else core.Engines.erase.__globals__
-        if where == "begin":
-            monkeypatch.setattr(place, "begin", stopped)
-        else:
-            monkeypatch.setitem(place, "done", stopped)
+        monkeypatch.setattr(*{"keep": (Folding, "_keep"), "done": (folds, "done")}[where], stopped)
+        service.tick().result()
         with pytest.raises(Stopped):
-            service.tick().result()
+            folding(service).turn()
         monkeypatch.undo()
     later = Clock(monkeypatch)
     later.days = 32.0
@@ -328,6 +331,6 @@ def test_a_copy_that_is_closed_keeps_no_rounds(
     copy = Service(tmp_path / "copy")
     with served(copy, shop.token) as admin:
         with copy.store.reading() as reads:
-            assert reads.rows("SELECT * FROM rounds") == []
-        assert not list((tmp_path / "copy").rglob("policy.state"))
+            for table in ("slots", "states", "people", "progress"):
+                assert reads.rows(f"SELECT * FROM {table}") == []  # noqa: S608 - ours
         assert admin.get("/v1/policies/offers/policy").text == policy

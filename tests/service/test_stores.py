@@ -51,14 +51,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made.close()
 
 
-@pytest.fixture
-def own_store(tmp_path: Path) -> Iterator[Store]:
-    """Of one process, which may commit a part."""
-    made = SQLiteStore(tmp_path / "service.db", timeout=0.2)
-    yield made
-    made.close()
-
-
 def opened(address: str) -> Store:
     from dpbandits.service.postgres import PostgresStore
 
@@ -83,27 +75,6 @@ def test_nobody_sees_what_is_not_committed(store: Store) -> None:
     with store.writing() as writes:
         writes.run(FACT, "one", "1")
         assert facts(store) == {}
-    assert facts(store) == {"one": "1"}
-
-
-def test_a_store_that_processes_share_is_committed_as_a_whole(store: Store) -> None:
-    with store.writing() as writes:
-        writes.run(FACT, "one", "1")
-        if store.shared:
-            with pytest.raises(ProtocolError, match="as a whole"):
-                writes.keep()
-            return
-        writes.keep()
-        assert facts(store) == {"one": "1"}
-
-
-def test_what_was_kept_survives_what_follows(own_store: Store) -> None:
-    store = own_store
-    with suppress(KeyError), store.writing() as writes:
-        writes.run(FACT, "one", "1")
-        writes.keep()
-        writes.run(FACT, "two", "2")
-        raise KeyError
     assert facts(store) == {"one": "1"}
 
 
@@ -236,7 +207,7 @@ def test_a_large_state_comes_back_as_it_is(store: Store) -> None:
 
 
 def test_what_was_asked_for_ahead_is_found_once(store: Store) -> None:
-    if not store.shared:
+    if isinstance(store, SQLiteStore):  # nothing is gained there
         return
     query = "SELECT value FROM facts WHERE name = ?"
     with store.writing() as writes:
@@ -335,7 +306,7 @@ def test_a_zero_byte_is_kept_or_refused_alone(store: Store) -> None:
         writes.later(FACT, "before", "1")
         writes.unmark()
         writes.mark()
-        if store.shared:
+        if not isinstance(store, SQLiteStore):
             with pytest.raises(InvalidData, match="no zero byte"):
                 writes.run(FACT, "zero \0", "1")
         writes.back()
@@ -393,19 +364,7 @@ def test_nobody_is_answered_before_the_commit(store: Store) -> None:
     assert facts(store) == {}
 
 
-def test_a_mark_goes_on_over_keep(own_store: Store) -> None:
-    store = own_store
-    with store.writing() as writes:
-        writes.mark()
-        writes.run(FACT, "one", "1")
-        writes.keep()
-        writes.run(FACT, "two", "2")
-        writes.back()
-    assert facts(store) == {"one": "1"}
-
-
-def test_who_waits_is_called_when_it_is_known(own_store: Store) -> None:
-    store = own_store
+def test_who_waits_is_called_when_it_is_known(store: Store) -> None:
     told: list[str] = []
 
     def waiting(writes: Writes, name: str) -> None:
@@ -416,18 +375,45 @@ def test_who_waits_is_called_when_it_is_known(own_store: Store) -> None:
         writes.mark()
         waiting(writes, "second")
         assert told == []
-        writes.keep()  # in the middle of the second
-        assert told == ["first kept"]
         writes.back()
-        assert told == ["first kept", "second lost"]
+        assert told == ["second lost"]
         writes.mark()
         waiting(writes, "third")
         writes.unmark()
-    assert told == ["first kept", "second lost", "third kept"]
+        assert told == ["second lost"]
+    assert told == ["second lost", "first kept", "third kept"]
     with suppress(KeyError), store.writing() as writes:
         waiting(writes, "fourth")
         raise KeyError
     assert told[3:] == ["fourth lost"]
+
+
+def test_what_is_claimed_is_written_in_one_transaction(store: Store) -> None:
+    with store.writing() as writes:
+        writes.run(FACT, "one", "1")
+    query = "SELECT value FROM facts WHERE name = 'one'"
+    with store.claimed(query) as begin:
+        assert begin is not None
+        begin().run(UPDATE, "2", "one")
+    assert facts(store) == {"one": "2"}
+    with suppress(KeyError), store.claimed(query) as begin:
+        assert begin is not None
+        begin().run(UPDATE, "3", "one")
+        raise KeyError
+    assert facts(store) == {"one": "2"}
+    if isinstance(store, SQLiteStore):  # of one process
+        return
+    found = []
+
+    def second() -> None:
+        with store.claimed(query) as begin:
+            found.append(begin)
+
+    with store.claimed(query):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(10.0)
+    assert found == [None]
 
 
 def test_a_snapshot_does_not_move(store: Store) -> None:
@@ -469,20 +455,20 @@ def test_a_large_value_comes_back_whole_in_a_transaction_that_locks(store: Store
 def test_values_come_back_as_they_were(store: Store) -> None:
     values = ("a", b"\x00\xff", 1 << 40, 0.1, None)
     with store.writing() as writes:
-        writes.run("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", "p", 1 << 40, b"A", b"\x00\xff", b"")
+        writes.run("INSERT INTO states VALUES (?, ?, ?)", "p", 1 << 40, b"\x00\xff")
         writes.run("INSERT INTO tokens VALUES (?, ?, 'x', 'y', ?, ?, NULL)", "a", b"\x00\xff", 0.1, None)
     with store.reading() as reads:
         token = reads.one("SELECT id, digest, made_at, ends_at FROM tokens")
-        record = reads.one("SELECT number, content FROM rounds")
+        record = reads.one("SELECT held, content FROM states")
     assert token == (values[0], values[1], values[3], values[4])
     assert record == (values[2], values[1])
 
 
 def test_a_number_is_taken_once(store: Store) -> None:
     with store.writing() as writes:
-        writes.run("INSERT INTO rounds VALUES ('p', 1, ?, ?, ?)", b"A", b"", b"")
+        writes.run("INSERT INTO survey_log VALUES ('p', 1, 'counted', ?)", b"A")
     with pytest.raises(StateError, match=r"SQLITE|23505"), store.writing() as writes:
-        writes.run("INSERT INTO rounds VALUES ('p', 1, ?, ?, ?)", b"A", b"", b"")
+        writes.run("INSERT INTO survey_log VALUES ('p', 1, 'counted', ?)", b"A")
 
 
 def test_who_changes_a_row_that_another_has_locked_waits_and_sees_what_it_became(store: Store) -> None:
@@ -524,7 +510,7 @@ def test_what_another_has_locked_can_be_passed_over(store: Store) -> None:
 
     with store.writing() as writes:
         writes.locked("SELECT name FROM facts WHERE name = 'one'")
-        if store.shared:
+        if not isinstance(store, SQLiteStore):
             thread = threading.Thread(target=second)
             thread.start()
             thread.join(10.0)
@@ -537,7 +523,7 @@ def test_a_statement_that_failed_undoes_what_follows_the_mark_alone(store: Store
     with store.writing() as writes:
         writes.run(FACT, "one", "1")
         writes.mark()
-        with pytest.raises(StateError if store.shared else sqlite3.Error):
+        with pytest.raises(sqlite3.Error if isinstance(store, SQLiteStore) else StateError):
             writes.run("INSERT INTO nothing_like_it VALUES (1)")
         writes.back()
         writes.run(FACT, "two", "2")

@@ -201,8 +201,7 @@ def application(service: Service) -> Application:
 async def _tick(service: Service, door: Doorkeeper) -> None:
     while not service.read_only:
         await asyncio.sleep(TICK_SECONDS)
-        if service.store.shared:
-            door.forget()  # another worker may have withdrawn a token
+        door.forget()  # another worker may have withdrawn a token
         try:
             await wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again

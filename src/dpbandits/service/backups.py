@@ -1,4 +1,4 @@
-"""Backups: a copy of a folder that is not served, read-only until it is adopted.
+"""Backups: a copy of a folder, served or not, read-only until it is adopted.
 
 A copy is older than what it was made of as soon as that goes on: it knows of fewer releases and of less that
 was spent. To go on from it could release a block a second time with other noise, and spend what is spent. So
@@ -14,44 +14,48 @@ was spent. To go on from it could release a block a second time with other noise
   original gave (`Keys`): no reward of one goes to another.
 """
 
-import shutil
+from contextlib import ExitStack, closing
 from pathlib import Path
 
-from dpbandits.budget import SQLiteLedger
 from dpbandits.errors import MissingState, StateError
 from dpbandits.service.keys import note_adoption
+from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes
-from dpbandits.state.files import locked, private_folder, write_durably
+from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 
-__all__ = ["LEDGER", "LOCK", "MARK", "MOVED", "STORE", "adopt", "back_up", "refuse_moved"]
+__all__ = ["MARK", "STORE", "adopt", "back_up", "held_store"]
 
-LOCK, STORE, LEDGER, MARK = "service.lock", "service.db", "budget.ledger", "service.backup"
-MOVED = "service.moved"
-"""File in a folder that was moved into a database; see `dpbandits.service.moving`."""
+STORE, MARK, KEY = "service.db", "service.backup", "service.key"
+_LOCK = "service.lock"
 
 
-def refuse_moved(folder: Path) -> None:
-    """StateError where what a folder held goes on elsewhere."""
-    if (folder / MOVED).exists():
-        raise StateError("what this folder held goes on in a database: serve with --database")
+def held_store(folder: Path, files: ExitStack) -> SQLiteStore:
+    """The store of a folder, which no other process uses until `files` are closed.
+
+    Raises:
+        StateError: another process uses it.
+    """
+    files.enter_context(locked(folder / _LOCK, wait=False))
+    return SQLiteStore(folder / STORE)
 
 
 def back_up(folder: Path, to: Path) -> None:
-    """Copy the folder of a service that is stopped.
+    """Copy the folder of a service, which may run meanwhile: everything that was acknowledged before.
 
     Raises:
-        StateError: a service uses the folder, or there is something at `to` already.
+        StateError: there is something at `to` already, or the copy could not be made.
         MissingState: there is no service's folder.
     """
     if not (folder / STORE).exists():
         raise MissingState("there is no service's folder: pass the one that serve was given")
     if to.exists():
         raise StateError("there is something already where the backup is to go: choose another place")
-    with locked(folder / LOCK, wait=False):
-        private_folder(to, what="the backup")
-        write_durably(to / MARK, b"a copy: read-only until it is adopted\n")  # first: half a copy is one, too
-        shutil.copytree(folder, to, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
+    private_folder(to, what="the backup")
+    write_durably(to / MARK, b"a copy: read-only until it is adopted\n")  # first: half a copy is one, too
+    with open_regular(folder / KEY) as (file, size):
+        write_durably(to / KEY, file.read(size), exclusive=True)
+    SQLiteStore.copy(folder / STORE, to / STORE)
 
 
 def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> bool:
@@ -69,28 +73,23 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
     """
     if not (folder / MARK).exists():
         raise MissingState("this folder is no backup, or was adopted before")
-    with locked(folder / LOCK, wait=False):
+    with ExitStack() as files:
+        store = files.enter_context(closing(held_store(folder, files)))
         witness = settings.file_witness()
-        SQLiteLedger(folder / LEDGER, witness=witness)  # compares itself with its witness
+        RowLedger(store, witness=witness).check()
         goes_on = nothing_since or witness is not None
-        store = SQLiteStore(folder / STORE)
-        try:
-            with store.writing() as writes:
-                note_adoption(writes)
-                if not goes_on:
-                    _retire(writes)
+        with store.writing() as writes:
+            note_adoption(writes)
             if not goes_on:
-                for state in (folder / "policies").glob("*/policy.state"):
-                    state.unlink()
-        finally:
-            store.close()
+                _retire(writes)
         (folder / MARK).unlink()
     return goes_on
 
 
 def _retire(writes: Writes) -> None:
     """Close what the copy has; of rounds that no release holds nothing is left, as none ever will."""
-    writes.run("DELETE FROM rounds")
+    for table in ("progress", "slots", "people", "states"):
+        writes.run(f"DELETE FROM {table}")  # noqa: S608 - a name of ours
     writes.run("UPDATE policies SET status = 'retired', revision = revision + 1")
     writes.run(
         "UPDATE decisions SET due_at = NULL, "

@@ -16,10 +16,10 @@
 Only `counted` and `defaulted` contribute a reward. Whatever happens, the round stays taken: it is the ask
 that counts, and never what follows.
 
-All functions here run in the writer's transaction. A repeated id is judged before anything else is looked at:
-the same body gives the stored answer; another one is a conflict, and a token that tries others too often gets
-no answer to any repetition for a while, so that replaying guesses of a context confirms a few of them an hour
-at most.
+All functions here run in the writer's transaction. A repeated id is judged before anything else is looked at,
+once no other worker can answer for the policy until the commit: the same body gives the stored answer;
+another one is a conflict, and a token that tries others too often gets no answer to any repetition for a
+while, so that replaying guesses of a context confirms a few of them an hour at most.
 """
 
 import json
@@ -121,6 +121,9 @@ def decide(
         Problem: it was refused; what it took, if anything, is recorded.
     """
     kept, asked_as, earlier = _known(writes, engines, keys, policy, token, body["id"])
+    if earlier is None and engines.opened(kept.id) is None and kept.status == "active":
+        engines.use(writes, kept.id).book.hold()  # another worker may be answering the same request
+        kept, asked_as, earlier = _known(writes, engines, keys, policy, token, body["id"])
     digest = keys.digest("body", canonical(body))
     if earlier is not None:
         number, stored_body, stored = earlier
@@ -136,7 +139,6 @@ def decide(
     _check_shape(kept, body)
     engine = engines.use(writes, kept.id)
     answer, ask, status = _answer(engine, kept, body)
-    engines.saw(writes, kept.id, engine, now)
     if "problem" not in answer:
         answer["release"] = engine.version  # by now: the ask may have made one, and decided by it
     wait = kept.settings.get("wait_seconds")
@@ -162,7 +164,11 @@ def ahead_of_decision(
     engine = None if kept is None else engines.opened(kept.id)
     if kept is not None and engine is not None:
         digest = keys.digest("asked as", kept.id, token, body["id"])
-        yield [Ahead(("then", 0), _KNOWN, (token, digest, policy)), *engine.ahead(body.get("user")), NUMBER]
+        yield [
+            Ahead(("then", 0), _KNOWN, (token, digest, policy)),
+            *engine.book.ahead(body.get("user")),
+            NUMBER,
+        ]
 
 
 def _known(
@@ -177,6 +183,8 @@ def _known(
         if kept is None:
             kept = engines.kept[policy] = kept_policy(writes, policy)
             writes.when(lost=partial(engines.not_so, policy))
+        if (engine := engines.opened(kept.id)) is not None:
+            engine.book.hold()  # before it is looked up: who answers the same request meanwhile is waited for
         digest = keys.digest("asked as", kept.id, token, asked_as)
         row = writes.one(_KNOWN, token, digest, policy)
         if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
@@ -204,7 +212,7 @@ def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
 
 def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str, Any], str | None, str]:
     """Return the answer, the policy's own id of the decision, and the decision's status."""
-    policy, before = engine.policy, engine.life.records
+    policy, before = engine.policy, engine.book.entered
     shadow = kept.settings["mode"] == "shadow"
     brought: Any = body.get("context")
     if policy.menu is None:
@@ -222,7 +230,7 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         return _without(kept, body, problem_of(error), "fallback", ask=None)
     except InvalidData as error:
         ask = None
-        if engine.life.records > before:  # it has its slot, as any other round, for whatever goes by slots
+        if engine.book.entered > before:  # it has its slot, as any other round, for whatever goes by slots
             ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
         return _without(kept, body, problem_of(error), "refused", ask=ask)
     answer: dict[str, Any] = {"fallback": False, "propensity": None if shadow else decision.propensity}
@@ -292,7 +300,7 @@ def ahead_of_reward(
     for row in writes.seen(found) or ():
         engine = engines.opened(row[1])
         if engine is not None and row[2] is not None and row[3] in _OPEN:
-            yield engine.ahead_of_round(row[2])
+            yield engine.book.ahead_of_round(row[2])
 
 
 def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:

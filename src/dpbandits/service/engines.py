@@ -1,30 +1,55 @@
-"""`Engines`: the policies that are open, each a `ServedBandit` that lives in the store; see `StoredLife`.
+"""`Engines`: the policies that are open, each a `ServedBandit` that follows what was released.
+
+Every worker answers by itself. It follows what was published (`ServedBandit.follow`) and takes, in one
+transaction, the next slot, one of the user's rounds, and the answer:
+
+- the slot: the row of `progress` is locked until the commit, so that slots are taken one after the other,
+  without a gap, and each by one;
+- the round: a row of `people` counts up to `rounds_per_user`, and no further;
+- the answer: a row of `slots`, which holds what was chosen until a release holds it.
+
+A round is answered by the release that is due there, and by no other: where that is not there yet, nothing is
+taken, and the call waits. A reward changes its row of `slots` from pending, once. Releases are made by
+`dpbandits.service.folding`.
 
 A policy is opened when it is first needed. If all together exceed a number of bytes, those used least
 recently are closed. Each counts with its estimate `bytes_needed`, which uses public numbers alone: the data
 of one population closes no other population's policy. The policy in use is never closed. A policy that needs
-more than this number alone is refused when it begins. If a write transaction is rolled back, the policies
-that it used are forgotten and opened again, because they had gone further than what is recorded.
+more than this number alone is refused when it begins.
 """
 
+import json
 import warnings
+from bisect import bisect_right
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from dpbandits.budget import Ledger
-from dpbandits.errors import InvalidParameter
+from dpbandits._typing import BoolArray, FloatArray
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError
+from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
+from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
-from dpbandits.service.retention import Old, done
-from dpbandits.service.round_log import StoredLife
+from dpbandits.service.round_log import StoredLife, scratch, slot_of
+from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.served import ServedBandit
-from dpbandits.service.store import Ahead, Reads, Store, Writes
+from dpbandits.service.store import Ahead, Reads, Store, TryAgain, Writes
+from dpbandits.state.format import read_state
 
-__all__ = ["Engine", "Engines", "Kept", "is_closed", "refuse_closed"]
-
+__all__ = ["Engine", "Engines", "Kept", "configured", "due_after", "is_closed", "refuse_closed"]
 
 LEAST_WEIGHT = float(1 << 20)
-"""Least bytes that an open policy counts with: its objects and the handle of its log."""
+"""Least bytes that an open policy counts with: its objects."""
+
+WAIT_FOR_RELEASE = 0.05
+"""Seconds after which a call is tried again that needs a release which is being made."""
+
+_PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
+_ROUNDS = "SELECT rounds FROM people WHERE policy = ? AND person = ?"
+_STATUS = "SELECT status FROM slots WHERE policy = ? AND slot = ?"
 
 
 class Kept(NamedTuple):
@@ -45,50 +70,187 @@ class Kept(NamedTuple):
         return f'"{self.revision}"'
 
 
-class Records(Protocol):
-    """Protocol of what counts records of rounds and states that were written."""
+class StoredBook(RoundBook):
+    """A policy's rounds in the store; of the rounds that releases hold only the number is there.
 
-    commits: int
+    Args:
+        store: its write transaction is the one that every call is part of.
+        policy: whose.
+        model: the policy, as its configuration says.
+        salt: of the digests of users.
+        due: called when a round was kept that a release is due after.
 
-    @property
-    def records(self) -> int: ...
+    Attributes:
+        released: how many releases there were when a round was last asked for.
+        entered: rounds that this process has entered.
+    """
+
+    def __init__(
+        self, store: Store, policy: str, model: ServedBandit, salt: bytes, due: Callable[[], None]
+    ) -> None:
+        super().__init__(
+            dim=model.domain.dim,
+            horizon=model.horizon,
+            rounds_per_user=model.privacy.rounds_per_user,
+            user_ids=model.user_ids,
+            lineage=policy,
+            salt=salt,
+        )
+        self._store, self._policy, self._due = store, policy, due
+        self.released = self.entered = 0
+        self._next: int | None = None  # rounds at which a release is due
+        self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
+        self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
+
+    def hold(self) -> None:
+        """Let nobody else take a slot until the commit."""
+        writes = self._store.now_writing
+        if self._writes is writes:
+            return
+        found = writes.locked(_PROGRESS, self._policy)
+        if not found:
+            raise CorruptState("the policy's rounds are gone from the store")
+        self.asked, self.released, self._next = int(found[0][0]), int(found[0][1]), found[0][2]
+        self._writes = writes
+        writes.when(kept=self._unlocked, lost=self._unlocked)
+
+    def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
+        """As `RoundBook`'s; nobody else takes a slot until the commit."""
+        if count != 1:
+            raise ProtocolError("rounds in the store are asked one by one")
+        self.hold()
+        writes = self._store.now_writing
+        digests = super().check_open(count, users, batch=batch)
+        if digests and self.rounds_per_user is not None:
+            had = writes.one(_ROUNDS, self._policy, digests[0])
+            if had is not None and had[0] >= self.rounds_per_user:
+                self.refuse_user()
+        return digests
+
+    def _unlocked(self) -> None:
+        self._writes = None
+
+    def open(
+        self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
+    ) -> tuple[str, ...]:
+        """`open_one` of the only row: rounds come one by one here."""
+        return (self.open_one(digests, actions[0], refused=refused is not None and bool(refused[0])),)
+
+    def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
+        """Enter the round that `check_open` was called for."""
+        slot, writes = self.asked, self._store.now_writing
+        writes.when(lost=self._unlocked)
+        if digests:
+            writes.later(  # TryAgain where another worker gave this user a round meanwhile
+                "INSERT INTO people VALUES (?, ?, 1) ON CONFLICT (policy, person) DO UPDATE "
+                "SET rounds = people.rounds + 1 WHERE people.rounds < ?",
+                self._policy,
+                digests[0],
+                self.rounds_per_user,
+            )
+        writes.later(
+            "UPDATE progress SET asked = asked + 1 WHERE policy = ? AND asked = ?", self._policy, slot
+        )
+        writes.later(
+            "INSERT INTO slots VALUES (?, ?, ?, ?, ?, NULL)",
+            self._policy,
+            slot,
+            digests[0] if digests else None,
+            action.astype("<f8").tobytes(),
+            int(RoundStatus.REFUSED if refused else RoundStatus.PENDING),
+        )
+        self.asked, self.entered = slot + 1, self.entered + 1
+        if self._next is not None and self.asked >= self._next:
+            writes.when(kept=self._due)
+        return f"{self._policy[:8]}-{slot}-stored"
+
+    def ahead(self, user: object) -> list[Ahead]:
+        """Return the queries of a user's next round."""
+        wanted = [Ahead(("progress " + self._policy, 0), _PROGRESS, (self._policy,), lock=True)]
+        if self.user_ids and self.rounds_per_user is not None:
+            with suppress(DPBanditsError):  # who it is cannot be read: it is refused in its turn
+                (digest,) = self._users.digests([user])
+                wanted.append(Ahead(("then", 0), _ROUNDS, (self._policy, digest)))
+        return wanted
+
+    def ahead_of_round(self, decision_id: str) -> list[Ahead]:
+        """Return the queries of a reward."""
+        slot = slot_of(decision_id)
+        return [Ahead(("round", slot), _STATUS, (self._policy, slot), lock=True)]
+
+    def round_of(self, decision_id: str) -> int:
+        """The slot of a decision that may be settled now, kept from others until the commit."""
+        slot = slot_of(decision_id)
+        status = self._status_of(slot)
+        self._locked = slot, status
+        if status is not None and status_after(status, usable=True, missing=False) is None:
+            refuse_told()
+        return slot
+
+    def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
+        """As `RoundBook`'s; a round that a release holds, or has passed over, can only be late."""
+        locked, self._locked = self._locked, None
+        status = locked[1] if locked is not None and locked[0] == index else self._status_of(index)
+        became = status_after(
+            RoundStatus.MISSED if status is None else status, usable=usable, missing=missing
+        )
+        if became is None:
+            refuse_told()
+        if status is not None and became != status:
+            self._store.now_writing.later(
+                "UPDATE slots SET status = ?, reward = ? WHERE policy = ? AND slot = ?",
+                became,
+                reward if became == RoundStatus.TOLD else None,
+                self._policy,
+                index,
+            )
+        return became
+
+    def _status_of(self, slot: int) -> int | None:
+        found = self._store.now_writing.locked(_STATUS, self._policy, slot)
+        return int(found[0][0]) if found else None
 
 
 class Engine:
-    """An open policy.
+    """An open policy: it answers by what was released, and releases nothing.
 
     Args:
-        policy: it.
-        life: where it lives, or what else counts its rounds.
+        store: its rounds, and what was published.
+        policy: its id.
+        model: built from its configuration; it follows from now on.
+        salt: of the digests of users.
+        engines: it is one of these.
 
     Attributes:
-        version: releases so far, by which it decides.
+        version: the release that it decides by.
         weight: estimated bytes that it may take, from public numbers.
     """
 
-    def __init__(self, policy: ServedBandit, life: Records) -> None:
-        self.policy, self.life, self.weight = policy, life, max(LEAST_WEIGHT, policy.bytes_needed)
-        self.version, self._commits = 0, -1
+    def __init__(
+        self, store: Store, policy: str, model: ServedBandit, salt: bytes, engines: "Engines"
+    ) -> None:
+        self.policy, self.weight = model, max(LEAST_WEIGHT, model.bytes_needed)
+        self._store, self._id, self._engines = store, policy, engines
+        self.book = StoredBook(store, policy, model, salt, engines.is_due)
+        self._known: tuple[int, PublishedPosterior | None] = 0, None
+        model.follow(self.book, self._at)
 
     def __repr__(self) -> str:
         return f"Engine({self.policy!r})"
 
-    def look(self) -> bool:
-        """See how many releases there are; whether there are more than before."""
-        commits = self.life.commits
-        if commits == self._commits:
-            return False
-        self._commits, before = commits, self.version
-        self.version = self.policy.blocks_released
-        return self.version > before
+    @property
+    def version(self) -> int:  # noqa: D102
+        return self._known[0]
 
-    def ahead(self, user: object) -> list[Ahead]:
-        """Return the queries of a decision for a user; none here."""
-        return []
-
-    def ahead_of_round(self, ask: str) -> list[Ahead]:
-        """Return the queries of a reward for the policy's own decision `ask`; none here."""
-        return []
+    def _at(self, slot: int) -> PublishedPosterior | None:
+        """Return the posterior that decides a round; TryAgain if it is due and not there yet."""
+        version = bisect_right(self.policy.batch_boundaries, slot)
+        if version > self.book.released:
+            self._engines.is_due()
+            raise TryAgain("the release that this decision needs is being made", after=WAIT_FOR_RELEASE)
+        if version != self._known[0]:
+            self._known = version, self._engines.published(self._id, version)
+        return self._known[1]
 
 
 class Engines:
@@ -96,43 +258,43 @@ class Engines:
 
     Attributes:
         kept: rows of policies by name, as they were read last; whoever uses one sees whether it is so still.
-        unpublished: those of whose last release no function was written down yet.
-        at_once: whether a beginning, its charge and its state are one transaction.
+        is_due: called when a release is due.
+        made: the last release of a policy that this process has made: its version, and what it published.
 
     Args:
-        store: its rounds are their logs.
-        ledger: witnesses their states, and pays.
-        folder: holds their states.
+        store: the service's.
+        ledger: witnesses states, and pays.
+        folder: private; a beginning's first state passes through it.
         most: bytes that all open policies may take.
     """
 
-    at_once: ClassVar[bool] = False
-
-    def __init__(self, store: Store, ledger: Ledger, folder: Path, *, most: float) -> None:
+    def __init__(self, store: Store, ledger: RowLedger, folder: Path, *, most: float) -> None:
         self._store, self._ledger, self._folder, self._most = store, ledger, folder, most
         self._open: OrderedDict[str, Engine] = OrderedDict()
-        self.unpublished: set[str] = set()
         self.kept: dict[str, Kept] = {}
+        self.made: dict[str, tuple[int, PublishedPosterior]] = {}
+        self.is_due: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
         return f"Engines({len(self._open)} open)"
 
     def use(self, writes: Writes, policy: str) -> Engine:
-        """The open policy; if what is done now is undone, it will be opened again.
+        """The open policy.
 
         Raises:
             Problem: its population is closed: the original may have released what is due here.
-            StateError: its state cannot be used.
+            CorruptState: its rounds are gone.
         """
         engine = self._open.get(policy)
         if engine is None:
             refuse_closed(writes, policy)
-            life = StoredLife(self._store, policy, self._folder / policy)
-            with warnings.catch_warnings():  # what they say was said when it began
-                warnings.simplefilter("ignore")
-                engine = self._keep(writes, policy, ServedBandit.open(life, ledger=self._ledger), life)
+            row = writes.one("SELECT config, salt FROM progress WHERE policy = ?", policy)
+            if row is None:
+                raise CorruptState("the policy's rounds are gone from the store")
+            engine = Engine(self._store, policy, configured(row[0]), bytes(row[1]), self)
+            self._open[policy] = engine
+            self.close_some()
         self._open.move_to_end(policy)
-        writes.when(lost=lambda: self.forget(policy))
         return engine
 
     def not_so(self, name: str) -> None:
@@ -143,29 +305,35 @@ class Engines:
         """The policy, where it is open."""
         return self._open.get(policy)
 
-    def begin(self, writes: Writes, policy: str, new: ServedBandit) -> Engine:
-        """Let `new` begin to live, or take up a beginning of it that was interrupted; its account pays.
+    def published(self, policy: str, version: int) -> PublishedPosterior:
+        """Return a release that decides from now on; where there is a witness, it knows of it."""
+        self._ledger.settle()
+        known, function = self.made.get(policy, (0, None))
+        if known == version and function is not None:
+            del self.made[policy]
+            return function
+        text = self._store.now_writing.large(
+            "SELECT published AS value FROM releases WHERE policy = ? AND version = ?", policy, version
+        )
+        if text is None:
+            raise CorruptState("what a release has published is gone from the store")
+        return PublishedPosterior.from_json(text.decode())
+
+    def begin(self, writes: Writes, policy: str, new: ServedBandit) -> None:
+        """Let `new` begin, in the transaction that is open: its account pays, its state is kept.
 
         Raises:
             BudgetExceeded: the account cannot.
         """
-        writes.when(lost=lambda: self.forget(policy))
-        life = StoredLife(self._store, policy, self._folder / policy)
-        return self._keep(writes, policy, ServedBandit.open(life, new=new, ledger=self._ledger), life)
-
-    def _keep(self, writes: Writes, policy: str, opened: ServedBandit, life: StoredLife) -> Engine:
-        self._open[policy] = engine = Engine(opened, life)
-        self.saw(writes, policy, engine, 0.0)
-        self.close_some()
-        return engine
-
-    def erase(self, writes: Writes, old: Old, now: float) -> None:
-        """Erase rounds that no release holds; of a policy that is never opened again nothing is left."""
-        if not is_closed(writes, old.policy):
-            engine = self.use(writes, old.policy)
-            engine.policy.erase_rounds(old.before)
-            self.saw(writes, old.policy, engine, now)
-        done(writes, old, now=now)
+        text = new.publish(prior=True).to_json()
+        with scratch(self._folder) as folder:
+            life = StoredLife(policy, folder)
+            with ServedBandit.open(life, new=new, ledger=self._ledger) as begun:
+                salt = bytes(read_state(life.state).arrays["book_salt"])
+                started = policy, due_after(begun, 0), canonical(begun.to_config()), salt
+                writes.run("INSERT INTO progress VALUES (?, 0, ?, 0, ?, ?)", *started)
+                writes.run("INSERT INTO states VALUES (?, 0, ?)", policy, life.state.read_bytes())
+                writes.run("INSERT INTO releases VALUES (?, 0, 0, 0, ?)", policy, text)
 
     def close_some(self) -> None:
         """Close those that were used least recently, but never the last one that was opened."""
@@ -173,7 +341,6 @@ class Engines:
         while taken > self._most and len(self._open) > 1:
             _, engine = self._open.popitem(last=False)
             taken -= engine.weight
-            engine.policy.close()
 
     def refuse_large(self, new: ServedBandit) -> None:
         """Refuse a policy that would close all others whenever it is asked.
@@ -188,31 +355,27 @@ class Engines:
                 "policy_memory in the service's settings"
             )
 
-    def saw(self, writes: Writes, policy: str, engine: Engine, now: float) -> None:
-        """Note the releases that there are by now."""
-        if not engine.look():
-            return
-        known = writes.one("SELECT MAX(version) FROM releases WHERE policy = ?", policy)
-        for version in range(int((known[0] if known else None) or 0) + 1, engine.version + 1):
-            writes.run(
-                "INSERT INTO releases VALUES (?, ?, ?, ?, NULL) ON CONFLICT DO NOTHING",
-                policy,
-                version,
-                engine.policy.blocks[version - 1],
-                now,
-            )
-        self.unpublished.add(policy)
-
-    def forget(self, policy: str) -> None:
-        """Leave a policy that may have gone further than what is recorded."""
-        engine = self._open.pop(policy, None)
-        if engine is not None:
-            engine.policy.close()
-
     def close(self) -> None:
         """Leave all of them."""
-        while self._open:
-            self._open.popitem()[1].policy.close()
+        self._open.clear()
+
+
+def configured(config: str) -> ServedBandit:
+    """A policy as a configuration says, that has answered nobody."""
+    with warnings.catch_warnings():  # what they say was said when it began
+        warnings.simplefilter("ignore")
+        return ServedBandit.from_config(json.loads(config))
+
+
+def due_after(policy: ServedBandit, released: int) -> int | None:
+    """Rounds asked at which the release that follows so many is due; None where all were made.
+
+    Raises:
+        InvalidParameter: the policy's `reporting_delay` is a time.
+    """
+    if not isinstance(policy.tuning.reporting_delay, int):
+        raise InvalidParameter("reporting_delay: a policy of the service waits for rounds, and no time")
+    return policy.blocks[released] + policy.tuning.reporting_delay if released < len(policy.blocks) else None
 
 
 def is_closed(reads: Reads, policy: str) -> bool:

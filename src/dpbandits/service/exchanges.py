@@ -7,7 +7,6 @@ question however often it is asked, and a worker that comes back gets its own op
 
 | status | of an exchange |
 |---|---|
-| `beginning` | its population has not paid yet: it is shown to nobody, and the same request goes on |
 | `awaited` | paid for; the curator may draw and upload |
 | `open` | the release is here; rows are asked for and answered |
 | `ended` | release and answers were erased; its name stays taken, and what was paid stays paid |
@@ -43,7 +42,7 @@ from dpbandits.outsourced.statement import cost_of_rows
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import AnswerLaplace
-from dpbandits.service.budgets import charge_for, previewed, promise_of, standing
+from dpbandits.service.budgets import previewed, promise_of, standing
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
@@ -84,8 +83,7 @@ def _exchange(reads: Reads, name: str) -> _Exchange:
     if isinstance(reads, Writes):
         reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
-        "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges "
-        "WHERE name = ? AND status <> 'beginning'",
+        "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges WHERE name = ?",
         name,
     )
     if row is None:
@@ -134,20 +132,16 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
     _, _, cost = _terms(asked)
     name, population = asked["name"], asked["population"]
     text = canonical({key: asked[key] for key in ("privacy", "answers", "cap")})
-    row = writes.one("SELECT id, population, asked, status FROM exchanges WHERE name = ?", name)
-    if row is not None and (row[1], row[2]) != (population, text):
+    row = writes.one("SELECT population, asked FROM exchanges WHERE name = ?", name)
+    if row is not None and tuple(row) != (population, text):
         raise Problem("conflict", "There is another exchange of this name: choose another name.")
-    if row is None or row[3] == "beginning":
+    if row is None:
         check_open(writes, population)
         standing(ledger, population)
-        identity = uuid.uuid4().hex if row is None else str(row[0])
-        if row is None:
-            ledger.after(population, cost=cost)
-            entering = "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'beginning', NULL, NULL, NULL, ?)"
-            writes.run(entering, identity, name, population, text, now)
-        named = {"table": "exchanges", "identity": identity, "charge_id": f"outsourced:{identity}"}
-        charge_for(writes, ledger, population, **named, cost=cost)
-        writes.run("UPDATE exchanges SET status = 'awaited' WHERE id = ?", identity)
+        identity = uuid.uuid4().hex
+        ledger.charge(population, charge_id=f"outsourced:{identity}", cost=cost)
+        entering = "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'awaited', NULL, NULL, NULL, ?)"
+        writes.run(entering, identity, name, population, text, now)
     return described_exchange(writes, name)
 
 
@@ -326,9 +320,7 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
 
 def exchange_names(reads: Reads) -> list[str]:
     """Return the names of all exchanges."""
-    return [
-        name for (name,) in reads.rows("SELECT name FROM exchanges WHERE status <> 'beginning' ORDER BY name")
-    ]
+    return [name for (name,) in reads.rows("SELECT name FROM exchanges ORDER BY name")]
 
 
 def described_exchange(reads: Reads, name: str) -> dict[str, Any]:

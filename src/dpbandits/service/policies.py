@@ -1,15 +1,13 @@
 """Policies: how one begins from JSON, what it would cost, and what it shows.
 
-A policy is a `GPBandit`; the JSON names its arguments as Python does. It begins in two steps: its row, with
-the status `beginning`, is committed first; then the account is charged and the first state written, under the
-row's id, so that whatever interrupts, the next start of the service either finishes it or finds that nothing
-was paid.
+A policy is a `GPBandit`; the JSON names its arguments as Python does. It begins in one transaction: its row,
+the charge and the first state are there together, or nothing is.
 """
 
 import json
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dpbandits import domains
@@ -17,7 +15,7 @@ from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms
-from dpbandits.errors import DPBanditsError, InvalidParameter
+from dpbandits.errors import InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
@@ -25,7 +23,7 @@ from dpbandits.service.engines import Engines, Kept
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.served import ServedBandit
-from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.store import Reads, Writes
 from dpbandits.tables import Schema
 
 __all__ = [
@@ -35,7 +33,6 @@ __all__ = [
     "change",
     "check_open",
     "described",
-    "finish_beginnings",
     "kept_policy",
     "preview",
 ]
@@ -50,7 +47,7 @@ _ROWS = "SELECT id, name, population, asked, settings, status, revision, made_at
 def kept_policy(reads: Reads, name: str) -> Kept:
     """The policy of a name; Problem where there is none."""
     row = reads.one(f"{_ROWS} WHERE name = ?", name)
-    if row is None or row[5] == "beginning":
+    if row is None:
         raise Problem("not-found", "There is no policy of this name.")
     return _kept(row)
 
@@ -141,11 +138,16 @@ def built(ledger: Ledger, asked: dict[str, Any]) -> ServedBandit:
 
 
 def begin(
-    writes: Writes, engines: Engines, ledger: Ledger, asked: dict[str, Any], new: ServedBandit, now: float
+    writes: Writes,
+    engines: Engines,
+    ledger: Ledger,
+    asked: dict[str, Any],
+    new: Callable[[], ServedBandit],
+    now: float,
 ) -> Kept:
     """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
 
-    `new` is what `built` made of the request.
+    `new` gives what `built` makes of the request, once: what began and was undone does not begin again.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing was kept or computed.
@@ -154,57 +156,21 @@ def begin(
     name, population = asked["name"], asked["population"]
     body = {key: value for key, value in asked.items() if key not in ("name", "population", "settings")}
     settings = _checked_settings(asked.get("settings") or {}, body)
-    row = writes.one("SELECT id, population, asked, status FROM policies WHERE name = ?", name)
+    row = writes.one("SELECT population, asked FROM policies WHERE name = ?", name)
     if row is not None:
-        if (row[1], row[2]) != (population, canonical(body)):
+        if tuple(row) != (population, canonical(body)):
             raise Problem("conflict", "There is another policy of this name: choose another name.")
-        if row[3] == "beginning":  # paid for, and something kept it from being finished
-            _finish(writes, engines, str(row[0]), new)
         return kept_policy(writes, name)
-    engines.refuse_large(new)
+    fresh = new()
+    engines.refuse_large(fresh)
     check_open(writes, population)
-    ledger.after(population, cost=cost_of_guarantee(new.guarantee))
+    ledger.after(population, cost=cost_of_guarantee(fresh.guarantee))
     identity = uuid.uuid4().hex
     row = identity, name, population, canonical(body), canonical(settings), now
-    writes.run("INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'beginning', 1, ?)", *row)
-    if engines.at_once:  # and on another try nothing of this one is left
-        with writes.kept_alive():
-            _finish(writes, engines, identity, built(ledger, asked))
-        return kept_policy(writes, name)
-    writes.keep()
-    try:
-        _finish(writes, engines, identity, new)
-    except DPBanditsError:
-        if ledger.charged(population, identity) is None:
-            writes.run("DELETE FROM policies WHERE id = ?", identity)
-            writes.keep()
-        raise
+    writes.run("INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'active', 1, ?)", *row)
+    with writes.kept_alive():
+        engines.begin(writes, identity, fresh)
     return kept_policy(writes, name)
-
-
-def _finish(writes: Writes, engines: Engines, identity: str, policy: ServedBandit) -> None:
-    engines.begin(writes, identity, policy)
-    writes.run("UPDATE policies SET status = 'active' WHERE id = ?", identity)
-
-
-def finish_beginnings(writes: Writes, engines: Engines, ledger: Ledger, now: float) -> None:
-    """Finish, at the start of the service, what was paid for; of the rest nothing has happened.
-
-    What was paid for and cannot be finished stays as it is, and stops nobody else: an event says so, and the
-    same request tries again.
-    """
-    for kept in map(_kept, writes.rows(f"{_ROWS} WHERE status = 'beginning'")):
-        if ledger.charged(kept.population, kept.id) is None:
-            writes.run("DELETE FROM policies WHERE id = ?", kept.id)
-        else:
-            writes.mark()
-            try:
-                _finish(writes, engines, kept.id, _built(kept.asked, ledger, kept.population)[0])
-            except (DPBanditsError, OSError) as error:
-                writes.back()
-                note_event(writes, now, "not-begun", f"policy {kept.name}", type(error).__name__)
-            else:
-                writes.unmark()
 
 
 def change(
@@ -248,5 +214,5 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
 
 def all_described(reads: Reads) -> list[dict[str, Any]]:
     """All policies as `described` shows them, by name."""
-    rows = reads.rows("SELECT name FROM policies WHERE status <> 'beginning' ORDER BY name")
+    rows = reads.rows("SELECT name FROM policies ORDER BY name")
     return [described(reads, kept_policy(reads, str(row[0]))) for row in rows]

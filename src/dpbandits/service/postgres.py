@@ -21,7 +21,7 @@ the role may (`GRANT SET ON PARAMETER`, of PostgreSQL 15).
 import re
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
@@ -256,7 +256,6 @@ those that begin later learn from the answer that the database was left."""
 class PostgresWrites(Writes):
     """A write transaction of PostgreSQL."""
 
-    shared: ClassVar[bool] = True
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
 
@@ -357,8 +356,6 @@ class PostgresStore(Store):
         IncompatibleState: it has a later version.
         StateError: it cannot be reached, is not in UTF-8, or may forget what it has acknowledged.
     """
-
-    shared: ClassVar[bool] = True
 
     def __init__(self, address: str, *, timeout: float = 10.0) -> None:
         super().__init__()
@@ -462,8 +459,12 @@ class PostgresStore(Store):
         return self._writing()
 
     @contextmanager
-    def moving(self) -> Iterator[Writes]:
-        """Open a write transaction that excludes all others, also in a database that is not in service."""
+    def claimed(self, sql: str, *arguments: object) -> Iterator[Callable[[], Writes] | None]:  # noqa: D102
+        with self.writing() as writes, writes.kept_alive():
+            yield (lambda: writes) if writes.locked(sql, *arguments, skip=True) else None
+
+    @contextmanager
+    def moving(self) -> Iterator[Writes]:  # noqa: D102
         with self._writing(moving=True) as writes:
             writes.run("LOCK TABLE facts IN EXCLUSIVE MODE")
             yield writes
@@ -487,8 +488,7 @@ class PostgresStore(Store):
             finally:
                 self.current = None
 
-    def go_on_numbering(self, writes: Writes) -> None:
-        """Rows that are numbered go on after the last that is there."""
+    def go_on_numbering(self, writes: Writes) -> None:  # noqa: D102
         for table in ("decisions", "events"):
             writes.rows(
                 f"SELECT setval(pg_get_serial_sequence('{table}', 'number'), "  # noqa: S608 - names of ours

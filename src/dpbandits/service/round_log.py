@@ -1,125 +1,30 @@
-"""`StoredLife`: where a policy of the service lives: its state in a folder, its log of rounds in the store.
+"""`StoredLife`: a policy while it begins or is folded: its state in a file for so long, its log in the store.
 
-It does what `dpbandits.state.live.LiveFolder` does, with rows instead of files: a record is a row, in the
-same transaction as the decision or the reward that it is about. So the two can never disagree: both are there
-after a crash, or neither.
-
-Records of one policy are numbered from 1 on, and each carries a digest chained to the one before. A state
-says how many records it holds and the digest of the last; that one stays when the others are forgotten. With
-n the number that the state says:
-
-| the rows | what happened | what follows |
-|---|---|---|
-| begin at n, or before | all is well, or died before older rows were forgotten | played back over the state |
-| end before n, or n has another digest | the store is older than the state | `CorruptState` |
-| begin behind n | the state is older than the store | `CorruptState` |
-| a digest does not follow | a row was changed | `CorruptState` |
+A state is read from and written to a file, and lies otherwise in a row of `states`. While a policy begins, or
+a block of it is folded, the file is in a private folder (`scratch`), which is removed; where a process died
+meanwhile, at the next start (`swept`). Rounds since the last state are rows of `slots`.
 """
 
-import hashlib
-from collections.abc import Iterator
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from dpbandits.errors import CorruptState
-from dpbandits.service.store import Store
-from dpbandits.state.files import private_folder
+import numpy as np
+
+from dpbandits.errors import CorruptState, ProtocolError, StateError
+from dpbandits.policy import round_log
+from dpbandits.policy.bookkeeping import RoundStatus
+from dpbandits.service.store import Reads, Row
+from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Record
 from dpbandits.state.live import Life, Reach
 
-__all__ = ["StoredLife", "slot_of"]
+__all__ = ["StoredLife", "rounds_of", "scratch", "slot_of", "swept"]
 
-
-class StoredLife(Life):
-    """A policy's life in the store; see the module.
-
-    Args:
-        store: its tables; all but looking happens in its write transaction.
-        policy: whose log it is, and the lineage of what begins here.
-        folder: of its state, made where it does not exist.
-
-    Attributes:
-        commits: how often a state was written since it was opened.
-    """
-
-    def __init__(self, store: Store, policy: str, folder: Path) -> None:
-        self._store, self._policy = store, policy
-        self._folder = private_folder(folder, what="the policy's folder")
-        self.commits = 0
-        last = store.now_writing.one(
-            "SELECT number, digest FROM rounds WHERE policy = ? ORDER BY number DESC LIMIT 1", policy
-        )
-        self._records, self._digest = (0, self._first()) if last is None else (int(last[0]), bytes(last[1]))
-
-    @property
-    def state(self) -> Path:  # noqa: D102
-        return self._folder / "policy.state"
-
-    @property
-    def lineage(self) -> str:
-        """The policy's id: a beginning that was interrupted is the same one, and pays once."""
-        return self._policy
-
-    @property
-    def reach(self) -> Reach:
-        """How far the log reaches; what was noted so far is committed first, as a state may hold it."""
-        self._store.now_writing.keep()
-        return Reach(0, self._records, self._digest.hex())
-
-    @property
-    def records(self) -> int:  # noqa: D102
-        return self._records
-
-    def earlier(  # noqa: D102
-        self, lineage: str, position: int, *, lived: bool, follows: Reach | None
-    ) -> Iterator[Record]:
-        rows = self._store.now_writing.rows(
-            "SELECT number, kind, content, digest FROM rounds WHERE policy = ? ORDER BY number", self._policy
-        )
-        held, digest = 0, self._first()
-        if follows is not None:
-            held, digest = follows.records, bytes.fromhex(follows.digest)
-        if self._records < held:
-            raise CorruptState("the store is older than the state beside it: restore both from one backup")
-        if not rows and held:
-            raise CorruptState("the log of rounds is gone: restore the store and the states from one backup")
-        if rows and int(rows[0][0]) > held + 1:
-            raise CorruptState("the state is older than the store: restore both from one backup")
-        before: bytes | None = self._first() if rows and int(rows[0][0]) == 1 else None
-        for number, (place, kind, content, chained) in enumerate(rows, start=int(rows[0][0]) if rows else 0):
-            emptied = not kind and number <= held  # by `begin`
-            here = chained if before is None or emptied else _chained(before, kind, content)
-            if place != number or here != chained or (number == held and here != digest):
-                raise CorruptState("the log of rounds was changed, or is another state's: restore a backup")
-            before = here
-            if number > held:
-                yield Record(bytes(kind), bytes(content))
-
-    def begin(self, lineage: str, position: int) -> None:  # noqa: D102
-        writes = self._store.now_writing
-        writes.run("DELETE FROM rounds WHERE policy = ? AND number < ?", self._policy, self._records)
-        # the last row keeps the log's position, and no longer its content
-        emptying = "UPDATE rounds SET content = ?, kind = ? WHERE policy = ? AND number = ?"
-        writes.run(emptying, b"", b"", self._policy, self._records)
-        self.commits += 1
-
-    def append(self, kind: bytes, content: bytes) -> None:  # noqa: D102
-        digest = _chained(self._digest, kind, content)
-        row = self._policy, self._records + 1, kind, content, digest
-        self._store.now_writing.run("INSERT INTO rounds VALUES (?, ?, ?, ?, ?)", *row)
-        self._records, self._digest = self._records + 1, digest
-
-    def refuse_leftovers(self) -> None:  # noqa: D102
-        if self._records:
-            raise CorruptState(
-                "the store holds a log of rounds and there is no state: restore both from one backup"
-            )
-
-    def _first(self) -> bytes:
-        return hashlib.blake2b(f"rounds of {self._policy}".encode(), digest_size=16).digest()
-
-
-def _chained(before: bytes, kind: bytes, content: bytes) -> bytes:
-    return hashlib.blake2b(before + kind + content, digest_size=16).digest()
+_LOCK = "lock"
+"""A file that a process holds while it uses the folder that it is in."""
 
 
 def slot_of(ask: str) -> int:
@@ -128,3 +33,106 @@ def slot_of(ask: str) -> int:
     if not (digits.isascii() and digits.isdigit()):
         raise CorruptState("the store holds something that is no decision of a policy")
     return int(digits)
+
+
+def rounds_of(reads: Reads, policy: str, *, upto: int) -> list[Row]:
+    """Rounds of a policy before one: slot, person, chosen, status and reward, in their order."""
+    return reads.rows(
+        "SELECT slot, person, chosen, status, reward FROM slots WHERE policy = ? AND slot < ? ORDER BY slot",
+        policy,
+        upto,
+    )
+
+
+class StoredLife(Life):
+    """Life of a policy while it begins or is folded: its state is in a file for so long, its log in `slots`.
+
+    Args:
+        policy: whose.
+        folder: for the state.
+        rounds: that are given to the policy, from `rounds_of`.
+        upto: how many it has had then.
+        held: rounds that its state holds.
+    """
+
+    def __init__(
+        self, policy: str, folder: Path, *, rounds: Sequence[Row] = (), upto: int = 0, held: int = 0
+    ) -> None:
+        self._policy, self._folder, self._rounds = policy, folder, rounds
+        self._upto, self._held = upto, held
+
+    def __repr__(self) -> str:
+        return "StoredLife()"
+
+    @property
+    def state(self) -> Path:  # noqa: D102
+        return self._folder / "policy.state"
+
+    @property
+    def lineage(self) -> str:  # noqa: D102
+        return self._policy
+
+    @property
+    def reach(self) -> Reach:  # noqa: D102
+        return Reach(0, 0, "")
+
+    @property
+    def records(self) -> int:  # noqa: D102
+        return 0
+
+    def earlier(  # noqa: D102
+        self, lineage: str, position: int, *, lived: bool, follows: Reach | None
+    ) -> Iterator[Record]:
+        rows = self._rounds
+        slots = np.array([row[0] for row in rows], dtype=np.int64)
+        status = np.array([row[3] for row in rows], dtype=np.int64)
+        fresh = slots >= self._held
+        if not np.array_equal(slots[fresh], np.arange(self._held, self._upto)):
+            raise CorruptState("rounds are gone from the store")
+        new = rows[len(rows) - int(fresh.sum()) :]
+        if new:
+            actions = np.frombuffer(b"".join(row[2] for row in new), dtype="<f8").reshape(len(new), -1)
+            people = [bytes(row[1]) for row in new if row[1] is not None]
+            refused = status[fresh] == RoundStatus.REFUSED
+            yield Record(round_log.ASK, round_log.pack_ask(self._held, people, actions, refused))
+        told, gone = status == RoundStatus.TOLD, status == RoundStatus.ABANDONED
+        either = told | gone
+        if either.any():
+            rewards = np.array([row[4] for row in rows], dtype=np.float64)[either]  # None is NaN
+            yield Record(
+                round_log.TELL,
+                round_log.pack_tell(slots[either], rewards, told[either], gone[either]),
+            )
+
+    def begin(self, lineage: str, position: int) -> None:  # noqa: D102
+        pass
+
+    def append(self, kind: bytes, content: bytes) -> None:
+        """Nothing is asked or told here."""
+        raise ProtocolError("rounds of this policy are asked where it is followed")
+
+    def refuse_leftovers(self) -> None:  # noqa: D102
+        pass
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """A private folder that is gone afterwards; those of processes that died are gone before."""
+    private_folder(folder, what="states under way")
+    with ExitStack() as files:
+        with locked(folder / _LOCK):  # nobody sweeps between the two
+            found = Path(files.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+            files.enter_context(locked(found / _LOCK, wait=False))
+        yield found
+
+
+def swept(folder: Path) -> None:
+    """Remove what processes that died have left in `scratch`: nobody holds its lock.
+
+    Numbers of processes would not tell: in a container each life of a service has the same ones.
+    """
+    with locked(private_folder(folder, what="states under way") / _LOCK):
+        for one in folder.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                with suppress(StateError), locked(one / _LOCK, wait=False):
+                    shutil.rmtree(one, ignore_errors=True)

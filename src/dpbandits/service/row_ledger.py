@@ -1,12 +1,13 @@
-"""`RowLedger`: the ledger of a service whose store several processes share, in the store's own tables.
+"""`RowLedger`: the ledger of a service, in the tables of its store.
 
 What is put is written in one piece when the event ends: in the write transaction that the thread has open, or
 in one of its own. Each row is compared as it is set, so an event that rests on what another one has changed
 meanwhile changes nothing, whatever locks it had: a lineage goes on from the very position and digest that
 were read, an account from the very sums.
 
-The database keeps its rows whole, with its own checksums where it has them; `SQLiteLedger` has seals of its
-own.
+Rows have no seals, as those of `dpbandits.budget.SQLiteLedger` have: the store keeps them whole, PostgreSQL
+with checksums where it has them, and SQLite without. A state that was changed does not fit its lineage's
+digest, and is refused.
 
 The witness
 -----------
@@ -43,7 +44,7 @@ from typing import Any
 
 from dpbandits._reading import reading
 from dpbandits.budget.accounts import Balance, Charge, Terms
-from dpbandits.budget.ledger import Contents, Entries, Ledger
+from dpbandits.budget.ledger import Entries, Ledger
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
 from dpbandits.service.store import Reads, Store, TryAgain, Writes
 from dpbandits.state.witness import AppendOnlyWitness, Witness
@@ -88,6 +89,13 @@ class RowLedger(Ledger):
             writes.locked("SELECT value FROM facts WHERE name = 'version'")
             writes.run("INSERT INTO facts VALUES ('witnessed', '') ON CONFLICT (name) DO NOTHING")
             _note(writes, told)
+
+    def check(self) -> None:
+        """Hold a database that is only read against its witness, if both have met; raises as `begin`."""
+        with self._store.reading() as reads:
+            witnessed = reads.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
+        if witnessed:
+            self.settle()
 
     def settle(self, *, first: bool = False) -> int:
         """Return the position that the witness knows, or -1 if there is none; see the module.
@@ -144,10 +152,16 @@ class RowLedger(Ledger):
         with suppress(StateError):
             self.settle()
 
-    def contents(self) -> Contents:
-        """All rows."""
-        with self._reading() as entries:
-            return entries.everything()
+    def go_on(self, lineage: str, before: Witness, after: Witness) -> None:
+        """Witness that a state has gone from one position to a later one, in one step.
+
+        Raises:
+            ForkedState: it is not at `before`; nothing may be kept.
+        """
+        with self._event() as entries:
+            if entries.lineage(lineage) != before:
+                raise ForkedState("another process has gone on with this state")
+            entries.put_lineage(lineage, after)
 
     @contextmanager
     def _event(self) -> Iterator[Entries]:
@@ -200,21 +214,6 @@ class _Rows:
 
     def put_lineage(self, lineage: str, witness: Witness) -> None:
         self._lineages[lineage] = witness
-
-    def everything(self) -> Contents:
-        """All rows."""
-        rows = self._reads.rows
-        return Contents(
-            {
-                row[0]: _balance(*row[1:])
-                for row in rows("SELECT name, terms, spent, simulated FROM accounts")
-            },
-            {
-                (row[0], row[1]): _charge(*row[2:])
-                for row in rows("SELECT account, charge_id, spent, simulated FROM charges")
-            },
-            {row[0]: Witness(*row[1:]) for row in rows("SELECT lineage, position, digest FROM lineages")},
-        )
 
     def _row(self, kind: str, name: str, query: str) -> tuple[Any, ...] | None:
         if isinstance(self._reads, Writes):

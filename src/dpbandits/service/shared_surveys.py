@@ -1,4 +1,4 @@
-"""Local policies that several workers serve: every worker counts reports by itself, and the counts add up.
+"""Local policies: every worker, also if it is the only one, counts reports by itself, and the counts add up.
 
 What a folder's `DurableServer` has in its log a local policy has here in rows of `survey_log`, numbered
 without a gap: counts of the reports that one worker took at a time (`ReportCounts`, sums of integers and

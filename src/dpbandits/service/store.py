@@ -1,10 +1,12 @@
 """`Store`: the service's tables, and transactions on them; `SQLiteStore` keeps them in one file.
 
 A store knows no policy and no HTTP. It gives a snapshot to read (`reading`) and one write transaction a
-thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. What differs is said
-once, here: how a transaction begins, whether others write meanwhile (`shared`), how a row is kept from them
-until the commit (`locked`), and the names of a few types (`in_dialect`). `PostgresStore` is the other one;
-both pass `tests/service/test_stores.py`.
+thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. Everything that the
+service keeps but its key is in these tables, and one transaction holds all that belongs together. What
+differs is said once, here: how a transaction begins, how a row is kept from other processes until the commit
+(`locked`, `claimed`), and the names of a few types (`in_dialect`). SQLite is the case of one process: it
+locks no rows, because nobody else writes. `PostgresStore` is the other store; both pass
+`tests/service/test_stores.py`.
 
 | table | one row is | raw data in it |
 |---|---|---|
@@ -12,19 +14,12 @@ both pass `tests/service/test_stores.py`.
 | `tokens` | a token: digest, scopes, when made, ending, withdrawn | - |
 | `populations` | people who are protected together: an account of the ledger | - |
 | `policies` | a policy: what was asked for, its settings, its status | - |
-| `rounds` | a record of a policy's log of rounds since its last state | contexts, rewards |
 | `decisions` | an answer: keyed digests of who asked what, the arm, what became of it | arms, rewards |
 | `releases` | a release of a policy, and the function that was published then | - |
 | `surveys` | a local policy: its population and its spec | - |
 | `exchanges` | an outsourced table: its population, its promise, what the curator published | - |
 | `questions` | a row that the modeler asked for, and the curator's answer | answers |
 | `events` | what an operator should know: alarms, tokens made, policies begun | - |
-
-A store that several processes share keeps what lies in a folder's files otherwise, too; elsewhere these are
-empty. See `dpbandits.service.shared`.
-
-| table | one row is | raw data in it |
-|---|---|---|
 | `progress` | a policy: rounds asked, when its next release is due, its configuration, its salt | the salt |
 | `slots` | a round that no release holds yet: who, what was chosen, what became of it | all of it |
 | `people` | a person's rounds of a policy | a keyed digest |
@@ -41,7 +36,7 @@ import sqlite3
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -80,9 +75,6 @@ TABLES: tuple[str, ...] = (
         id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL UNIQUE, population TEXT NOT NULL, asked TEXT NOT
         NULL, settings TEXT NOT NULL, status TEXT NOT NULL, revision INTEGER NOT NULL, made_at REAL NOT
         NULL)""",
-    """CREATE TABLE rounds (
-        policy TEXT NOT NULL, number INTEGER NOT NULL, kind BLOB NOT NULL, content BLOB NOT NULL,
-        digest BLOB NOT NULL, PRIMARY KEY (policy, number))""",
     """CREATE TABLE decisions (
         number INTEGER PRIMARY KEY, policy TEXT NOT NULL, token TEXT NOT NULL, asked_as BLOB NOT NULL,
         body BLOB NOT NULL, ask TEXT, status TEXT NOT NULL, answer TEXT, reward REAL,
@@ -213,14 +205,12 @@ NUMBER = Ahead(("number", 0), "", ())
 class Writes(Reads):
     """The one open write transaction. What it changes is there for others, and durable, once it is kept.
 
-    `kept` and `lost` are called when it is known which: after a commit, or after everything since the last
-    commit (or the last `mark`) was undone. `last` is called before the commit, as a part of it.
+    `kept` and `lost` are called when it is known which: after the commit, or after everything (or everything
+    since the last `mark`) was undone. `last` is called before the commit, as a part of it.
     """
 
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
     """How a write transaction begins."""
-    shared: ClassVar[bool] = False
-    """See `Store`."""
     lock: ClassVar[tuple[str, str]] = "", ""
     """Ends of a query whose rows others may not change until the commit: it waits for them, or passes over
     those that others have. They are empty if nobody else writes."""
@@ -254,7 +244,7 @@ class Writes(Reads):
         """Whatever may wait is done; see `later`."""
 
     def ahead(self, queries: Sequence[Ahead]) -> None:
-        """Make queries in one message, where several processes write; in others nothing is gained.
+        """Make queries in one message, where messages take time; a store in this process gains nothing.
 
         `rows`, `one` and `locked` of the same words and arguments then give what was found, the first time:
         whoever changes a row asks for it first.
@@ -348,21 +338,6 @@ class Writes(Reads):
         self.mark()
         return None
 
-    def keep(self) -> None:
-        """Commit what was done so far, and go on; what follows a mark can be undone from here on only."""
-        if self.shared:
-            raise ProtocolError("a store that processes share is committed as a whole")
-        marked = self._marks
-        self._commit()
-        self._connection.execute(self.begin)
-        done, mine = (len(self._kept), len(self._lost)) if marked is None else marked[:2]
-        kept, self._kept, self._lost = self._kept[:done], self._kept[done:], self._lost[mine:]
-        if marked is not None:
-            self.mark()
-            self._marks = 0, 0, 0
-        for call in kept:
-            call()
-
     def finish(self) -> None:
         """Commit, and call what waits for it."""
         self._commit()
@@ -370,7 +345,7 @@ class Writes(Reads):
             call()
 
     def undo(self) -> None:
-        """Roll back to the last commit, and call what waits for that."""
+        """Roll back, and call what waits for that."""
         with suppress(*self.errors):  # a failed commit may have rolled back already
             self._connection.execute("ROLLBACK")
         for call in self._lost:
@@ -396,14 +371,7 @@ def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "
 
 
 class Store(ABC):
-    """The tables; see the module.
-
-    Attributes:
-        shared: whether several processes write, and states and the ledger are in the tables, too: then one
-            transaction holds all that belongs together.
-    """
-
-    shared: ClassVar[bool] = False
+    """The tables; see the module."""
 
     def __init__(self) -> None:
         self._own = threading.local()
@@ -430,6 +398,30 @@ class Store(ABC):
             StateError: the store could not be had in time, or not be written.
             NotKnown: whether it is durable is not known.
         """
+
+    @contextmanager
+    def claimed(self, sql: str, *arguments: object) -> Iterator[Callable[[], Writes] | None]:
+        """Let no other process do what the row of a query stands for, while the block is run.
+
+        Gives a call that returns the write transaction in which the block writes what it has found; where
+        processes share the store, it is open from the beginning and holds the row. None: another process has
+        the row.
+        """
+        with ExitStack() as transaction:
+            yield lambda: transaction.enter_context(self.writing())
+
+    def left(self) -> str | None:
+        """Return why the store serves nobody, such as that its content was moved; None where it serves."""
+        with self.reading() as reads:
+            row = reads.one("SELECT value FROM facts WHERE name = 'moving'")
+        return None if row is None else str(row[0])
+
+    def moving(self) -> AbstractContextManager[Writes]:
+        """Open a write transaction that excludes all others, also in a store that is not in service."""
+        return self.writing()
+
+    def go_on_numbering(self, writes: Writes) -> None:
+        """Number rows on after the last that is there; by default they are."""
 
     @abstractmethod
     def close(self) -> None:
@@ -493,6 +485,14 @@ class SQLiteStore(Store):
         connection.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
         connection.execute("PRAGMA cache_size = -32768")  # 32 MiB
         return connection
+
+    @staticmethod
+    def copy(path: Path, to: Path) -> None:
+        """Copy a store's file as it is committed, though a service writes to it; StateError if that fails."""
+        write_durably(to, b"", exclusive=True)
+        with _in_words(), closing(sqlite3.connect(path)) as known, closing(sqlite3.connect(to)) as copied:
+            copied.execute("PRAGMA synchronous = FULL")
+            known.backup(copied)
 
     def _begin_tables(self) -> None:
         connection = self._writer

@@ -1,16 +1,14 @@
 """Local policies: people's own devices fetch what is published, decide, and send reports.
 
-The server's side is `local.DurableServer`, one folder each, or in a store that several workers share a
-`SharedServer` in each of them; a report is on disk before it is confirmed. A batch is binary: every report
-preceded by its length in two bytes, little-endian. What a report protects it protects on the device; the
-population is charged once, for what one person's report may tell.
+The server's side is a `SharedServer` in every worker; a report is on disk before it is confirmed. A batch is
+binary: every report preceded by its length in two bytes, little-endian. What a report protects it protects on
+the device; the population is charged once, for what one person's report may tell.
 """
 
 import json
 import struct
 import threading
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +16,9 @@ import numpy as np
 from dpbandits import local
 from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.errors import StateError
-from dpbandits.service.budgets import charge_for
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Store, Writes
-from dpbandits.state.files import private_folder
 
 if TYPE_CHECKING:
     from dpbandits.local.server.counting import Absorbed
@@ -93,23 +89,20 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         check_open(writes, population)
         ledger.after(population, cost=cost)
         writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
-        if writes.shared:
-            from dpbandits.service.shared_surveys import SharedServer  # as in `Surveys`
+        from dpbandits.service.shared_surveys import SharedServer  # as in `Surveys`
 
-            SharedServer.begin(writes, identity, spec)
-    charge_id = f"local:{identity}"
-    charge_for(writes, ledger, population, table="surveys", identity=identity, charge_id=charge_id, cost=cost)
+        SharedServer.begin(writes, identity, spec)
+    ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
 
 
 class Surveys:
     """Servers of local policies that were paid for, opened when they are first needed."""
 
-    def __init__(self, store: Store, ledger: Ledger, folder: Path) -> None:
-        self._store, self._ledger = store, ledger
-        self._folder, self._lock = private_folder(folder, what="local policies"), threading.Lock()
-        self._open: dict[str, local.DurableServer[Any] | SharedServer] = {}
+    def __init__(self, store: Store, ledger: Ledger) -> None:
+        self._store, self._ledger, self._lock = store, ledger, threading.Lock()
+        self._open: dict[str, SharedServer] = {}
 
-    def server(self, name: str) -> "local.DurableServer[Any] | SharedServer":
+    def server(self, name: str) -> "SharedServer":
         """The server of a name; Problem where there is none, or it was not paid for."""
         with self._lock:
             if name not in self._open:
@@ -117,15 +110,10 @@ class Surveys:
                     row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
                 if row is None or self._ledger.charged(row[1], f"local:{row[0]}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                self._open[name] = self._opened(row[0], local.Spec.from_json(row[2]))
+                from dpbandits.service.shared_surveys import SharedServer  # with all of `local`, needed now
+
+                self._open[name] = SharedServer(self._store, row[0], local.Spec.from_json(row[2]))
             return self._open[name]
-
-    def _opened(self, identity: str, spec: "local.Spec") -> "local.DurableServer[Any] | SharedServer":
-        if not self._store.shared:
-            return local.DurableServer.open(spec, self._folder / identity)
-        from dpbandits.service.shared_surveys import SharedServer  # with all of `local`, which is needed now
-
-        return SharedServer(self._store, identity, spec)
 
     def published(self, name: str) -> tuple[str, str]:
         """The spec and what is published, as JSON, and its ETag."""

@@ -9,7 +9,7 @@ did, alone; the others in the transaction stay, and as it may rest on them it is
 commit itself fails nothing of the transaction has happened, and all of its callers are told so; or that it is
 not known (`NotKnown`).
 
-Where other processes write, too, calls about one thing stand together, in one order everywhere, so that two
+Calls about one thing stand together, in one order in every process that writes to the store, so that two
 transactions do not wait for each other. A message to the database and back takes long, so what calls say that
 they will ask the store for is asked for ahead, all in one message, and what they change waits for the end of
 the transaction and is one message, too. Where such a transaction fails nothing of it has happened; its calls
@@ -121,12 +121,11 @@ class Writer:
         now = time.monotonic()
         jobs += [job for job in self._later if job.again_at <= now]
         self._later = [job for job in self._later if job.again_at > now]
-        if self._store.shared:
-            jobs.sort(key=lambda job: (job.ahead is not None, job.about))
+        jobs.sort(key=lambda job: (job.ahead is not None, job.about))
         return jobs
 
     def _make(self, jobs: list[_Job]) -> None:
-        if self._store.shared and jobs and self._made(jobs, together=True):
+        if jobs and self._made(jobs, together=True):
             return
         left = [job for job in jobs if not job.future.done()]
         if left:

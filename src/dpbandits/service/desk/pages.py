@@ -200,16 +200,16 @@ class _Desk:
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None
         ends: tuple[int, ...] = ()
-        if not self._service.only_reads(kept.id):  # a backup's policies are not opened
+        if not self._service.read_only:
             asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
         releases = self._service.read(
             lambda reads: reads.rows(
-                "SELECT version, rounds, made_at, published IS NOT NULL FROM releases WHERE policy = ? "
+                "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 "
                 "ORDER BY version",
                 kept.id,
             )
         )
-        known = [(int(row[0]), int(row[1])) for row in releases if row[3]]
+        known = [(int(row[0]), int(row[1])) for row in releases]
         known = known[:: -(-len(known) // MOST_SHOWN)] + known[-1:] if len(known) > MOST_SHOWN else known
         texts = self._service.written_down(kept.id, [version for version, _ in known]) if known else []
         said = [(rounds, self._learned(text)) for (_, rounds), text in zip(known, texts, strict=True)]
@@ -219,7 +219,7 @@ class _Desk:
             asked=asked,
             following=next((end - asked for end in ends if asked is not None and end > asked), None),
             planned=len(ends),
-            releases=[row[:3] for row in releases],
+            releases=releases,
             picture=_picture(said, described["reward_range"]),
             said=said,
             latest=said[-1][1] if said else None,
@@ -307,10 +307,12 @@ class _Desk:
         balance = balance_to_json(self._service.ledger.balance(name))
         return {"name": name, "closed": closed is not None, **balance}
 
-    def _rounds(self, writes: Writes, kept: Kept) -> tuple[int, tuple[int, ...]]:
-        """Rounds that were taken, and those after which something is released."""
-        policy = self._service.engines.use(writes, kept.id).policy
-        return policy.rounds_asked, tuple(policy.batch_boundaries)
+    def _rounds(self, writes: Writes, kept: Kept) -> tuple[int | None, tuple[int, ...]]:
+        """Rounds that were taken, and those after which something is released; none where it only reads."""
+        row = writes.one("SELECT asked FROM progress WHERE policy = ?", kept.id)
+        if row is None:
+            return None, ()
+        return int(row[0]), tuple(self._service.engines.use(writes, kept.id).policy.batch_boundaries)
 
     def _learned(self, text: str) -> Learned:
         """Return the summary of a function; one with the same version, in a database that was put back, is
