@@ -48,10 +48,10 @@ from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import MARK, STORE, held_store
-from dpbandits.service.engines import Engines, Kept
+from dpbandits.service.engines import Engines, Kept, configured
 from dpbandits.service.folding import Folding
 from dpbandits.service.gate import log
-from dpbandits.service.keys import Keys, adoptions, check_key
+from dpbandits.service.keys import Keys, adoptions, canonical, check_key
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
 from dpbandits.service.round_log import swept
@@ -252,6 +252,7 @@ class Service:
     def begin_policy(self, asked: dict[str, Any]) -> Kept:
         """See `policies.begin`; what takes long is done before the writer's turn."""
         built = [policies.built(self.ledger, asked)]
+        configured(canonical(built[0].to_config()))  # which is quick from then on, also in the writer's turn
 
         def new() -> ServedBandit:
             return built.pop() if built else policies.built(self.ledger, asked)

@@ -27,6 +27,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from dpbandits._threads import one_thread
 from dpbandits.budget import MemoryLedger
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError
@@ -213,7 +214,7 @@ class Folding:
         beside = MemoryLedger()  # its one lineage is the store's, once the transaction is there
         beside.advance(policy, position=found.at.position, digest=found.at.digest)
         functions: dict[int, PublishedPosterior] = {}
-        with scratch(self._folder) as folder, warnings.catch_warnings():
+        with one_thread(), scratch(self._folder) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they say was said when it began
             life = StoredLife(policy, folder, rounds=found.rounds, upto=upto, held=found.held)
             life.state.touch(mode=0o600)

@@ -1,15 +1,28 @@
 """`ServedBandit`: the `GPBandit` that a service opens, which one process may release while others answer."""
 
+import json
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, ClassVar
 
 from dpbandits import _checks
-from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.state.holder import in_turn
 
 __all__ = ["ServedBandit"]
+
+
+REMEMBERED = 16
+"""Features whose eigenfunctions a process keeps: every fold, and every opening, needs them."""
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _tuning_of(text: str) -> GPTuning:
+    """Return the tuning that JSON describes, with its features: public, unchanging, and slow to compute."""
+    return GPTuning.from_config(json.loads(text))
 
 
 class ServedBandit(GPBandit):
@@ -18,6 +31,10 @@ class ServedBandit(GPBandit):
     A worker that answers calls `follow`. The worker that releases calls `release_next` and `erase_rounds`.
     """
 
+    config_parsers: ClassVar[Mapping[str, Any]] = {
+        **GPBandit.config_parsers,
+        "tuning": lambda config: _tuning_of(json.dumps(config, sort_keys=True)),
+    }
     _published: Callable[[int], PublishedPosterior | None] | None = None
     _followed: PublishedPosterior | None = None
 
@@ -53,6 +70,7 @@ class ServedBandit(GPBandit):
     @in_turn
     def release_next(self) -> bool:
         """Make the next release durable, if one is due, without waiting for the round that it decides."""
+        self._drawn_ahead = len(self.blocks)  # whoever releases is closed before the next release: none ahead
         due = self._past.count < self._deadlines.due(self._book.asked)
         if due:
             if self.tuning.lag:
