@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import traceback
+import urllib.request
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -487,6 +488,9 @@ def test_several_workers_serve_one_address_and_one_that_dies_is_begun_anew(tmp_p
             body = {"id": f"v{number}", "user": f"v{number}", "context": AGNES}
             ids.add(asked_until_answered(server, body)["id"])
         assert len(ids) == 8
+        counted = [decisions_counted(server) for _ in range(10)]  # by whichever worker is asked
+        assert counted[0] >= 8
+        assert set(counted) == {counted[0]}
         for _ in range(200):
             now = {int(one) for one in children.read_text().split()}
             if len(now) == 2 and workers[0] not in now:
@@ -496,6 +500,16 @@ def test_several_workers_serve_one_address_and_one_that_dies_is_begun_anew(tmp_p
     finally:
         server.stop()
     assert not any(Path(f"/proc/{one}").exists() for one in now)
+
+
+def decisions_counted(server: Any) -> float:
+    """Requests for decisions, as the metrics say."""
+    named = {"Authorization": f"Bearer {server.token}"}
+    request = urllib.request.Request(f"{server.url}/metrics", headers=named)  # noqa: S310 - loopback
+    with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - the same
+        lines = reply.read().decode().splitlines()
+    name = 'dpbandits_requests_total{method="POST",route="/v1/policies/{policy}/decisions"} '
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 def asked_until_answered(server: Any, body: dict[str, Any]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Mismatches:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self.total = most, 0
+        self._most = most
 
     def check(self, writes: Writes, token: str, now: float) -> None:
         """Refuse to compare anything for a token that had too many; nobody else compares for it until the
@@ -99,7 +99,6 @@ class Mismatches:
         """One more."""
         told = "an id was used again for another request"
         note_event(writes, now, "other-body", f"token {token}", told)
-        self.total += 1
 
 
 def decide(

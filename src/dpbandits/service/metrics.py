@@ -14,11 +14,15 @@ learned from people: somebody who watched a counter of each arm, round by round,
 person's arm, which joint differential privacy promises to show to nobody else.
 """
 
+import os
+
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from dpbandits.service.core import Service
+from dpbandits.service.settings import COUNTERS
 
 __all__ = ["ALLOWED", "Metrics"]
 
@@ -61,6 +65,7 @@ class _Released(Collector):
                 "LEFT JOIN releases r ON r.policy = p.id GROUP BY p.name"
             )
             populations = reads.rows("SELECT name FROM populations")
+            (others,) = reads.rows("SELECT COUNT(*) FROM events WHERE what = 'other-body'")[0]
         for name, version, released in policies:
             releases.add_metric([name], version or 0)
             rounds.add_metric([name], released or 0)
@@ -68,10 +73,10 @@ class _Released(Collector):
             for part, used, most in self._service.ledger.balance(name).parts:
                 spent.add_metric([name, part], float(used))
                 limit.add_metric([name, part], float(most))
-        others = CounterMetricFamily(
-            "dpbandits_other_bodies", "Ids used again for another request", self._service.mismatches.total
+        other_bodies = CounterMetricFamily(
+            "dpbandits_other_bodies", "Ids used again for another request", others
         )
-        return [releases, rounds, spent, limit, others]
+        return [releases, rounds, spent, limit, other_bodies]
 
 
 class Metrics:
@@ -79,7 +84,8 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Released(service))
+        self._released = _Released(service)
+        self._registry.register(self._released)
         self._requests = Counter(
             "dpbandits_requests", "Requests by route", ["method", "route"], registry=self._registry
         )
@@ -101,5 +107,10 @@ class Metrics:
             self._defects.inc()
 
     def text(self) -> bytes:
-        """In Prometheus' text format."""
-        return generate_latest(self._registry)
+        """In Prometheus' text format; where several processes serve, the counters of all of them together."""
+        if COUNTERS not in os.environ:
+            return generate_latest(self._registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        together.register(self._released)
+        return generate_latest(together)

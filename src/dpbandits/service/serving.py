@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbandits._lazy import needing
 from dpbandits.errors import InvalidParameter
-from dpbandits.service.settings import Settings
+from dpbandits.service.settings import COUNTERS, Settings
 
 if TYPE_CHECKING:
     from dpbandits.service.core import Service
@@ -75,7 +76,9 @@ def serve_folder(
         _serve(service, listening)
         return
     service.close()  # no thread may be forked
-    _keep(workers, lambda: _serve(Service(folder, settings=settings), listening))
+    with tempfile.TemporaryDirectory(prefix="dpbandits-counters-") as counters:
+        os.environ[COUNTERS] = counters
+        _keep(workers, lambda: _serve(Service(folder, settings=settings), listening))
 
 
 def _serve(service: "Service", listening: socket.socket) -> None:

@@ -9,7 +9,10 @@ from dpbandits._reading import reading
 from dpbandits.errors import InvalidParameter
 from dpbandits.state.witness import FileWitness
 
-__all__ = ["Settings"]
+__all__ = ["COUNTERS", "Settings"]
+
+COUNTERS = "PROMETHEUS_MULTIPROC_DIR"
+"""Variable that names a folder where processes that serve together keep their counters."""
 
 LONGEST_WAIT = 10 * 366 * 86400.0
 """Seconds: ten years."""
