@@ -852,25 +852,3 @@ def test_what_threads_were_confirmed_survives_kill_9(tmp_path, confirmed_before)
         tally = again.absorb(reports)
         assert tally.accepted + tally.repeated == len(reports)
         assert tally.accepted > 0  # it was killed in the middle
-
-
-def test_a_folder_goes_on_with_what_another_server_knows(tmp_path):
-    other, client = Server(SPEC), Client(SPEC, budget=100.0)
-    made = []
-    for number in range(9):
-        client.choose(other.publish(), [number / 9])
-        made.append(client.report(0.5))
-        other.absorb(made[-1:])
-    folder, shown = tmp_path / "folder", other.publish()
-    assert shown.version == 1
-    with DurableServer.taking_over(SPEC, folder, other) as own:
-        assert own.publish().to_json(SPEC) == shown.to_json(SPEC)
-        assert own.absorb(made[-2:]).repeated == 2
-    for _ in range(2):
-        with opened(folder) as own:
-            assert own.publish().to_json(SPEC) == shown.to_json(SPEC)
-            assert own.absorb(made[-2:]).repeated == 2
-            assert own.server.totals.accepted == other.totals.accepted
-            assert own.server.guarantee == other.guarantee
-    with pytest.raises(StateError, match="of its own"):
-        DurableServer.taking_over(SPEC, folder, other)

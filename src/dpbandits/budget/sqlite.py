@@ -73,7 +73,7 @@ from typing import Any
 from dpbandits._calls import worded
 from dpbandits.budget.accounts import Balance, Charge, Terms
 from dpbandits.budget.amounts import UNKNOWN
-from dpbandits.budget.ledger import Contents, Ledger
+from dpbandits.budget.ledger import Ledger
 from dpbandits.errors import CorruptState, ForkedState, IncompatibleState, StateError
 from dpbandits.state.files import locked, refuse_if_others_write, sync_directory, write_durably
 from dpbandits.state.witness import AppendOnlyWitness, Witness, new_witness
@@ -176,20 +176,6 @@ class SQLiteLedger(Ledger):
         """
         with self._reading() as entries:
             _check_whole(entries.connection, entries.book)
-
-    def contents(self) -> Contents:
-        """All rows, once `verify` has held them against the book."""
-        with self._reading() as entries:
-            _check_whole(entries.connection, entries.book)
-            accounts, charges, lineages = (
-                [_unsealed(row) for row in entries.connection.execute(f"SELECT * FROM {table}")]  # noqa: S608
-                for table in ("accounts", "charges", "lineages")
-            )
-        return Contents(
-            {row[0]: _balance(row) for row in accounts},
-            {(row[0], row[1]): _charge(row) for row in charges},
-            {row[0]: Witness(row[1], row[2]) for row in lineages},
-        )
 
     # -- transactions ---------------------------------------------------------------------------
 

@@ -86,16 +86,6 @@ class SharedServer:
         content = first.to_json(spec).encode()
         writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", identity, 1, _BEGUN, content)
 
-    @staticmethod
-    def take_over(writes: Writes, identity: str, spec: Spec, known: Server[Any]) -> None:
-        """Write down a policy that goes on from `known`, a server of it that was left."""
-        writes.run("INSERT INTO survey_states VALUES (?, ?, ?)", identity, 1, _whole(spec, 1, known))
-
-    def server_in(self, reads: Reads) -> Server[Any]:
-        """The server, with all that is written in the tables as they are read here."""
-        with self._in_turn(), self._forgotten_on_error():
-            return self._followed(reads)
-
     def absorb(self, reports: list[bytes]) -> Absorbed:
         """See `DurableServer.absorb`. After a StateError send the batch again: what counted is repeated."""
         return self._gathering(batch_of(reports))
@@ -136,8 +126,8 @@ class SharedServer:
     @property
     def server(self) -> Server[Any]:
         """The server, with all that any worker has written by now: to look at."""
-        with self._store.reading() as reads:
-            return self.server_in(reads)
+        with self._store.reading() as reads, self._in_turn(), self._forgotten_on_error():
+            return self._followed(reads)
 
     def close(self) -> None:
         """Forget what this worker knows; the rows have it."""

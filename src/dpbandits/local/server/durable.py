@@ -79,7 +79,6 @@ if TYPE_CHECKING:
 __all__ = ["DurableServer", "counts_for", "packed_counts"]
 
 _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", b"M", b"S", b"T", b"N"
-_WHOLE = b"W"
 
 _KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
 _LARGEST_BOUNDS = 1 << 12
@@ -183,30 +182,6 @@ class DurableServer(Held, Generic[PublishedT]):
             server._note_terms()
             server._files = files.pop_all()
         return server
-
-    @classmethod
-    def taking_over(
-        cls, spec: Contract[PublishedT], folder: str | os.PathLike[str], known: Server[PublishedT]
-    ) -> Self:
-        """A new folder that goes on where another server of the spec is: one that is never used again.
-
-        Raises:
-            StateError: the folder has a server of its own; and as `open`.
-        """
-        if (Path(folder) / _LOG).exists():
-            raise StateError("the folder has a server of its own: take another one")
-        opened = cls.open(spec, folder)
-        try:
-            with opened._holder.turn():
-                content = _packed(_STATE, spec, {}, known.to_arrays())
-                with opened._behind_its_log():
-                    opened._logged(lambda: opened._journal.append(_WHOLE, content))
-                    opened._took_over(content)
-                opened._note_terms()
-        except BaseException:
-            opened.close()
-            raise
-        return opened
 
     def absorb(self, reports: Iterable[bytes]) -> Absorbed:
         """As the server's own; returns when the reports that count are on disk.
@@ -481,11 +456,6 @@ class DurableServer(Held, Generic[PublishedT]):
     def _merged(self, content: bytes) -> None:
         self._server.merge(counts_for(self._server, content))
 
-    def _took_over(self, content: bytes) -> None:
-        """Replace what this server knows by what another one did."""
-        _, arrays = _unpacked(_STATE, content)
-        self._server = Server.restore(self._server.spec, arrays, **self._options)
-
     def _fed(self, content: bytes) -> None:
         """Bins and moments of a source's sums follow from its contract."""
         public, arrays = _unpacked(_SUMS, content)
@@ -518,7 +488,6 @@ class DurableServer(Held, Generic[PublishedT]):
         _MERGE: _merged,
         _SOURCE: _fed,
         _TARGET: _taught,
-        _WHOLE: _took_over,
     }
 
 
