@@ -37,6 +37,12 @@ class Clock:
         monkeypatch.setattr(core.time, "time", lambda: real() + DAY * self.days)
 
 
+@pytest.fixture(autouse=True)
+def _no_release_between_a_decision_and_its_reward(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases are made where a later round was asked, or a test says so."""
+    monkeypatch.setattr(core, "FOLD_SECONDS", 1e6)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
@@ -282,7 +288,6 @@ def test_whatever_interrupts_it_is_done_again_and_once(
     folder: Path, settings: Settings, clock: Clock, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     """Stopped when all is computed, or written and not committed: the next start does it."""
-    monkeypatch.setattr(core, "FOLD_SECONDS", 1e6)
     monkeypatch.setattr(Folding, "wake", lambda _: None)
     monkeypatch.setattr(application, "TICK_SECONDS", 1e6)  # the one tick is the test's
     service = Service(folder, settings=settings)

@@ -111,7 +111,7 @@ class Service:
                 self.ledger,
                 under_way,
                 now=self.now,
-                made=self.engines.made,
+                made=self.engines.take,
                 failed=_not_folded,
             )
             self.engines.is_due = self._folding.wake

@@ -78,7 +78,7 @@ class StoredBook(RoundBook):
         policy: whose.
         model: the policy, as its configuration says.
         salt: of the digests of users.
-        due: called when a round was kept that a release is due after.
+        due: called when a round was kept that came after a release was due.
 
     Attributes:
         released: how many releases there were when a round was last asked for.
@@ -160,7 +160,7 @@ class StoredBook(RoundBook):
             int(RoundStatus.REFUSED if refused else RoundStatus.PENDING),
         )
         self.asked, self.entered = slot + 1, self.entered + 1
-        if self._next is not None and self.asked >= self._next:
+        if self._next is not None and slot >= self._next:
             writes.when(kept=self._due)
         return f"{self._policy[:8]}-{slot}-stored"
 
@@ -259,7 +259,6 @@ class Engines:
     Attributes:
         kept: rows of policies by name, as they were read last; whoever uses one sees whether it is so still.
         is_due: called when a release is due.
-        made: the last release of a policy that this process has made: its version, and what it published.
 
     Args:
         store: the service's.
@@ -272,7 +271,7 @@ class Engines:
         self._store, self._ledger, self._folder, self._most = store, ledger, folder, most
         self._open: OrderedDict[str, Engine] = OrderedDict()
         self.kept: dict[str, Kept] = {}
-        self.made: dict[str, tuple[int, PublishedPosterior]] = {}
+        self._made: dict[str, tuple[int, PublishedPosterior]] = {}
         self.is_due: Callable[[], None] = lambda: None
 
     def __repr__(self) -> str:
@@ -305,12 +304,16 @@ class Engines:
         """The policy, where it is open."""
         return self._open.get(policy)
 
+    def take(self, policy: str, version: int, function: PublishedPosterior) -> None:
+        """Keep what a release has published that was made here, until it decides for the first time."""
+        if policy in self._open:
+            self._made[policy] = version, function
+
     def published(self, policy: str, version: int) -> PublishedPosterior:
         """Return a release that decides from now on; where there is a witness, it knows of it."""
         self._ledger.settle()
-        known, function = self.made.get(policy, (0, None))
+        known, function = self._made.pop(policy, (0, None))
         if known == version and function is not None:
-            del self.made[policy]
             return function
         text = self._store.now_writing.large(
             "SELECT published AS value FROM releases WHERE policy = ? AND version = ?", policy, version
@@ -339,7 +342,8 @@ class Engines:
         """Close those that were used least recently, but never the last one that was opened."""
         taken = sum(engine.weight for engine in self._open.values())
         while taken > self._most and len(self._open) > 1:
-            _, engine = self._open.popitem(last=False)
+            policy, engine = self._open.popitem(last=False)
+            self._made.pop(policy, None)
             taken -= engine.weight
 
     def refuse_large(self, new: ServedBandit) -> None:

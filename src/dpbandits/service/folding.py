@@ -97,7 +97,7 @@ class Folding:
         store, ledger: the service's.
         folder: private; states pass through it.
         now: seconds since 1970.
-        made: has the last release of every policy that was made here: its version and what it published.
+        made: told of a policy whose release was made here, its version, and what it published.
         failed: told the kind of what went wrong with a policy; the next turn tries again.
     """
 
@@ -108,11 +108,11 @@ class Folding:
         folder: Path,
         *,
         now: Callable[[], float],
-        made: dict[str, tuple[int, PublishedPosterior]],
+        made: Callable[[str, int, PublishedPosterior], object],
         failed: Callable[[Exception], object],
     ) -> None:
         self._store, self._ledger, self._folder = store, ledger, folder
-        self._now, self._failed, self._last = now, failed, made
+        self._now, self._failed, self._tell = now, failed, made
         self._ends: dict[str, list[tuple[int, int]]] = {}
         self._ending, self._woken = threading.Event(), threading.Event()
         self._one_at_a_time = threading.Lock()
@@ -197,16 +197,14 @@ class Folding:
             writes = begin()
             row = writes.one("SELECT due, released, asked FROM progress WHERE policy = ?", policy)
             if row is None or row[2] < upto or _at(writes, policy) != found.at:
-                return (
-                    0  # somebody else had it since, or the database was put back: the next turn looks again
-                )
+                return 0  # somebody else had it since, or the store was put back: the next turn looks again
             self._ledger.go_on(policy, found.at, folded.at)
             made = self._keep(writes, policy, folded, upto)
             if old is not None:
                 done(writes, old, now=self._now())
         if made:
             version = max(folded.functions)
-            self._last[policy] = version, folded.functions[version]
+            self._tell(policy, version, folded.functions[version])
         return made
 
     def _folded(self, policy: str, found: _Found, upto: int, old: Old | None) -> _Folded:

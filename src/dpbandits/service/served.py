@@ -53,6 +53,7 @@ class ServedBandit(GPBandit):
 
     def _prepare(self) -> None:
         if self._published is None:
+            self._drawn_ahead = len(self.blocks)  # whoever releases is closed before the next: none is drawn
             super()._prepare()
             return
         found = self._published(self._book.asked)
@@ -70,7 +71,6 @@ class ServedBandit(GPBandit):
     @in_turn
     def release_next(self) -> bool:
         """Make the next release durable, if one is due, without waiting for the round that it decides."""
-        self._drawn_ahead = len(self.blocks)  # whoever releases is closed before the next release: none ahead
         due = self._past.count < self._deadlines.due(self._book.asked)
         if due:
             if self.tuning.lag:
