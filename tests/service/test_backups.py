@@ -141,6 +141,13 @@ def test_an_id_of_the_original_is_none_of_an_adopted_copy(folder: Path, tmp_path
         assert admin.reward(str(before["id"]), 1).json() == {"outcome": "duplicate"}
 
 
+def test_a_witness_that_never_saw_the_original_knows_nothing_of_it(folder: Path, tmp_path: Path) -> None:
+    begun(folder, Settings())
+    back_up(folder, tmp_path / "copy")
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    assert adopt(tmp_path / "copy", settings=Settings(witness=str(tmp_path / "elsewhere"))) is False
+
+
 @pytest.mark.parametrize("went_on", [True, False])
 def test_a_witness_knows_whether_the_original_went_on(folder: Path, tmp_path: Path, went_on: bool) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)

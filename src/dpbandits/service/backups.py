@@ -75,9 +75,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
         raise MissingState("this folder is no backup, or was adopted before")
     with ExitStack() as files:
         store = files.enter_context(closing(held_store(folder, files)))
-        witness = settings.file_witness()
-        RowLedger(store, witness=witness).check()
-        goes_on = nothing_since or witness is not None
+        goes_on = RowLedger(store, witness=settings.file_witness()).check() or nothing_since
         with store.writing() as writes:
             note_adoption(writes)
             if not goes_on:

@@ -90,12 +90,11 @@ class RowLedger(Ledger):
             writes.run("INSERT INTO facts VALUES ('witnessed', '') ON CONFLICT (name) DO NOTHING")
             _note(writes, told)
 
-    def check(self) -> None:
-        """Hold a database that is only read against its witness, if both have met; raises as `begin`."""
+    def check(self) -> bool:
+        """Hold a database that is only read against its witness; whether both have met. Raises as `begin`."""
         with self._store.reading() as reads:
             witnessed = reads.one("SELECT value FROM facts WHERE name = 'witnessed'") is not None
-        if witnessed:
-            self.settle()
+        return witnessed and self.settle() >= 0
 
     def settle(self, *, first: bool = False) -> int:
         """Return the position that the witness knows, or -1 if there is none; see the module.
