@@ -12,6 +12,7 @@ import dpbandits as dpb
 from dpbandits.errors import StateError
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
+from internals.workers import folding
 from service.conftest import AGNES, CUSTOMERS, OFFERS, PEOPLE, Caller, served
 
 
@@ -311,7 +312,8 @@ def test_a_release_is_made_while_others_are_answered(
     monkeypatch.setattr(dpb.central.PublishedPosterior, "to_json", slowly)
     for number in range(7):
         decided(number)
-    service.close()  # which finishes what is being released
+    folding(service).turn()  # or its own thread
+    service.close()
     assert [one["release"] for one in made] == [0]
 
 
