@@ -1,4 +1,4 @@
-"""The panel: the default policies beside private baselines, on tables that nothing was chosen on.
+"""The panel: policies with default settings and private baselines, on tables that no constant was chosen on.
 
     python -m reproduction.studies.panel --cells cells --jobs 2 --out reproduction/results/panel.json
 
@@ -8,21 +8,22 @@
 | `online` | `central.GPBandit`, from the first person on | 10,000 | .3, 1, 3 |
 | `local` | `local.Spec`, with one report a device | 20,000 | 1, 2, 4 |
 
-Policies are as they come, without any tuning. Tables are those of `panel_tables`, baselines those of
-`panel_baselines`; central ones have delta = 1e-6. Under a seed every way sees the same people in the same
-order, so gaps are paired by seed. A table with fewer people has as many as there are (in `learn` three
-quarters are the log); locally everyone comes by as often as needed. The reward is that of all people, those
-included whom a policy or baseline asks at random; in `learn` it is that of at most 20,000 people after the
-log. The best constant arm in hindsight and a random arm are computed exactly. A ridge and boosted trees
-without privacy are ceilings, on the first three seeds (`local`: online, among the same people).
+Policies have their default settings. Tables are those of `panel_tables`, baselines those of
+`panel_baselines`; central policies and baselines have delta = 1e-6. With one seed the policy and every
+baseline see the same people in the same order, so gaps are paired by seed. A smaller table has as many people
+as there are (in `learn` three quarters are the log); in `local` people come several times. The reward is the
+mean over all people, those with random arms included; in `learn` it is the mean over at most 20,000 people
+after the log. The best constant arm in hindsight and a random arm are computed exactly. A ridge and boosted
+trees without privacy are ceilings, on the first three seeds. In `local` they learn online from the same
+people.
 
-A cell is a table, a setting and an epsilon. It is behind where a baseline is ahead of the policy by more than
+A cell is a table, a setting and an epsilon. It is behind if a baseline is ahead of the policy by more than
 .01 and by more than three paired standard errors.
 
-What was run is kept in `--cells`, a file a way and seed; started again, what is missing runs. After a change
-of policies, baselines or ceilings `--again policies` (or `baselines`, `ceilings`) forgets theirs alone.
-`--only` names tables, `--groups` what is run; the results are written when nothing is missing. Runs of one
-group that come from different sources are refused.
+Results of runs are kept in `--cells`, one file for each policy or baseline and seed. The same command run
+again adds what is missing. After a change of policies, baselines or ceilings `--again policies` (or
+`baselines`, `ceilings`) drops their results alone. `--only` names tables, `--groups` what is run. The results
+are written to `--out` when nothing is missing. Runs of a group that come from different sources are refused.
 """
 
 import argparse

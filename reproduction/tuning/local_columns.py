@@ -2,12 +2,13 @@
 
     python -m reproduction.tuning.local_columns --out reproduction/results/local-columns-tuning.json
 
-Each constant is moved down and up by itself. The same crowds of 20,000 people of all tuning tables of
-`many_columns`, and of these with twenty columns more that tell nothing, run with it and without it; the score
-is by how much their reward is larger, on average. Seeds are below 1,000,000. What is ahead by two standard
-errors is run again on other seeds; only what is ahead twice would be taken. `--alone` adds what the learner
-earns on each column by itself, of which the best is what a choice in hindsight would have earned. A line a
-crowd is kept beside the output, and a run that was broken off goes on.
+One constant at a time has another value (`NEIGHBOURS`). Crowds of 20,000 people run with the present value
+and with the other one, on the same seeds, all below 1,000,000. Their tables are the tuning tables of
+`many_columns`, as they are and with twenty columns more that tell nothing. The score is by how much the mean
+reward is larger with the other value. A value that is ahead by more than two standard errors is run again on
+other seeds; it would be taken if it were ahead there too. `--alone` adds what the learner earns on each
+column by itself, and the best of these is what a choice in hindsight would have earned. Every crowd is kept
+in a line of a file beside the output, and a run that was broken off goes on from there.
 """
 
 import argparse
@@ -84,7 +85,7 @@ class Runs:
     """Crowds that were run, kept in a file.
 
     Args:
-        path: of a line a crowd.
+        path: file with one line for each crowd.
     """
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +126,7 @@ def row_of(runs: Runs, name: str, epsilon: float, seeds: range) -> dict[str, Any
 
 
 def places_of(runs: Runs, epsilon: float, seeds: range, *, alone: bool) -> Iterable[dict[str, Any]]:
-    """What is earned on every table, and what one arm or one column would have earned."""
+    """Yield what is earned on every table, and what the best arm or column alone would have earned."""
     for place in PLACES:
         found, rewards = runs.rewards("as they are", place, epsilon, seeds), people(place)[1].rewards
         row = {"table": place, "epsilon": epsilon, "first_seed": seeds.start, "crowds": len(seeds)}

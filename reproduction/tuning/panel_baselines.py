@@ -2,13 +2,13 @@
 
     python -m reproduction.tuning.panel_baselines --out reproduction/results/panel-tuning.json
 
-Baselines that nobody tuned would be no yardstick: each gets its own constants, for every setting and epsilon
-of the panel. A search over one constant after the other (`GRIDS` of `panel_baselines`) begins at `FIRST` and
-takes a value that is not behind on the first seed, and ahead by more than one standard error of the paired
-difference over tables and seeds.
-What counts is the share of what boosted trees without privacy gain over a random arm. Tables are the tuning
-tables of `tables_of_people`, some of them with two of their columns, and made-up ones of
-`reproduction.tuning.worlds`; seeds are below 1,000,000.
+Each baseline gets its own constants for every setting and epsilon of the panel. The search begins at `FIRST`
+of `panel_baselines` and tries the values in `GRIDS` there, one constant after another. It takes a value that
+is not behind on the first seed, and that is ahead by more than one standard error of the paired difference
+over tables and seeds. The score is the gain over a random arm, as a share of what the better of boosted trees
+without privacy and of the best constant arm gains. Tables are the tuning tables of `tables_of_people`, some
+of them again with two of their columns alone, and made-up ones of `reproduction.tuning.worlds`. Seeds are
+below 1,000,000.
 """
 
 import argparse
@@ -36,7 +36,7 @@ TWO_OF = {"cps1988": (0, 1), "diamonds": (0, 3)}
 MADE = ("odds-2", "clauses-3", "steps-6", "classes-8-one")
 MADE_ROWS = 20_000
 LEAST = 0.05
-"""Gain over a random arm that shares are of, where trees gain less."""
+"""Least gain over a random arm by which a share is divided."""
 
 
 @lru_cache(maxsize=1)

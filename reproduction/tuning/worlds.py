@@ -29,7 +29,7 @@ differ by what their family says:
 | `regions` | that of the nearest of twelve places, by two columns like longitude and latitude |
 | `nothing` | the same for everybody |
 
-Of `regions`, people live in towns along a coast that runs askew, so most of the box is empty.
+In `regions` people live in towns along a slanted coast, so most of the box is empty.
 
 With `-one` one arm is best for nearly everybody.
 """

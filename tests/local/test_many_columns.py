@@ -106,7 +106,7 @@ def test_what_a_column_tells_of_the_arms_does_not_depend_on_what_it_heard():
 
 
 def test_levels_that_were_heard_are_believed_as_if_the_own_reports_had_told_them():
-    """With no report of its own a column's posterior of a level is prior times what it heard, exactly."""
+    """A column without reports of its own expects the levels that it heard, once they outweigh its prior."""
     spec = spec_of(4)
     rule = QuestionLearner(spec, QuestionConstants(), grid=spec.protocol.grids.over((1,)))
     published = version_of(spec, (1,))

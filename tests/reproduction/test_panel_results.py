@@ -1,4 +1,4 @@
-"""What the page of the panel shows is of the whole panel, and names each cell where a baseline wins."""
+"""The committed results cover the whole panel and name each cell where a baseline wins."""
 
 import json
 from pathlib import Path

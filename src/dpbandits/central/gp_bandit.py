@@ -192,9 +192,9 @@ class GPBandit(RoundPolicy):
         kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
             encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. The
             unit of a lengthscale is the range: 0.3 is three tenths of each range of a box, and of a context.
-            Default for a box: `models.features.people.box_kernel`. For contexts there is none by default, and
-            main effects and interactions are learned (`dpbandits.central.marginals`); features of contexts
-            have `models.features.people.context_kernel` if none is given.
+            Default for a box: `models.features.people.box_kernel`. With contexts and no kernel, marginal
+            tables learn main effects and interactions (`dpbandits.central.marginals`). The release "features"
+            of contexts takes `models.features.people.context_kernel` if no kernel is given.
         tuning: see `GPTuning`.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 

@@ -292,7 +292,13 @@ class Kind(ABC, Generic[D, P]):
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
     def answering(self, posterior: WeightPosterior, features: Features, *, released: int) -> WeightPosterior:
-        """The law that people are answered by, from what was published after so many releases."""
+        """Return the law that people are answered by: computed from published and public numbers alone.
+
+        Args:
+            posterior: the published law of the weights.
+            features: the published features.
+            released: number of releases that it rests on.
+        """
         return posterior
 
     def features_of(self, posterior: WeightPosterior) -> Features:

@@ -77,9 +77,9 @@ class GPTuning(Configured):
             noise that is mixed with no other's, unless `blocks` and `factor` say otherwise. What was released
             stays released; that it counts for less is computed from releases and costs no privacy. None where
             the past stays true.
-        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. Marginal tables of a
-            known horizon multiply it by the share of releases still to come. Default .25, in cells
-            .2.
+        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. With a known horizon,
+            and without `forget`, marginal tables also multiply them by the share of releases still to come.
+            Default .25, in cells .2.
 
     Raises:
         InvalidParameter: a number out of its range.

@@ -40,6 +40,7 @@ class AveragedRegression:
 
     Attributes:
         precision, moment: (K F, K F) and (K F,), to be added to; `renew` looks at them.
+        heard: precision and moment, of the same shapes, of observations made elsewhere; None without any.
         laws: (dim + 1, 6) of the columns' lengths, and of the deviation.
         variances: (F,) prior variances.
         mean: (K, F) posterior mean of the weights.
@@ -157,7 +158,11 @@ class AveragedRegression:
 
 
 def _log_evidence(precision: FloatArray, moment: FloatArray, scale: FloatArray) -> float:
-    """Of what precision and moment tell of weights with these deviations, but for a constant."""
+    """Return the log evidence of precision (K F, K F) and moment (K F,), up to a constant.
+
+    Args:
+        scale: (K F,) prior deviations of the weights.
+    """
     used = np.flatnonzero(scale > _SMALL * scale.max())
     scale = scale[used]
     scaled = precision[np.ix_(used, used)] * scale[:, None] * scale

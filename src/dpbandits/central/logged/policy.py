@@ -12,8 +12,8 @@ form. Departs from the paper, as printed in `dpbandits.central.published.pavlovi
 - `publish()` gives the whole function once, at (epsilon, delta), for any number of predictions.
 
 Privacy: joint DP; the unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
-noise in three places: `answer`, `FunctionRelease.release`, and of marginal tables, which people with contexts
-of several columns are published by, `TableRelease.release`.
+noise in three places: `answer`, `FunctionRelease.release`, and `TableRelease.release` for marginal tables,
+which are the default for people with contexts and arms.
 """
 
 import warnings
@@ -143,8 +143,8 @@ def release_for(
 ) -> ReleaseName:
     """Return the kind of release if none is named: a rule of public arguments alone.
 
-    Marginal tables for people with contexts, unless delta is 0 and single answers are wanted; features if
-    something was passed that only they understand.
+    People with contexts get marginal tables. They get features if delta is 0 and single answers are wanted,
+    or if an argument was passed that only features use. Actions get features.
 
     Args:
         menu: contexts and arms; None where there are actions.
@@ -167,9 +167,9 @@ class ExploreThenCommit(KeptPolicy):
         arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
         actions: instead of arms, public actions and the law they are explored with.
         kernel: over (action, context) columns, actions first; a public choice. A lengthscale is a share of
-            the range of each column. Only people with contexts and arms have a default: main effects and
-            interactions, and of single answers (`ExploreTuning.release`) that similar contexts have similar
-            rewards, and arms share little.
+            the range of each column. It may be left out for people with contexts and arms. Marginal tables
+            then learn main effects and interactions. Features (`ExploreTuning.release`) take similar contexts
+            to have similar rewards, and arms to share little.
         reward_range: public (low, high).
         horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
             and those beyond are dropped.

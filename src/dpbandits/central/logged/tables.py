@@ -1,4 +1,4 @@
-r"""Marginal tables of a randomised log, released once: people with contexts and arms of several columns.
+r"""Marginal tables of a randomised log of people with contexts and arms, released once.
 
 Which tables is fixed before any data: groups of columns and bins that are expected to tell most, by public
 numbers alone. A log then is what its rows add up to, and parts of it may be summed anywhere: no row is kept.
@@ -6,9 +6,10 @@ numbers alone. A log then is what its rows add up to, and parts of it may be sum
 **What a row adds**, in integers. Its reward less the public reference, divided by the public bound; where a
 propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
 integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
-counts: one a column and one a pair of columns, whatever their bins are. What cannot be read adds nothing. The
-propensity is part of the row: whatever it says, the reward's part is at most U in size, so sensitivities know
-nothing of propensities. (A wrong one, and one that lets the cut bite, biases what is learned.)
+counts. There is one such table for each column and one for each pair of columns: t = d (d + 1)/2 for d
+columns, whatever the bins are. What cannot be read adds nothing. The propensity is part of the row: whatever
+it says, the reward's part is at most U in size, so sensitivities do not depend on propensities. (A wrong one
+biases what is learned, and so does one so small that rewards are cut.)
 
 **Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
 count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
@@ -150,7 +151,7 @@ class TableRelease:
 
     @cached_property
     def law(self) -> Law:
-        """Law by which contexts are counted; pairs of columns in the bins of their reward table."""
+        """Tables of counts. A pair of columns that a reward table holds is counted in its bins."""
         return replace(_law(self.menu), design=self.design)
 
     @property

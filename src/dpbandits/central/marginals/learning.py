@@ -129,7 +129,7 @@ class BlockReader:
 
     Args:
         effects: functions that are learned before any release.
-        law: what is counted of contexts, apart from the bins that a block's design says.
+        law: tables of counts, before a block's design says in which bins pairs are counted.
         arms: K.
     """
 

@@ -97,8 +97,8 @@ class TableNoise:
         noise. With noise X, P(X > x) <= exp(-t x) E exp(t X), so every t gives a bound.
 
         Args:
-            weights: (n,) of each release's counts.
-            failure: the probability.
+            weights: for each release the weights (n,) of its counts.
+            failure: probability with which the bound may be exceeded.
         """
         if not self.laplace:
             return self.sd * float(np.sqrt(-2.0 * np.log(failure) * sum((own**2).sum() for own in weights)))

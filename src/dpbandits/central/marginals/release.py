@@ -1,7 +1,7 @@
-r"""Marginal tables of rewards and contexts: a kind of release for people with several columns.
+r"""Marginal tables of rewards and contexts: a kind of release for people with contexts and arms.
 
-A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and, if they are
-few, two by two.
+A block releases two things. *The law of contexts*: counts of everybody's columns, one by one and, up to
+`PAIRED_COLUMNS` columns, two by two.
 *Reward tables*: the columns are divided into groups (some may be left out), and for every group and arm there
 is a table of the sums of reward - b over the people of every cell. Which groups, into how many bins a range
 is cut, and the centre b(x) are computed from earlier releases alone. What they say is read by `learning`.
@@ -110,12 +110,13 @@ FEW = (
 )
 
 PAIRED_COLUMNS = 5
-"""Up to so many columns pairs are counted too. Beyond them noise in so many tables costs more than the pairs
-tell."""
+"""Most columns with which pairs of columns are counted too. With more, the noise that covers all pairs cost
+more reward than they brought, on tuning tables: `python -m reproduction.tuning.releases --only pairs`."""
 
 SPREAD_POWER = 1.0
-"""Power of the share of releases still to come by which the deviations of draws are multiplied: with 0 they
-are the same to the end."""
+"""Exponent: deviations of Thompson draws are multiplied by this power of the share of releases still to come.
+With 0 they stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws towards
+the end"` compares exponents."""
 
 SQUARES = 7
 """Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
@@ -415,9 +416,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _spread(self, released: int) -> float:
         """Return the factor of the draws' deviations after so many releases: a public number.
 
-        Exploration pays only through later releases, so the factor falls with their number, to 0 after the
-        last one: then everybody gets the arm of the largest mean. It stays 1 if the horizon is unknown or the
-        past fades, because later releases always follow.
+        Exploration pays only through later releases, so the factor falls with the number still to come. It is
+        0 after the last one: then everybody gets the arm of the largest mean. It stays 1 if the horizon is
+        unknown, as no release is known to be the last. It also stays 1 if the past fades (`forget`).
         """
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
@@ -477,7 +478,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         )
 
     def _law_with(self, tables: Design) -> Law:
-        """The tables of counts beside these reward tables, which earlier releases alone decide."""
+        """Return the tables of counts beside these reward tables, which earlier releases alone decide."""
         return replace(self.law, design=tables)
 
     def _tables(self, one: Drawn) -> Design:
@@ -509,9 +510,10 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         start: int,
         coins: PublicCoins,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Uniform before any release; then the best under one of `DRAWS` public draws, anybody's.
+        """Return uniform arms before any release, then the best under one of `DRAWS` public draws.
 
-        The draws come closer to the mean with every release; see `_spread`.
+        A public coin picks the draw for every person. Draws come closer to the mean with every release if the
+        horizon is known; see `_spread`.
         """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]

@@ -130,8 +130,8 @@ def private_policy(
     """The private policy of this study.
 
     Args:
-        constants: of a policy that learns by features. By default it learns by marginal tables, as `GPBandit`
-            does.
+        constants: settings of a policy that learns by features. None for marginal tables, the default of
+            `GPBandit`.
     """
     if constants is None:
         return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed)

@@ -22,8 +22,9 @@ from any public policy.
 x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
 is `Grid.sizes`.
 
-**Many columns.** Where a grid over all columns of a spec is too coarse, every version is over some of them,
-which it names: a range then has 8 cells in every version, and a category one a value. A device takes the
+**Many columns.** A grid over all columns is used if it gives every range at least 6 cells, or at least 10
+with more than three columns. Otherwise every version is over some of the columns, which it names: a range
+then has 8 cells, and a category one for each value. A device takes the
 cell of its own values in these columns, and its report says nothing of the others; the proof above holds word
 for word, as a, c and phi are functions of the context all the same. A version has at most `MOST_CELLS` cells
 whatever the number of columns, so that ten columns cost as many bytes as three.
@@ -74,8 +75,8 @@ MOST_CELLS = 1400
 """Cells of a grid at most: a version with 16 parts then has under 2 KB with 8 arms, and 2.2 KB with 12."""
 
 _FEWEST_A_SIDE, _FEW, _FEWEST_OF_MORE = 6, 3, 10
-"""Cells of a range of a grid at least: of up to three columns, and of more. There a coarse grid learns less
-than questions about some columns at a time."""
+"""Fewest cells of a range on a grid over all columns: the first number with at most `_FEW` columns, the last
+with more. With fewer cells versions name some of the columns instead."""
 
 _MOST_A_SIDE = 64
 
@@ -115,7 +116,7 @@ class Grid:
             (64, 5)
 
         Raises:
-            InvalidParameter: more columns and categories than a grid has room for.
+            InvalidParameter: a range would have too few cells, or categories alone need too many.
         """
         n_ranges = dim - len(categories)
         room = MOST_CELLS // math.prod(categories.values())
@@ -169,7 +170,12 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
 
 
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
-    """Return whether devices can be asked about these columns: on one grid, or some at a time."""
+    """Return whether devices can be asked about these columns: on one grid, or about some at a time.
+
+    Args:
+        dim: number of columns.
+        categories: number of categories of each column that is one.
+    """
     return dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
 
 

@@ -108,8 +108,8 @@ class SpecTuning(Configured):
         window: how many versions before the current one are still accepted.
         max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
         constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`);
-            `forget` among them is a half-life in reports, where people change: of `questions` of columns that
-            one grid has room for, and of `smooth`.
+            `forget` among them is a half-life in reports, where people change. Only `smooth` has it, and
+            `questions` if one grid has room for all columns (`local.contract.grid`).
 
     Raises:
         InvalidParameter: an argument is outside what it may be; nothing is rounded silently.
@@ -151,10 +151,10 @@ class Spec(Contract[PublishedArms]):
         learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
             `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
-            start `tree`, and `questions` of three columns and fewer. None: `questions` where the server
-            chooses among at most 12 arms, by at most 64 columns with at most 1,400 categories each; else
-            `smooth`.
-        n_users: expected number of users: `ma2025` and `ma2025-printed` need it.
+            start `tree`, and `questions` if one grid has room for all columns (`local.contract.grid`). None
+            for `questions` if the server chooses among at most 12 arms, by at most 64 columns with at most
+            1,400 categories each; else for `smooth`.
+        n_users: expected number of users, which only `ma2025` and `ma2025-printed` need.
         seed: public randomness of the server.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
             empty: everyone has that. A user's class is public and must be chosen without looking at context
@@ -244,7 +244,7 @@ class Spec(Contract[PublishedArms]):
         if "forget" not in CONSTANTS[self.learner] or many:
             raise InvalidParameter(
                 "constants: only the learners 'smooth', and 'questions' of columns that one grid has room "
-                "for, forget: name one of them, or begin anew under another seed"
+                "for, forget: pass learner='smooth', or leave forget out and begin anew under another seed"
             )
         least = self.tuning.reports_per_version
         if integer(given["forget"], name="constants: forget", minimum=least) > _LONGEST:

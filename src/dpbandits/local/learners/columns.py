@@ -1,23 +1,24 @@
-"""Questions about many columns: a version is over one to three of them, chosen by what they may gain.
+"""Questions about many columns: a version is over one to three of them, chosen by their gain.
 
-**Alone.** Every column has a learner of its own (`learners.questions`): arms by that column alone, questions
-about that column alone. The gain of a column is what the best arms of its cells earn over the best arm for
-all. A version is over the column whose gain is largest in a draw of all posteriors by the version's public
-coins (Thompson sampling). At first that screens all columns; those that carry signal soon get nearly all
-reports.
+**Alone.** Every column has a learner of its own (`learners.questions`), whose arms and questions depend on
+that column alone. The gain of a column is what the best arms of its cells earn over the best arm for all. A
+version is over the column whose gain is largest in a draw of all posteriors by the version's public coins
+(Thompson sampling). So all columns are asked about at first, and later mostly those whose gain is believed to
+be large.
 
-**Levels.** Any report also tells of the arms' mean rewards l = (l_1, ..., l_K) over all people. What the own
-reports of column j tell of l is a precision A_j and a moment b_j. A column learns besides what the others
-tell, the sums of their A and b. Given l the functions of two columns are independent in the model, so that
-this is its posterior (belief propagation on a star is exact). A column that is asked about for the first time
-knows which arm is best for all, and loses little against it.
+**Levels.** Any report also tells of the arms' mean rewards l = (l_1, ..., l_K) over all people. The reports
+about column j tell of l by a precision A_j and a moment b_j. The learner of a column also takes in the sums
+of A and b over the other columns. Given l, the model takes the functions of two columns to be independent, so
+these sums are all that others can tell (belief propagation on a star is exact). A column that is asked about
+for the first time so begins with what others have told of the best arm for all.
 
-**Together.** Whenever reports have grown by a factor of 1.3, the two columns of the largest expected gains
-get a learner of their common grid, and the three. It takes over what each of these columns by itself was
-asked and told: a version of one column is one of that grid too, that looks at no other. It also learns from
-what is asked about some of its columns from then on. Columns are asked about together where their expected
-gain is above the largest one that was drawn. At most `_MOST_GROUPS` such learners are kept; late reports
-about another one are dropped.
+**Together.** From `_ALONE` reports on, whenever reports have grown by a factor of 1.3, the two columns with
+the largest expected gains get a learner of their common grid, and so do the best three; columns for which
+`MOST_CELLS` leaves no room are passed over. The new learner takes over all reports about each of its columns
+alone: a version over one column is also one over that grid. From then on it also learns from versions over
+some of its columns. A version is over several columns if their expected gain is above the largest gain drawn
+for one column. At most `_MOST_GROUPS` such learners are kept. A late report is dropped if no learner that is
+kept holds all columns of its version.
 
 Privacy: post-processing of reports. The columns of a version are a function of earlier reports and public
 coins, as what it asks is, see `local.contract.grid`. Source: this library; Thompson, *On the likelihood that
@@ -42,10 +43,11 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["ColumnLearner"]
 
 _ALONE = 1500.0
-"""Reports before columns are asked about together, were they rewards without noise."""
+"""Reports before columns are asked about together, if they were rewards without noise. Private reports need
+1 + 1/i times as many, where i is what one of them tells (`learners.questions`)."""
 
 _MOST_TOGETHER, _MOST_GROUPS = 3, 6
-"""Columns that are asked about together at most, and learners of several columns that are kept."""
+"""Most columns that a version is over, and most learners of several columns that are kept."""
 
 
 class ColumnLearner:
@@ -68,16 +70,16 @@ class ColumnLearner:
 
     @property
     def columns(self) -> tuple[int, ...]:
-        """Those of the largest expected gain."""
+        """The columns of the learner with the largest expected gain, ascending."""
         return max(self._rules, key=lambda columns: self._rules[columns].gain)
 
     @property
     def places(self) -> FloatArray:
-        """Belief about the law of these columns."""
+        """(G,) expected law of contexts on the grid of `columns`."""
         return self._rules[self.columns].places
 
     def leading(self) -> IntArray:
-        """The arm of the largest expected reward in every cell of their grid."""
+        """(G,) the arm of the largest expected reward in every cell of the grid of `columns`."""
         return self._rules[self.columns].leading()
 
     def resist(self, surprise: float) -> None:
@@ -87,7 +89,7 @@ class ColumnLearner:
             rule.resist(surprise)
 
     def publish(self, spec: Spec, version: int, coins: PublicCoins) -> PublishedQuestions:
-        """See `QuestionLearner.publish`; of the columns that the module says."""
+        """See `QuestionLearner.publish`; the module says over which columns the version is."""
         gains = {
             columns: rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain
             for columns, rule in self._rules.items()
@@ -102,7 +104,7 @@ class ColumnLearner:
                 rule.count(spec, rule.widened(published), counted)
 
     def refine(self) -> None:
-        """Look at everything again where enough has come, put columns together, and share levels."""
+        """Learn from new reports, put columns together, and share levels, each once enough has come."""
         for rule in self._rules.values():
             if rule.reports:
                 rule.refine()
@@ -114,13 +116,13 @@ class ColumnLearner:
             self._share_levels()
 
     def follow(self, published: PublishedQuestions) -> None:
-        """See `Learner.follow`: columns are those that were published."""
+        """See `Learner.follow`; a learner of the published columns is added if there is none."""
         self.refine()
         if published.columns not in self._rules:
             self._join(published.columns)
 
     def estimate(self, spec: Spec, published: PublishedQuestions) -> PublishedQuestions:
-        """See `Server.estimate`: the same in all of a cell of the version's grid."""
+        """See `Server.estimate`: one estimate for each cell of the version's grid."""
         return self._rules[published.columns].estimate(spec, published)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -160,7 +162,7 @@ class ColumnLearner:
         return rule
 
     def _put_together(self) -> None:
-        """Give the best two columns whose grid has room a learner, and the best three, and so on."""
+        """Add learners of the best two columns that fit one grid, and of the best three."""
         alone = [columns for columns in self._rules if len(columns) == 1]
         together: tuple[int, ...] = ()
         for columns in sorted(alone, key=lambda one: -self._rules[one].gain):
@@ -172,7 +174,7 @@ class ColumnLearner:
                     self._join(together)
 
     def _join(self, columns: tuple[int, ...]) -> None:
-        """Add a learner of columns together, in place of the worst one where there are many."""
+        """Add a learner of these columns, in place of the one of the least gain if there are many."""
         groups = [one for one in self._rules if len(one) > 1]
         if len(groups) >= _MOST_GROUPS:
             del self._rules[min(groups, key=lambda one: self._rules[one].gain)]
@@ -183,7 +185,7 @@ class ColumnLearner:
         self._shared = 0
 
     def _share_levels(self) -> None:
-        """Tell every learner what the columns that it is not over were told of arms' mean rewards."""
+        """Tell every learner what reports about other columns say of the arms' mean rewards."""
         told = {one: rule.told_levels for one, rule in self._rules.items() if len(one) == 1 and rule.reports}
         if not told:
             return

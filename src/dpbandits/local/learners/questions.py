@@ -82,7 +82,7 @@ _HEAD_START, _TOLD = 200, 16.0
 # Where one report tells less than this, arms are drawn more widely: crowds settle too early on what is noise.
 _CLEAR, _WIDEST = 0.75, 2.0
 
-# Of a draw by which columns are chosen, divided by the number of arms.
+# Columns are chosen by draws whose deviation is multiplied by the root of this over the number of arms.
 _GAIN_TEMPERATURE = 0.2
 
 _CHILD_SD = TreeConstants().child_sd
@@ -288,7 +288,12 @@ class QuestionLearner:
         return np.asarray((self._model.features.values @ self._model.mean.T).argmax(axis=1))
 
     def drawn_gain(self, version: int, coins: PublicCoins) -> float:
-        """As `gain`, of a draw of the posterior by a version's coins, which differ from those of its arms."""
+        """Return the gain under a draw of the posterior, by other public coins than those of the arms.
+
+        Args:
+            version: number of the version.
+            coins: public coins of the server.
+        """
         model, own = self._model, "".join(f"/{one}" for one in self.grid.columns)
         normals = coins.normal(f"columns/{version}{own}", 0, 1, model.moment.size)[0]
         return self._gain(model.mean + math.sqrt(_GAIN_TEMPERATURE / self.n_arms) * model.deviation(normals))
@@ -350,9 +355,10 @@ class QuestionLearner:
 
     @property
     def told_levels(self) -> FloatArray:
-        """(K, K + 1) precision and moment of what own reports tell of arms' mean rewards over all people.
+        """(K, K + 1) precision (K, K) and moment (K,) of what own reports tell of the arms' levels.
 
-        What was heard of them elsewhere is taken out again, and so is the prior.
+        A level is an arm's mean reward over all people, less 1/2. The prior, and what `hear_levels` told, are
+        taken out.
         """
         model, row = self._model, self._density.p @ self._model.features.values
         mean, covariance = model.law(np.kron(np.eye(self.n_arms), row))
@@ -362,7 +368,11 @@ class QuestionLearner:
         return told - self._heard
 
     def hear_levels(self, told: FloatArray) -> None:
-        """Know from now on what was told of arms' mean rewards elsewhere, as `told_levels` says it."""
+        """Take in what reports elsewhere tell of the arms' levels, in place of what was heard before.
+
+        Args:
+            told: (K, K + 1) precision and moment, as `told_levels` gives them.
+        """
         self._heard = told
         self._place_heard()
         self._model.renew()

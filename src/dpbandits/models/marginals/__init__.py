@@ -4,7 +4,7 @@
 - `EffectFeatures`: the same as a feature map of contexts.
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
 - `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
-- `Law`, `Counts`: which tables of counts describe people, and the people that noisy counts describe.
+- `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """

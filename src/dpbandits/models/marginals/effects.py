@@ -31,9 +31,9 @@ eigenvalues of a squared-exponential kernel of lengthscale .3, whose centred eig
 cosines."""
 
 FINE_FEW, FINE_COSINES, FINE_PAIRS = 2, (12, 8), 6
-"""Fine effects: up to so many columns a range has the first number of cosines, beyond the second; and up to
-so many, all of them ranges, an interaction has the last number of components a column. A share falls with the
-square of the frequency."""
+"""Numbers of fine effects. With at most `FINE_FEW` columns a range has the first number of cosines, with more
+columns the second. With at most `FINE_FEW` columns that are all ranges, each has `FINE_PAIRS` components in
+their interaction. The share of a cosine is proportional to one over the square of its frequency."""
 
 MOST_PAIR_COLUMNS = 40
 """Components of an interaction; those with more are left out."""
@@ -104,7 +104,7 @@ class Effects:
         ordered: which columns are ranges.
         pairs: columns (i, j), i < j, whose interactions are learned, in order; None means all that are small
             enough.
-        fine: whether a range has more cosines than four, whose shares fall more slowly.
+        fine: whether a range has more than four cosines, whose shares fall more slowly with the frequency.
     """
 
     sizes: tuple[int, ...]

@@ -31,7 +31,7 @@ class EffectFeatures(Features):
     Args:
         domain: domain of encoded contexts.
         pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
-        fine: see `Effects`.
+        fine: whether ranges have more cosines; see `Effects`.
 
     Attributes:
         effects: the functions.

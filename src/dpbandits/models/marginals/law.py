@@ -5,8 +5,9 @@ independence, by as much as James and Stein's estimator finds of noise in them; 
 (Chow, Liu 1968) is sampled, and the sample's weights are raked to all pairs.
 
 Two columns that a reward table holds together are counted in its bins, so that the people in each of its
-cells are counted and not guessed. All other pairs are counted in few bins. Counts of blocks whose bins differ
-are added up in the coarser bins that both can be summed to, and the finer ones say the rest.
+cells are counted and not inferred. All other pairs are counted in few bins. Blocks may have different
+bins: counts that can be summed to the same coarser bins are then added up there, and finer counts divide the
+people within these. If pairs are not counted, columns are taken to be independent.
 """
 
 import math
@@ -35,7 +36,7 @@ LOCATED = 4096
 """People whose entries are looked up at once."""
 
 LEAST_SHARE = 1e-3
-"""Share of the people that a table must count to be kept, where the past fades."""
+"""Least share of all people that a table of counts must hold to be kept."""
 
 _LARGEST_STEP = 5.0
 """Most that one step of raking multiplies a weight by: noisy tables may contradict each other."""
@@ -155,7 +156,7 @@ class Law:
 
     @property
     def most_cells(self) -> int:
-        """Most entries of all tables under any design whose tables hold two columns at most.
+        """Most entries of all tables together, under any design whose tables hold at most two columns.
 
         A pair of columns has as many cells as the reward table that holds it, and all of those together have
         at most `MOST_CELLS`.
@@ -199,7 +200,7 @@ class Counts:
         return [self.tables[CountTable((j,), (size,))] for j, size in enumerate(self.sizes)]
 
     def given(self, law: Law, counts: FloatArray, *, people: float, sd: float, kept: float = 1.0) -> "Counts":
-        """Return these counts with one more block's.
+        """Return these counts together with those of one more block.
 
         Args:
             law: tables of that block.

@@ -2,12 +2,13 @@
 
 Tables s_a (C,) of an arm are A w_a + noise of covariance S + kappa^2 diag(people^2 + (.25 mean people)^2).
 The last term stands for all that is wrong with A, the map from functions to tables: the law of contexts, the
-people that stand for it, and effects of three columns. Its constant part is for cells that counts call empty
-and that are not. kappa is the one of `MISFITS` under which the tables are most likely, prior variances being
-learned at the same time.
+people that stand for it, and effects of three columns. Its constant part is for cells that have people though
+noisy counts show none. kappa is the one of `MISFITS` under which the tables are most likely, prior variances
+being learned at the same time.
 
-What is learned is an average over models, by their evidence: the columns are ordered by how much they seem to
-matter, and a model has the first k of them, with their interactions or without.
+What is learned is an average over models, weighted by evidence and prior. Columns are ordered by the
+prior variances of their effects and interactions, learned with all columns. A model has the first k columns,
+with their interactions or without.
 """
 
 from typing import NamedTuple
@@ -24,14 +25,14 @@ MISFITS = (0.003, 0.01, 0.03, 0.06, 0.1, 0.2, 0.4)
 """Candidates for kappa, in widths of the reward range."""
 
 LEAST_PEOPLE = 0.25
-"""People who may be in a cell that counts call empty, as a share of the mean cell's people."""
+"""People who may be in a cell in which counts show none, as a share of the people in a mean cell."""
 
 COLUMN_ODDS = 4.0
 """Prior odds that a column matters."""
 
 LEFT_OUT, LEAST_WEIGHT = 1e-9, 1e-3
-"""Prior variance of the weights that a model does without, and the posterior share below which a model is
-dropped."""
+"""Prior variance of the weights that a model leaves out; and the share of all models' weight up to which a
+model is dropped."""
 
 _BEGIN = 0.03
 _STEPS = (12, 8, 8, 3)
@@ -79,7 +80,7 @@ def _log_likelihood(whitened: tuple[FloatArray, FloatArray, float], variances: F
 
 
 def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, float]:
-    """The law of every arm's weights, and kappa: averages over models."""
+    """Return the law of every arm's weights and kappa, both averaged over models; see the module."""
     relevance, misfit = Relevance.prior(effects), _BEGIN
     for steps in _STEPS[:-1]:
         relevance = ArmWeights.fitted(effects, tables.evidence(misfit), relevance, steps=steps).relevance
@@ -98,7 +99,7 @@ class _Model(NamedTuple):
 
 
 def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Model]:
-    """Nested sets of columns, those with the largest prior variances first."""
+    """Return the models of nested sets of columns, which begin with the largest prior variances."""
     worth, columns = np.zeros(len(effects.sizes)), [term.columns for term in effects.terms]
     for own, value in zip(columns, relevance.variances, strict=True):
         worth[list(own)] += value / max(1, len(own))
@@ -117,7 +118,10 @@ def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Mod
 
 
 def _averaged(effects: Effects, tables: Tables, every: ArmWeights) -> tuple[ArmWeights, float]:
-    """Mean and covariance of the mixture of models; all arms share their means' spread between models."""
+    """Return mean and covariance of the mixture of models.
+
+    All arms have one covariance: how far the means of models lie apart is averaged over arms.
+    """
     models = _models(effects, tables, every.relevance)
     weights = np.exp(np.array([one.log_weight for one in models]) - max(one.log_weight for one in models))
     kept = np.flatnonzero(weights > LEAST_WEIGHT * weights.sum())

@@ -13,8 +13,8 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["LARGEST_GROUP", "MOST_CELLS", "Design", "coarse"]
 
 LARGEST_GROUP, MOST_CELLS = 2, 320
-"""Most columns of a table, as counts tell how many people are in cells of two columns and not of three; and
-most cells of all tables together."""
+"""Most columns of a reward table, because people are counted in cells of two columns and not of three; and
+most cells of all reward tables together."""
 
 
 def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
