@@ -67,6 +67,16 @@ def test_what_is_published_predicts_and_recommends_as_the_policy_does():
     assert len(set(mean.ravel().tolist())) > 3  # something was learned
 
 
+@pytest.mark.parametrize("release", ["features", "marginals"])
+def test_what_is_read_is_written_in_the_same_text(release):
+    """Before any data, and after a release: whoever reads a function and writes it changes no byte."""
+    policy = bandit(tuning=GPTuning(release=release, blocks=BLOCKS))
+    for rounds in ((0, 0), (0, 12)):
+        drive(policy, *rounds)
+        text = policy.publish(prior=True).to_json()
+        assert PublishedPosterior.from_json(text).to_json() == text
+
+
 def test_what_is_due_is_released_first_and_nothing_else_is(tmp_path):
     policy, other = bandit(), bandit()
     for one in (policy, other):

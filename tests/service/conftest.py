@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import dpbandits as dpb
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
@@ -29,11 +30,28 @@ OFFERS = {
     "reward_range": [0, 1],
     "horizon": 400,
     "privacy": {"epsilon": 1, "delta": 1e-6},
+    "tuning": {"blocks": list(range(21, 337, 21))},  # the first release decides from the 24th round on
 }
+
+DEFAULTS = {name: value for name, value in OFFERS.items() if name != "tuning"}
+"""The same, with the blocks that the library chooses."""
 
 CUSTOMERS = {"name": "customers", "privacy": {"epsilon": 3, "delta": 1e-5}}
 
 AGNES = {"age": 44, "region": "west"}
+
+
+def of_the_library(**changed: Any) -> dpb.central.GPBandit:
+    """The policy that the service makes of `OFFERS`, where these members are others."""
+    asked = {**OFFERS, **changed}
+    return dpb.central.GPBandit(
+        contexts=dpb.Schema.from_config({"type": "Schema", "columns": asked["contexts"]}),
+        arms=asked["arms"],
+        reward_range=tuple(asked["reward_range"]),
+        horizon=asked["horizon"],
+        privacy=dpb.JointDP(**asked["privacy"]),
+        tuning=dpb.central.GPTuning(**{"lag": asked["horizon"] // 200, **asked["tuning"]}),
+    )
 
 
 class Caller:

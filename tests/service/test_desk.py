@@ -22,7 +22,7 @@ from dpbandits.service.desk.areas import drawn_map, shares
 from dpbandits.service.desk.drawing import line
 from dpbandits.service.desk.learned import learned
 from dpbandits.service.tokens import SCOPES
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, of_the_library, served
 
 SECRET = "s3cret"
 PERSON, REWARD = {**AGNES, "age": 61.8033989}, 0.618034
@@ -156,14 +156,7 @@ def test_budgets_and_rounds_are_those_of_the_service(desk: Caller) -> None:
     part = desk.get("/v1/populations/customers").json()["parts"][0]
     overview = page(desk, "/", cookie).text
     assert f"<strong>{float(part['left']):.4g} left</strong>" in overview
-    policy = dpb.central.GPBandit(
-        contexts=dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"])),
-        arms=["mail", "call"],
-        reward_range=(0, 1),
-        horizon=400,
-        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
-        tuning=dpb.central.GPTuning(lag=2),
-    )
+    policy = of_the_library(arms=["mail", "call"])
     following = next(end - 60 for end in policy.batch_boundaries if end > 60)
     text = page(desk, "/desk/policies/offers", cookie).text
     assert f"<dt>Rounds to the next release</dt><dd>{following}</dd>" in text
@@ -184,16 +177,30 @@ def test_a_statement_is_printed_whole_and_its_lists_stay_apart(desk: Caller) -> 
     assert printed.count("<li>") == 2 + len(re.findall("^- ", statement, flags=re.MULTILINE))
 
 
-def test_the_ledger_is_exact_in_its_files(desk: Caller) -> None:
-    cookie = cookie_of(desk)
-    reply = page(desk, "/desk/ledger.csv", cookie)
+def exact(caller: Caller) -> set[str]:
+    """Names of the sums that bound a population; both files of the ledger have them digit by digit."""
+    cookie = cookie_of(caller)
+    reply = page(caller, "/desk/ledger.csv", cookie)
     assert reply.headers["content-disposition"] == 'attachment; filename="ledger.csv"'
-    row = next(one for one in csv.DictReader(io.StringIO(reply.text)) if one["policy"] == "offers")
-    told = page(desk, "/desk/ledger.json", cookie).json()
-    (spent,) = (one["spent"] for one in told["populations"][0]["parts"] if one["name"] == "mu^2")
-    assert row["mu^2"] == next(one["mu^2"] for one in told["charges"] if one["policy"] == "offers")
-    paid = [one["mu^2"] for one in told["charges"] if one["population"] == told["populations"][0]["name"]]
-    assert sum(map(Decimal, filter(None, paid))) == Decimal(spent)
+    rows = list(csv.DictReader(io.StringIO(reply.text)))
+    told = page(caller, "/desk/ledger.json", cookie).json()
+    people, parts = told["populations"][0]["name"], told["populations"][0]["parts"]
+    theirs = [one for one in told["charges"] if one["population"] == people]
+    for part in parts:
+        paid = {one["policy"]: one[part["name"]] for one in theirs}
+        assert {one["policy"]: one[part["name"]] for one in rows if one["policy"] in paid} == paid
+        assert sum(map(Decimal, filter(None, paid.values()))) == Decimal(part["spent"])
+    return {part["name"] for part in parts}
+
+
+def test_the_ledger_is_exact_in_its_files(desk: Caller, tmp_path: Path) -> None:
+    assert exact(desk) == {"epsilon", "delta"}  # marginal tables of two columns: Laplace noise alone
+    with served(Service(tmp_path / "data")) as caller:
+        assert caller.post("/v1/populations", CUSTOMERS).status_code == 201
+        for name in ("offers", "others"):
+            asked = {**OFFERS, "name": name, "tuning": {"release": "features"}}
+            assert caller.post("/v1/policies", asked).status_code == 201
+        assert "mu^2" in exact(caller)
 
 
 def test_expected_reward_is_the_released_functions_own(desk: Caller) -> None:

@@ -13,7 +13,7 @@ from dpbandits.errors import StateError
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from internals.workers import folding
-from service.conftest import AGNES, CUSTOMERS, OFFERS, PEOPLE, Caller, served
+from service.conftest import AGNES, CUSTOMERS, DEFAULTS, OFFERS, PEOPLE, Caller, of_the_library, served
 
 
 def answered(reply: Any, status: int = 200) -> dict[str, Any]:
@@ -30,13 +30,7 @@ def refused(reply: Any, slug: str, status: int) -> dict[str, Any]:
 
 
 def test_a_decision_is_the_librarys_own(shop: Caller) -> None:
-    policy = dpb.central.GPBandit(
-        contexts=dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south", "west"])),
-        arms=["mail", "call", "nothing"],
-        reward_range=(0, 1),
-        horizon=400,
-        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
-    )
+    policy = of_the_library()
     for number in range(8):
         answer = answered(shop.decide(f"v{number}"))
         decision = policy.ask(AGNES, user=f"v{number}")
@@ -82,9 +76,11 @@ def test_ids_are_a_tokens_own(shop: Caller) -> None:
 
 def test_an_answer_says_by_how_many_releases_it_was_made(shop: Caller) -> None:
     """From the decision on at which a release takes effect, that one included."""
-    boundaries = answered(shop.post("/v1/policies:preview", OFFERS))["releases_after_rounds"]
-    said = [answered(shop.decide(f"v{number}"))["release"] for number in range(60)]
-    assert said == [bisect_right(boundaries, number) for number in range(60)]
+    asked, rounds = {**DEFAULTS, "name": "defaults"}, 150
+    boundaries = answered(shop.post("/v1/policies:preview", asked))["releases_after_rounds"]
+    answered(shop.post("/v1/policies", asked), 201)
+    said = [answered(shop.decide(f"v{number}", policy="defaults"))["release"] for number in range(rounds)]
+    assert said == [bisect_right(boundaries, number) for number in range(rounds)]
     assert said[-1] >= 2
 
 
@@ -290,7 +286,9 @@ def test_functions_are_written_down_as_they_are_released(service: Service, shop:
     with service.store.reading() as reads:
         kept = reads.rows("SELECT version, published FROM releases ORDER BY version")
     assert kept[-1][1] == shop.get("/v1/policies/offers/policy").text
-    assert dpb.central.PublishedPosterior.from_json(kept[-1][1]).to_json() == kept[-1][1]
+    assert [version for version, _ in kept] == [0, 1, 2]  # the first is what is believed before any data
+    for _, text in kept:
+        assert dpb.central.PublishedPosterior.from_json(text).to_json() == text
 
 
 def test_a_release_is_made_while_others_are_answered(

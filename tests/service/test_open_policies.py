@@ -3,14 +3,16 @@
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from dpbandits.service.core import Service
 from dpbandits.service.engines import LEAST_WEIGHT
 from dpbandits.service.policies import kept_policy
 from dpbandits.service.settings import Settings
-from service.conftest import CUSTOMERS, OFFERS, served
+from service.conftest import CUSTOMERS, OFFERS, of_the_library, served
 
-ROOM_FOR_ONE = 3 << 19
-"""Bytes: a small policy counts with between half of it and all of it."""
+ROOM_FOR_ONE = int(1.5 * of_the_library().bytes_needed)
+"""Bytes, for one policy and not for two."""
 
 
 def arms(folder: Path, memory: int) -> list[str]:
@@ -56,3 +58,18 @@ def test_a_policy_that_needs_more_than_all_may_take_is_refused_in_numbers(tmp_pa
         assert "GB of memory" in answer.text
         assert "policy_memory" in answer.text
         assert caller.post("/v1/policies", {**OFFERS, "name": "small"}).status_code == 201
+
+
+def test_small_policies_count_with_what_the_documentation_says() -> None:
+    """docs/service.md has these figures, and how many such policies the default keeps open."""
+    marginals, features = ({"release": name} for name in ("marginals", "features"))
+    needed = {
+        (name, horizon): of_the_library(tuning=tuning, horizon=horizon).bytes_needed / 2**20
+        for name, tuning in (("default", {}), ("marginals", marginals), ("features", features))
+        for horizon in (400, 100_000)
+    }
+    assert needed["default", 400] == needed["marginals", 400] == pytest.approx(6.9, abs=0.05)
+    assert needed["default", 100_000] == pytest.approx(23.0, abs=0.5)
+    assert needed["features", 400] == pytest.approx(0.6, abs=0.05)
+    assert needed["features", 100_000] == pytest.approx(23.3, abs=0.5)
+    assert 590 <= Settings().policy_memory / 2**20 // needed["default", 400] <= 600

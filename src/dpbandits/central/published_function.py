@@ -508,8 +508,9 @@ class PublishedPosterior(PublishedFunction):
             **(_menu_config(self.menu) or {"domain": self.domain.to_config()}),
             "reward_range": self.reward_range.to_config(),
             "features": self.features.to_config(),
-            "mean": law.mean.tolist(),
-            "factors": [factor.tolist() for factor in law.factors],
+            # -0.0 becomes 0.0, as where it is read: one function has one text
+            "mean": (law.mean + 0.0).tolist(),
+            "factors": [(factor + 0.0).tolist() for factor in law.factors],
             "weight_variance": self.weight_variance,
             "guarantee": json.loads(self.guarantee.to_json()),
         }
