@@ -105,6 +105,17 @@ def test_what_a_column_tells_of_the_arms_does_not_depend_on_what_it_heard():
     np.testing.assert_allclose(rule.told_levels, own, rtol=1e-8, atol=1e-8)
 
 
+def test_precisions_that_columns_exchange_stay_symmetric():
+    """Else the rounding in one half of the matrix is multiplied each time that levels are shared."""
+    spec, rng = spec_of(4, epsilon=4.0, reports_per_version=100), np.random.default_rng(9)
+    rule = QuestionLearner(spec, QuestionConstants(), grid=spec.protocol.grids.over((1,)))
+    told(spec, rule, 2, rng)
+    rule.look()
+    rule.hear_levels(np.array([[900.0, 100.0, 40.0], [100.001, 700.0, -60.0]]))
+    precision = rule.told_levels[:, :-1]
+    np.testing.assert_array_equal(precision, precision.T)
+
+
 def test_levels_that_were_heard_are_believed_as_if_the_own_reports_had_told_them():
     """A column without reports of its own expects the levels that it heard, once they outweigh its prior."""
     spec = spec_of(4)

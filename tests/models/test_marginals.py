@@ -158,6 +158,21 @@ def test_counts_that_are_all_noise_give_people_all_the_same():
     assert (found.levels < EFFECTS.sizes).all()
 
 
+@pytest.mark.parametrize("seed", [1, 3, 5, 7, 9, 11])
+def test_last_bits_of_counts_do_not_decide_which_people_are_drawn(seed):
+    """Pairs that counts show to be independent have an information of zero, up to rounding."""
+    rng, sizes = np.random.default_rng(seed), (24,) * 4
+    law = Law(sizes, (True,) * 4, Design(sizes, (12, 8, 6, 12), ((0, 1), (2, 3))))
+    uniforms = rng.random((500, 8))
+    counts = law.counts(rng.integers(0, 24, (2000, 4))) + rng.normal(0.0, 60.0, sum(law.cells))
+    signs = np.random.default_rng(1).choice([-1, 1], counts.size)
+    drawn = [
+        Counts.none(sizes).given(law, own, people=2000.0, sd=60.0).described(uniforms).levels
+        for own in (counts, counts * (1.0 + 1e-15 * signs))
+    ]
+    assert (drawn[0] != drawn[1]).mean() < 0.01  # a draw at the edge of a level may move
+
+
 def test_one_column_alone_is_a_law_without_pairs():
     law = Law((24,), (True,))
     told = Counts.none((24,)).given(law, np.arange(24.0), people=276.0, sd=0.0)

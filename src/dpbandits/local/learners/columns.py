@@ -49,6 +49,9 @@ _ALONE = 1500.0
 _MOST_TOGETHER, _MOST_GROUPS = 3, 6
 """Most columns that a version is over, and most learners of several columns that are kept."""
 
+_DIGITS = 12
+"""Digits of gains that are compared: where one arm is the best for all, gains are zero up to rounding."""
+
 
 class ColumnLearner:
     """A `Learner` for specs with `learner="questions"` whose versions name columns."""
@@ -94,7 +97,8 @@ class ColumnLearner:
             columns: rule.drawn_gain(version, coins) if len(columns) == 1 else rule.gain
             for columns, rule in self._rules.items()
         }
-        return self._rules[max(gains, key=lambda columns: gains[columns])].publish(spec, version, coins)
+        best = max(gains, key=lambda columns: round(gains[columns], _DIGITS))
+        return self._rules[best].publish(spec, version, coins)
 
     def count(self, spec: Spec, published: PublishedQuestions, counted: Counted) -> None:
         """Learn from counted reports that answered `published`."""
@@ -165,7 +169,7 @@ class ColumnLearner:
         """Add learners of the best two columns that fit one grid, and of the best three."""
         alone = [columns for columns in self._rules if len(columns) == 1]
         together: tuple[int, ...] = ()
-        for columns in sorted(alone, key=lambda one: -self._rules[one].gain):
+        for columns in sorted(alone, key=lambda one: -round(self._rules[one].gain, _DIGITS)):
             wider = tuple(sorted(together + columns))
             size = math.prod(self._rules[column,].grid.size for column in wider)
             if size <= MOST_CELLS and len(wider) <= _MOST_TOGETHER:

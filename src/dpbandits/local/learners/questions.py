@@ -364,8 +364,10 @@ class QuestionLearner:
         mean, covariance = model.law(np.kron(np.eye(self.n_arms), row))
         whole = np.linalg.inv(covariance)
         prior = np.eye(self.n_arms) / (row**2 @ model.variances)
-        told = np.column_stack([whole - prior, whole @ mean])
-        return told - self._heard
+        told = np.column_stack([whole - prior, whole @ mean]) - self._heard
+        # Rounding makes precisions asymmetric. Columns exchange them, so that the asymmetry would grow each time.
+        told[:, :-1] = (told[:, :-1] + told[:, :-1].T) / 2.0
+        return told
 
     def hear_levels(self, told: FloatArray) -> None:
         """Take in what reports elsewhere tell of the arms' levels, in place of what was heard before.

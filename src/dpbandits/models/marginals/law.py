@@ -41,6 +41,10 @@ LEAST_SHARE = 1e-3
 _LARGEST_STEP = 5.0
 """Most that one step of raking multiplies a weight by: noisy tables may contradict each other."""
 
+_DIGITS, _APART = 9, 1e-14
+"""Digits of a pair's information that are compared, and how much less a later pair counts if these are equal.
+Last bits differ between processors, and must not decide which people are drawn."""
+
 
 @dataclass(frozen=True)
 class WeightedPeople:
@@ -265,7 +269,8 @@ class Counts:
     ) -> IntArray:
         """(M, d) levels, drawn along the tree of the strongest pairs.
 
-        Of several tables of a pair the one with the most entries is taken.
+        Of several tables of a pair the one with the most entries is taken. Pairs of equal information, as all
+        that counts show to be independent, are taken in the order of their columns.
         """
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
@@ -273,8 +278,8 @@ class Counts:
             known = chosen.get(table.columns)
             if known is None or table.cells > known.cells:
                 chosen[table.columns] = table
-        for columns, table in chosen.items():
-            strength[columns] = 1.0 + _information(laws[table])
+        for number, (columns, table) in enumerate(sorted(chosen.items())):
+            strength[columns] = 1.0 + round(_information(laws[table]), _DIGITS) - _APART * number
         tree = minimum_spanning_tree(csr_array(-strength))
         order, parents = breadth_first_order(tree, 0, directed=False) if d > 1 else (np.array([0]), [-1])
         levels = np.zeros((len(uniforms), d), dtype=np.int64)
@@ -316,10 +321,12 @@ def _summed(joint: FloatArray, bins: tuple[int, ...]) -> FloatArray:
 
 
 def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
-    """Return a law of levels, scaled in every cell of a law of bins to the share that this says."""
+    """Return a law of levels, scaled in every cell of a law of bins to the share that this says, sum one."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, law.shape, strict=True))
     ratio = law / np.maximum(_summed(joint, law.shape), np.finfo(float).tiny)
-    return np.asarray(joint * (first.T @ ratio @ second))
+    moved = joint * (first.T @ ratio @ second)
+    total = moved.sum()  # less than one where a law has people in a cell of bins in which nobody can be
+    return np.asarray(moved / total) if total > 0.0 else joint
 
 
 @lru_cache(maxsize=256)
