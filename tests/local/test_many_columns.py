@@ -45,6 +45,11 @@ def test_columns_are_asked_about_by_default_where_they_and_the_arms_are_not_too_
     assert spec_of(dim, n_arms=n_arms, learner=None).learner == learner
 
 
+@pytest.mark.parametrize(("dim", "learner"), [(3, "questions"), (4, "smooth"), (10, "smooth")])
+def test_a_spec_that_forgets_takes_a_learner_that_can(dim, learner):
+    assert spec_of(dim, learner=None, constants={"forget": 2000}).learner == learner
+
+
 @pytest.mark.parametrize(
     ("ranges", "categories", "named"),
     [

@@ -48,6 +48,7 @@ from dpbandits.errors import (
 )
 from dpbandits.models.features import Features, Placed, block_entries
 from dpbandits.models.kernels import Kernel
+from dpbandits.models.marginals import tables_hold
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.policy import PolicyOptions, RoundPolicy
 from dpbandits.policy.beside import Beside
@@ -126,7 +127,7 @@ def kind_for(setup: Setup) -> KindName:
     |---|---|
     | candidates or nothing, delta is 0 | cells: no other kind keeps that promise there |
     | anything, beside arguments that only features understand | features |
-    | contexts, for arms, and no kernel | marginals |
+    | contexts, for arms, and no kernel; delta is 0, or tables have room for most columns | marginals |
     | candidates of a declared public law, or nothing, within `CELL_BOXES` | cells, unless an account pays |
     | anything else | features |
 
@@ -142,8 +143,9 @@ def kind_for(setup: Setup) -> KindName:
     asked = asked or (people and tuning.public_decision_sets is not None)
     if asked or tuning.decision_sets == "public":
         return "features"
-    if people:
-        return "marginals" if setup.kernel is None else "features"
+    if setup.menu is not None:
+        held = pure or tables_hold(setup.menu.contexts.domain)
+        return "marginals" if setup.kernel is None and held else "features"
     numbers = (
         columns,
         privacy.delta,

@@ -12,6 +12,7 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.marginals.noise import TableNoise
 from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.models.marginals import Design
 from dpbandits.privacy.certificates import PureBeside, PureDP
 from internals import marginals as inside
 from tuning import placed
@@ -302,6 +303,7 @@ def test_the_kind_and_its_blocks_follow_from_public_numbers():
 
 
 WIDE = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(4)})
+TOWNS = dpb.Schema(town=dpb.Categories([f"town {number}" for number in range(201)]))
 
 
 @pytest.mark.parametrize(
@@ -312,6 +314,9 @@ WIDE = dpb.Schema(**{f"column{j}": dpb.Range(0, 1) for j in range(4)})
         ({"delta": 1e-6}, "marginals"),
         ({"contexts": dpb.Schema(age=dpb.Range(18, 90)), "delta": 1e-6}, "marginals"),
         ({"delta": 0.0}, "marginals"),
+        ({"contexts": TOWNS, "delta": 1e-6}, "features"),  # no reward table has room for them
+        ({"contexts": TOWNS, "delta": 0.0}, "marginals"),
+        ({"contexts": dpb.Schema(**WIDE.columns, **TOWNS.columns), "delta": 1e-6}, "marginals"),
         ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(n_features=5)}, "features"),
         ({"contexts": WIDE, "delta": 1e-6, "tuning": GPTuning(release="features")}, "features"),
         (
@@ -467,6 +472,25 @@ def test_releases_of_another_shape_are_refused(name):
     kind, arrays = inside.kind(chooser), inside.kept(chooser)
     with pytest.raises((CorruptState, InvalidParameter)):
         kind.taken_up(arrays | {name: arrays[name][:-1].astype(float)})
+
+
+@pytest.mark.parametrize("design", [[[0, 0, 0], [4, 3, 2]], [[0, 0, 1], [24, 3, 24]]])
+def test_releases_with_wider_tables_than_the_certificate_allows_are_refused(design):
+    """Three columns in a table. The second has two columns a table, and few enough cells: it is read."""
+    chooser = policy()
+    lived(chooser, 100)
+    chooser.ask({"age": 30, "region": "north", "income": 0})
+    kind, arrays = inside.kind(chooser), inside.kept(chooser)
+    tables = np.array(design)
+    given = Design.of_array((24, 3, 24), tables)
+    sums = np.zeros((kind.arms, given.n_cells), dtype=np.int64)
+    counts = np.zeros(sum(replace(kind.law, design=given).cells), dtype=np.int64)
+    changed = arrays | {"design_0": tables, "sums_0": sums, "counts_0": counts}
+    if given.small:
+        assert kind.taken_up(changed).count == 1
+    else:
+        with pytest.raises(CorruptState):
+            kind.taken_up(changed)
 
 
 def test_an_alarm_about_counts_is_as_rare_as_it_says():

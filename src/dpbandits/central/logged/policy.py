@@ -62,6 +62,7 @@ from dpbandits.domains.arms import Label
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidData, InvalidParameter, ProtocolError
 from dpbandits.models.features.eigen import DEFAULT_TOLERANCE, EigenFeatures
 from dpbandits.models.kernels.base import Kernel
+from dpbandits.models.marginals import tables_hold
 from dpbandits.models.measures import CellMeasure
 from dpbandits.policy import KeptPolicy, PolicyOptions, PublicCoins
 from dpbandits.policy.rounds import round_taken
@@ -144,7 +145,8 @@ def release_for(
     """Return the kind of release if none is named: a rule of public arguments alone.
 
     People with contexts get marginal tables. They get features if delta is 0 and single answers are wanted,
-    or if an argument was passed that only features use. Actions get features.
+    if delta is not 0 and tables have no room for a third of the columns (see `tables_hold`), or if an
+    argument was passed that only features use. Actions get features.
 
     Args:
         menu: contexts and arms; None where there are actions.
@@ -154,7 +156,9 @@ def release_for(
     own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
         return "features"
-    return "marginals" if privacy.delta > 0.0 or publishes else "features"
+    if privacy.delta == 0.0:
+        return "marginals" if publishes else "features"
+    return "marginals" if tables_hold(menu.contexts.domain) else "features"
 
 
 class ExploreThenCommit(KeptPolicy):

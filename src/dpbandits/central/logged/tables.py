@@ -51,8 +51,6 @@ from dpbandits.domains import Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
-    LARGEST_GROUP,
-    MOST_CELLS,
     ArmWeights,
     Counts,
     Design,
@@ -384,8 +382,7 @@ class TableCalibration:
         with reading("the saved tables", CorruptState):
             given = Design.of_array(self.release.base.effects.sizes, design)
         release = replace(self.release, given=given)
-        small = given.n_cells <= MOST_CELLS and max(map(len, given.groups)) <= LARGEST_GROUP
-        if not small or caps.shape != (1, release.size) or not (caps == _UNITS).all():
+        if not given.small or caps.shape != (1, release.size) or not (caps == _UNITS).all():
             raise CorruptState("the saved tables contradict the saved configuration")
         return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
 

@@ -589,6 +589,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
             one = Drawn(design, sums, counts, first)
             tables = self._tables(one)
+            if not tables.small:
+                raise CorruptState("the saved releases contradict the saved configuration")
             expected = (self.arms, tables.n_cells), (sum(self._law_with(tables).cells),)
             shapes = (one.sums.shape, one.counts.shape) == expected
             if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:

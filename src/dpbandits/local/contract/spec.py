@@ -153,7 +153,7 @@ class Spec(Contract[PublishedArms]):
             code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
             start `tree`, and `questions` if one grid has room for all columns (`local.contract.grid`). None
             for `questions` if the server chooses among at most 12 arms, by at most 64 columns with at most
-            1,400 categories each; else for `smooth`.
+            1,400 categories each, or with `forget` by columns that one grid has room for; else for `smooth`.
         n_users: expected number of users, which only `ma2025` and `ma2025-printed` need.
         seed: public randomness of the server.
         epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
@@ -217,7 +217,9 @@ class Spec(Contract[PublishedArms]):
         an(self.tuning, SpecTuning, name="tuning", pass_="tuning=SpecTuning(reports_per_version=100)")
         if self.learner is None:
             few = self.chooser == "server" and self.n_arms <= MOST_ASKED
-            can = asks_about(self.dim, self._codes)
+            constants: object = self.tuning.constants
+            forgets = isinstance(constants, Mapping) and "forget" in constants
+            can = fits_a_grid(self.dim, self._codes) if forgets else asks_about(self.dim, self._codes)
             assign(self, learner="questions" if few and can else "smooth")
         _checks.one_of(self.learner, get_args(LearnerName), name="learner")
         check_constants(self._own_constants(), CONSTANTS[self.learner])

@@ -4,6 +4,7 @@
 - `EffectFeatures`: the same as a feature map of contexts.
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
 - `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
+- `tables_hold`: whether tables have room for most columns.
 - `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
@@ -11,7 +12,7 @@
 
 from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import Effects
-from dpbandits.models.marginals.features import EffectFeatures
+from dpbandits.models.marginals.features import EffectFeatures, tables_hold
 from dpbandits.models.marginals.law import Counts, Law, WeightedPeople
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
@@ -35,4 +36,5 @@ __all__ = [
     "columns_in_turn",
     "fitted_with_misfit",
     "left_variances",
+    "tables_hold",
 ]

@@ -12,10 +12,21 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.base import FEATURES, Features, checked_points
+from dpbandits.models.marginals.designing import LARGEST_TABLE
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.posterior import Relevance
 
-__all__ = ["EffectFeatures"]
+__all__ = ["EffectFeatures", "tables_hold"]
+
+
+def tables_hold(contexts: Domain) -> bool:
+    """Return whether reward tables have room for more than two thirds of the columns of encoded contexts.
+
+    A column of more than `LARGEST_TABLE` categories is in no table, and nothing is learned of it.
+    """
+    parts = contexts.parts if isinstance(contexts, Product) else (contexts,)
+    left_out = sum(isinstance(part, Arms) and part.n_arms > LARGEST_TABLE for part in parts)
+    return 3 * left_out < contexts.dim
 
 
 def _pairs(found: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...] | None:

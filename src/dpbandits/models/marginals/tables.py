@@ -56,6 +56,11 @@ class Design:
         """C, of all tables together."""
         return sum(self.cells)
 
+    @property
+    def small(self) -> bool:
+        """Whether tables have at most `LARGEST_GROUP` columns, and `MOST_CELLS` cells together."""
+        return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= MOST_CELLS
+
     def locate(self, levels: IntArray) -> IntArray:
         """(n, q) cell of every person in every group's table, counted through all tables."""
         found = np.zeros((len(levels), len(self.groups)), dtype=np.int64)
