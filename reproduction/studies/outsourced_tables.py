@@ -46,6 +46,8 @@ from reproduction.studies.outsourced_earlier import EarlierModeler
 from reproduction.studies.outsourced_worlds import FAMILIES, REPORT, TUNING, world_of
 
 HORIZON = 50
+RULE = "modeler version 2"
+"""Records of another rule are run again."""
 EPSILONS = (3.0, 8.0)
 MODELER, NEAREST, OPEN, RANDOM = "modeler", "nearest", "open modeler", "random"
 EARLIER = "earlier modeler"
@@ -119,7 +121,7 @@ class TableCell(Cell):
     @property
     def settings(self) -> Record:
         """What a result depends on beside the seed."""
-        return {"horizon": HORIZON, "rule": "modeler version 2"}
+        return {"horizon": HORIZON, "rule": RULE}
 
     def simulate(self, seed: int) -> Record:
         """One search."""

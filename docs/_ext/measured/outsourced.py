@@ -8,6 +8,7 @@ from pages import Row, load, shown, table
 
 from reproduction.kharkovskii2020.cells import picture
 from reproduction.kharkovskii2020.items import STUDY
+from reproduction.studies.outsourced_plain import MEASURES, MODELER, wins
 
 
 def outsourced(name: str) -> list[Row]:
@@ -196,6 +197,45 @@ def outsourced_gained() -> Markdown:
             lines.append([f"{epsilon:g}", name, *cells])
     heads = [f"{called}, {which}" for called in _CALLED.values() for which in ("before", "now")]
     return table(["epsilon", "table", *heads], lines)
+
+
+def outsourced_plain_wins() -> Markdown:
+    """Where a plain process is ahead of the modeler by more than a standard error, the furthest first."""
+    lines = [
+        [
+            _CALLED[measure],
+            f"{line['epsilon']:g}",
+            line["table"],
+            line["method"],
+            f"{line[measure]:.2f} ± {line[f'{measure}_se']:.2f}",
+        ]
+        for measure in MEASURES
+        for line in wins(load("outsourced-plain")["ahead"], measure)
+    ]
+    return table(["measure", "epsilon", "table", "method", "ahead by"], lines)
+
+
+def outsourced_plain() -> Markdown:
+    """Means over the tables, a line a method and epsilon, and on how many it is ahead and behind."""
+    found = load("outsourced-plain")
+    epsilons = sorted({row["epsilon"] for row in found["rows"]})
+    lines = []
+    for method in dict.fromkeys(row["method"] for row in found["rows"]):
+        for epsilon in epsilons:
+            own, gaps = (
+                [row for row in found[part] if (row["method"], row["epsilon"]) == (method, epsilon)]
+                for part in ("rows", "ahead")
+            )
+            cells = []
+            for measure in MEASURES:
+                error = math.hypot(*(row[f"{measure}_se"] for row in own)) / len(own)
+                cells.append(f"{sum(row[measure] for row in own) / len(own):.2f} ± {error:.2f}")
+                above = len(wins(gaps, measure))
+                below = sum(gap[measure] < -(1.0 + 1e-9) * gap[f"{measure}_se"] for gap in gaps)
+                cells.append("" if method == MODELER else f"{above}, {below}")
+            lines.append([method, f"{epsilon:g}", *cells])
+    heads = [head for measure in MEASURES for head in (_CALLED[measure], "ahead, behind on")]
+    return table(["method", "epsilon", *heads], lines)
 
 
 def outsourced_tuning() -> Markdown:
