@@ -82,7 +82,7 @@ nitpick_ignore = [
 # Other libraries' inventories would need a network.
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join([*sys.stdlib_module_names, 'np', 'numpy'])})\..*"),
-    (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|NDArray|Axes|DataFrame|Figure)"),
+    (r"py:.*", r"(ArrayLike|BoolArray|FloatArray|IntArray|Cuts|NDArray|Axes|DataFrame|Figure)"),
     (r"py:class", r"(dpbandits\..*\.)?(_?[A-Z]|[A-Z]\w+T)"),  # what generic classes are generic in
 ]
 

@@ -344,6 +344,7 @@ ELSEWHERE = {
         "central.gp_bandit.SMALL_KERNEL",
         "central.marginals.release.ALARM",
         "central.marginals.release.FEW_READ",
+        "models.marginals.census.CLOSER",
     ),
     "held against tuning seeds by another command, reproduction/studies/less_work.py --group unresolved": (
         "central.regression.UNRESOLVED",
@@ -368,6 +369,11 @@ ELSEWHERE = {
         "central.logged.tables.LEAST_ROWS",
         "central.marginals.learning.VARIANCE",
         "central.marginals.release.OPEN_ENDED_FIRST",
+        "central.marginals.release.CENSUS_PEOPLE",
+        "central.marginals.release.CENSUS_SHARES",
+        "models.marginals.census.HELD",
+        "models.marginals.census.OUTSIDE",
+        "models.marginals.census.WIDEST_WINDOW",
         "models.marginals.effects.SHARES",
     ),
     "how fine something is computed, or how large it may be": (
@@ -400,6 +406,7 @@ ELSEWHERE = {
         "central.marginals.release.UNITS",
         "central.schedule.MOST_FADING",
         "central.tuning.LONGEST_HORIZON",
+        "models.marginals.census.CENSUS_BINS",
         "models.marginals.designing.BIN_CHOICES",
         "models.marginals.designing.LARGEST_TABLE",
         "models.marginals.tables.LARGEST_GROUP",

@@ -63,6 +63,7 @@ COSTLY = (
     "gp-bandit-cells-several-rounds",
     "gp-bandit-marginals",
     "gp-bandit-marginals-several-rounds",
+    "gp-bandit-marginals-census",
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-answers-beside-release",

@@ -43,6 +43,10 @@ CONFIGURATIONS = {
     "cells": (policy(**BOX, privacy=dpb.JointDP(epsilon=1)), 0.9),
     "features over a box": (policy(**BOX), 0.9),
     "marginals": (policy(privacy=dpb.JointDP(epsilon=1)), 0.4),
+    "marginals after a census": (
+        policy(privacy=dpb.JointDP(epsilon=1), tuning=dpb.central.GPTuning(blocks=(20, 60), census=True)),
+        0.4,
+    ),
     "local bins": (
         dpb.local.Spec(contexts=PEOPLE, arms=[0, 1], learner="smooth", privacy=dpb.LocalDP(epsilon=1)),
         0.99,

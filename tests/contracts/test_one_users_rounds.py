@@ -31,7 +31,7 @@ WHEN = {"one block": (2, 4, 5), "several blocks": (3, 9, 20), "across a delay": 
 
 
 def of_people(*, delta=0.0, **changes):
-    tuning = {name: changes.pop(name) for name in ("reporting_delay", "lag") if name in changes}
+    tuning = {name: changes.pop(name) for name in ("reporting_delay", "lag", "census") if name in changes}
     arguments = {
         "contexts": PEOPLE,
         "arms": ARMS,
@@ -72,6 +72,8 @@ MAKERS = {
     "marginals, delayed": lambda: of_people(reporting_delay=3),
     "marginals, beside the answers": lambda: of_people(lag=2),
     "marginals, warm": warm,
+    "marginals, census": lambda: of_people(census=True),
+    "marginals, census and Gaussian counts": lambda: of_people(census=True, delta=1e-3),
     "cells": in_cells,
     "cells, horizon unknown": lambda: in_cells(horizon=None),
     "cells, delayed": lambda: in_cells(reporting_delay=3),

@@ -9,6 +9,7 @@ from dpbandits.models.marginals import Design
 
 __all__ = [
     "block",
+    "census",
     "centre_of",
     "certified",
     "designs",
@@ -68,6 +69,13 @@ def sums_and_counts(policy, rows, design, *, number=0):
     """(K, C) sums and counts of a block, as drawn."""
     past = policy._kind.draw(number, rows, design, policy._kind.nothing())
     return past.blocks[-1].sums, past.blocks[-1].counts
+
+
+def census(policy, rows):
+    """(ranges, bins) counts of a census, as drawn."""
+    return policy._kind.draw(
+        0, rows, policy._kind.design(0, None, policy._coins), policy._kind.nothing()
+    ).census
 
 
 def designs(policy):

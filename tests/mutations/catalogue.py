@@ -3097,6 +3097,26 @@ MUTATIONS = (
         ),
         tests="tests/central/marginals/test_marginals.py",
     ),
+    _bug(
+        "half the sensitivity of a census",
+        "one person leaves a bin and enters another, and the noise covers one of the two",
+        (
+            "central/marginals/noise.py",
+            "return 2 * columns * self.privacy.rounds_per_user",
+            "return columns * self.privacy.rounds_per_user",
+        ),
+        tests="tests/central/marginals/test_census.py",
+    ),
+    _bug(
+        "a census without noise",
+        "the cuts of ranges come from people's own numbers",
+        (
+            "central/marginals/release.py",
+            "return counts + noise.reshape(counts.shape)",
+            "return counts + 0 * noise.reshape(counts.shape)",
+        ),
+        tests="tests/central/marginals/test_census.py",
+    ),
     # -- marginal tables of a log ------------------------------------------------------------------
     _bug(
         "a log's tables for users of one row",

@@ -20,6 +20,7 @@ CONTEXTS = np.random.default_rng(5).random((N, 2))
 
 
 def built(release: str, lag: int = 0) -> ServedBandit:
+    census, release = release == "census", "marginals" if release == "census" else release
     pure = release == "marginals"
     contexts = {"contexts": dpb.Schema(x=dpb.Range(0, 1), y=dpb.Range(0, 1)), "arms": ["a", "b"]}
     kernel = dpb.kernels.SquaredExponential(lengthscale=0.3)
@@ -31,7 +32,7 @@ def built(release: str, lag: int = 0) -> ServedBandit:
         horizon=2 * N,
         privacy=dpb.JointDP(epsilon=1, delta=0 if pure else 1e-6),
         noise=dpb.SimulatedNoise(3),
-        tuning=GPTuning(release=release, blocks=[6, N, 2 * N], lag=lag),
+        tuning=GPTuning(release=release, blocks=[6, N, 2 * N], lag=lag, census=census),
     )
 
 
@@ -64,7 +65,7 @@ def test_whoever_builds_a_policy_does_not_meet_what_the_service_needs() -> None:
     assert not own & set(dir(dpb.central.GPBandit))
 
 
-@pytest.mark.parametrize("release", ["features", "cells", "marginals", "many columns"])
+@pytest.mark.parametrize("release", ["features", "cells", "marginals", "census", "many columns"])
 @pytest.mark.parametrize("lag", [0, 3])
 def test_whoever_follows_decides_as_whoever_releases(release: str, lag: int) -> None:
     """Decisions after a release that was read from JSON, as a worker reads it."""

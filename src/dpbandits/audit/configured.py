@@ -162,11 +162,13 @@ class TableShiftAudit(ShiftAudit):
         for row in rows:
             low, high = (_released(_built(self.config, SimulatedNoise(0)), row, end) for end in ends)
             moved.append(np.abs(high - low))
-        last = max(int(np.flatnonzero(one)[-1]) for one in moved)  # sums come first: counts are behind it
+        # Sums lie between the two: the counts of a census, which no reward moves, are before, others behind.
+        first = min(int(np.flatnonzero(one)[0]) for one in moved)
+        last = max(int(np.flatnonzero(one)[-1]) for one in moved)
         drawn: list[IntArray] = []
         noise, began = PreparedNoise(), time.process_time()
         while not drawn or (len(drawn) < samples * _SHARE and time.process_time() - began < _SECONDS):
-            drawn.append(np.abs(_released(_built(self.config, noise), rows[0], None)[: last + 1]))
+            drawn.append(np.abs(_released(_built(self.config, noise), rows[0], None)[first : last + 1]))
         sizes = np.concatenate(drawn).astype(np.float64)
         scale = 2.0 * sizes.sum() / float(chdtri(2 * len(sizes), confidence))
         return max(_of_laplace(one / scale, self.delta) for one in moved), len(sizes), None
@@ -212,29 +214,37 @@ def _arguments(config: str) -> dict[str, Any]:
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
     """Return the releases of so many blocks when one user has all rounds in the first and nobody else tells.
 
-    Everybody is offered one row alone, so that nothing is left to choose.
+    A census before it is released too, without that user. Everybody is offered one row alone, so that nothing
+    is left to choose.
     """
-    if policy.batch_boundaries[0] > MOST_ROUNDS:
+    first = int(bool(policy.tuning.census))
+    start, end = (0, *policy.blocks)[first : first + 2]
+    needed = policy.batch_boundaries[first]
+    if needed > MOST_ROUNDS:
         raise InvalidParameter(
-            f"the first release comes after {policy.batch_boundaries[0]} rounds, and an audit plays at most "
+            f"the first release comes after {needed} rounds, and an audit plays at most "
             f"{MOST_ROUNDS}: audit a configuration with a shorter horizon"
         )
-    rounds = min(policy.privacy.rounds_per_user, policy.blocks[0])
+    rounds = min(policy.privacy.rounds_per_user, end - start)
     other = policy.domain.sample(1, np.random.default_rng(0))
 
     def asked(rows: FloatArray, people: range | list[int]) -> tuple[str, ...]:
         return tuple(policy.ask_batch(rows[:, None], users=list(people) if policy.user_ids else None).ids)
 
+    def others(begin: int, until: int) -> None:
+        for here in range(begin, until, _TOGETHER):
+            together = min(_TOGETHER, until - here)
+            asked(np.repeat(other, together, axis=0), range(here + 1, here + 1 + together))
+
+    others(0, start)
     ids = asked(np.repeat(row[None], rounds, axis=0), [0] * rounds)
     if reward is not None:
         policy.tell_batch(ids, np.full(rounds, reward))
-    count = rounds
-    for end in policy.batch_boundaries[:blocks]:
-        while count < end:
-            together = min(_TOGETHER, end - count)
-            asked(np.repeat(other, together, axis=0), range(count, count + together))
-            count += together
-        policy.publish()
+    count = start + rounds
+    for until in policy.batch_boundaries[first : first + blocks]:
+        others(count, until)
+        count = max(count, until)
+        policy.publish(prior=True)
     return policy.released.ravel()
 
 

@@ -585,11 +585,11 @@ class GPBandit(RoundPolicy):
             NothingReleased: before the first release, without public data, it says nothing of anybody.
         """
         self._prepare()
-        if self._posterior is None and not prior:
+        if self._kind.says_nothing(self._posterior) and not prior:
             warnings.warn(
                 "publish: nothing was released yet, so every prediction is the middle of the reward range. "
-                f"The first release is made after {self.batch_boundaries[0]} rounds (GPTuning(blocks=...) "
-                "changes that): publish after it, or pass prior=True.",
+                f"The first release is made after {self.batch_boundaries[self._kind.counted_first]} rounds "
+                "(GPTuning(blocks=...) changes that): publish after it, or pass prior=True.",
                 NothingReleased,
                 stacklevel=caller_level(),
             )
@@ -617,7 +617,7 @@ class GPBandit(RoundPolicy):
         """
         _checks.integer(count, name="count")
         self._prepare()
-        if self._posterior is None:
+        if self._posterior is None or self._kind.says_nothing(self._posterior):
             raise ProtocolError("public_draws: nothing was released, and arms are drawn evenly")
         return self._kind.draws_for(self._posterior, self._book.asked, count, self._coins)
 

@@ -195,12 +195,14 @@ class Kind(ABC, Generic[D, P]):
         prior_variance, thompson_scale: defaults of `GPTuning`'s.
         draws_every_round: whether `choose` takes another draw of the weights for every round, so that
             `choose_one` does as it.
+        counted_first: number of blocks, from the first on, whose releases say nothing of rewards.
     """
 
     name: ClassVar[KindName]
     prior_variance: ClassVar[float] = 0.2
     thompson_scale: ClassVar[float] = 0.25
     draws_every_round: ClassVar[bool] = True
+    counted_first: int = 0
     tuning: GPTuning
     blocks: tuple[int, ...]
     features: Features
@@ -223,7 +225,7 @@ class Kind(ABC, Generic[D, P]):
             release=cls.name,
             prior_variance=cls.prior_variance if variance is None else variance,
             thompson_scale=cls.thompson_scale if scale is None else scale,
-            **found,
+            **({"census": None} | found),
         )
 
     def rounds(self, block: int) -> int:
@@ -277,6 +279,10 @@ class Kind(ABC, Generic[D, P]):
     @abstractmethod
     def fit(self, past: P) -> WeightPosterior | None:
         """The law of the weights, rewards centred and width 1; None where nothing was released."""
+
+    def says_nothing(self, posterior: WeightPosterior | None) -> bool:
+        """Return whether a law of the weights rests on no release of rewards and no public data."""
+        return posterior is None
 
     def believed(self, past: P, public: tuple[FloatArray, FloatArray] | None) -> WeightPosterior | None:
         """The law of the weights after `past` and public data: Gram (C,) and vector; see `fit`."""

@@ -77,6 +77,11 @@ class GPTuning(Configured):
             noise that is mixed with no other's, unless `blocks` and `factor` say otherwise. What was released
             stays released; that it counts for less is computed from releases and costs no privacy. None where
             the past stays true.
+        census: whether the first block of marginal tables counts people in bins of each range and nothing
+            else; ranges that people fill to a small part only are then cut where people are (see
+            `dpbandits.central.marginals.release`). Its people are answered at random. Not with `forget` or an
+            unknown horizon. None for a census if `blocks` is left out, there is a range, and enough people
+            are at most 2% of the horizon.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. With a known horizon,
             and without `forget`, marginal tables also multiply them by the share of releases still to come.
             Default .25, in cells .2.
@@ -115,6 +120,7 @@ class GPTuning(Configured):
     prior_variance: float | None = None
     thompson_scale: float | None = None
     forget: int | None = None
+    census: bool | None = None
 
     def __post_init__(self) -> None:
         if self.release is not None:
@@ -131,6 +137,8 @@ class GPTuning(Configured):
             )
         if self.n_features is not None:
             _checks.integer(self.n_features, name="n_features")
+        if self.census is not None:
+            _checks.an(self.census, bool, name="census", pass_="True or False")
         check_half_life(self.forget)
         check_delay(self.reporting_delay)
         if _checks.integer(self.lag, name="lag", minimum=0) and isinstance(self.reporting_delay, timedelta):

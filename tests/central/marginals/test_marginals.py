@@ -36,7 +36,7 @@ def policy(*, tuning=None, epsilon=1.0, delta=0.0, rounds=1, **changes):
         "privacy": dpb.JointDP(epsilon=epsilon, delta=delta, rounds_per_user=rounds),
         "user_ids": False,
         "noise": dpb.SimulatedNoise(1),
-        "tuning": tuning or GPTuning(release="marginals"),
+        "tuning": tuning or GPTuning(release="marginals", census=False),
     }
     return GPBandit(**placed(arguments | changes))
 

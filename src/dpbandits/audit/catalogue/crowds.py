@@ -24,11 +24,12 @@ from dpbandits.central.marginals.noise import CONTEXT_SHARE
 from dpbandits.central.marginals.release import UNITS
 from dpbandits.domains import Box
 from dpbandits.models.kernels import Indicator
+from dpbandits.models.marginals import CENSUS_BINS
 from dpbandits.models.measures import CellMeasure
 from dpbandits.privacy.cell_sums import CENTRED
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.prefix_sums import square_root_toeplitz
-from dpbandits.tables import Categories, Schema
+from dpbandits.tables import Categories, Range, Schema
 
 __all__ = ["AXES", "DOMAIN", "ENTRIES", "PEOPLE", "axes_policy", "next_ask", "tell_everyone"]
 
@@ -353,6 +354,31 @@ def _tables_several_rounds(epsilon: float, seed: int, noise: PreparedNoise, worl
     sums, _ = _released_tables(policy)
     ratio = _told_apart(sums[0], -0.5, 0.5) / 2.0 + _told_apart(sums[1], -centre, 1.0 - centre) / 2.8
     return np.asarray((1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
+
+
+@_in_tables(
+    "gp-bandit-marginals-census",
+    sees="the released counts of a census",
+    neighbours="one user's context moved",
+)
+def _census(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Audit counts of one range in which everybody has two bins, and stands in one or the other."""
+    policy = GPBandit(
+        contexts=Schema(place=Range(0.0, CENSUS_BINS)),
+        arms=[0, 1],
+        reward_range=(0.0, 1.0),
+        horizon=CENSUS_BINS,
+        privacy=JointDP(epsilon=epsilon, user_ids=False),
+        seed=seed,
+        noise=noise,
+        tuning=GPTuning(release="marginals", blocks=[CENSUS_BINS // 2, CENSUS_BINS], census=True),
+    )
+    own = np.arange(CENSUS_BINS // 2)
+    policy.ask_batch({"place": 2.0 * own + world + 0.5})
+    policy.ask({"place": 0.0})
+    counts = policy.released.reshape(-1, 2).astype(np.float64)
+    ratio = _told_apart(counts, np.array([1.0, 0.0]), np.array([0.0, 1.0])).sum(axis=1)
+    return np.asarray(0.5 * (1.0 - CONTEXT_SHARE) * epsilon * ratio[:, None])
 
 
 @_in_tables(

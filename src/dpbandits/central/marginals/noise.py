@@ -22,7 +22,7 @@ __all__ = ["CONTEXT_SHARE", "TableNoise"]
 CONTEXT_SHARE = 0.15
 """Of epsilon, for the law of contexts; chosen on tuning tables."""
 
-_SUMS, _COUNTS = 0x6D617267, 0x63747874
+_SUMS, _COUNTS, _CENSUS = 0x6D617267, 0x63747874, 0x63656E73
 """Streams of simulated words, beside the release's number."""
 
 
@@ -121,6 +121,29 @@ class TableNoise:
     def on_sums(self, sensitivity: int, size: int, noise: NoiseSource, *, number: int) -> IntArray:
         """(size,) noise of release `number`'s sums."""
         return lattice_laplace(self.sum_rate(sensitivity), size, words_of(noise, stream=_SUMS + number))
+
+    def on_census(self, columns: int, size: int, noise: NoiseSource) -> IntArray:
+        """(size,) noise of counts of people in bins of each of so many columns, with the epsilon of sums."""
+        return lattice_laplace(
+            self.sum_rate(self.census_sensitivity(columns)), size, words_of(noise, stream=_CENSUS)
+        )
+
+    def census_sensitivity(self, columns: int) -> int:
+        """Largest change in L1 of a census of so many columns, if one user's rounds are replaced."""
+        return 2 * columns * self.privacy.rounds_per_user
+
+    def census_record(self, columns: int) -> MechanismRecord:
+        """Describe the noise of a census of so many columns."""
+        sensitivity = self.census_sensitivity(columns)
+        return MechanismRecord(
+            name="census: counts of people per bin of a range",
+            law="discrete Laplace",
+            scale=sensitivity / self.sum_epsilon,
+            sensitivity=float(sensitivity),
+            certificate=PureDP(self.sum_epsilon),
+            releases=1,
+            unit="in people",
+        )
 
     def on_counts(self, size: int, noise: NoiseSource, *, number: int) -> IntArray:
         """(size,) noise of release `number`'s counts."""

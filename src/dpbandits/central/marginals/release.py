@@ -31,6 +31,20 @@ most sqrt(2 t) k_j in L2, whose squares add up to at most (sqrt(2 t) k)^2 along 
 `dpbandits.privacy.noise` says what that certifies. Both noises are independent given the past, so the losses
 add up (adaptive composition).  QED.
 
+**Census.** Where few rounds suffice (`CENSUS_SHARES`), the first block is a census instead: it releases a
+histogram of `CENSUS_BINS` equal bins of each of r ranges, and neither sums nor counts. Its people are
+answered at random, unless public data says more. A range of which people fill a small part only is then cut
+where people are (`dpbandits.models.marginals.census`): post-processing, as is all that follows from it.
+Public data is in the declared levels, so that no range is cut where there is some.
+
+- Sensitivity: a round adds one to one bin of each of r histograms, or nothing where it was refused.
+  Replacing it moves at most two bins a histogram by one: 2 r in L1, and 2 r k_0 where k_0 rounds of the user
+  lie in the census. The number of bins does not matter.
+- Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly.
+- Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k: it
+  is one more block in the sum over j above, which stays at most epsilon_v, as sum_j k_j <= k. Its rounds add
+  nothing to the counts' loss. Everything that is certified without a census holds with one.
+
 Missing and late rewards contribute zero to the sums, refused rounds to both; everything has its place in the
 block of its ask.
 """
@@ -69,9 +83,11 @@ from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import (
+    CENSUS_BINS,
     COLUMN_VARIANCE,
     MOST_CELLS,
     ArmWeights,
+    Cuts,
     Design,
     EffectFeatures,
     Effects,
@@ -79,6 +95,7 @@ from dpbandits.models.marginals import (
     Law,
     best_design,
     columns_in_turn,
+    cuts_of,
 )
 from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.marginals.law import LOCATED
@@ -118,6 +135,13 @@ SPREAD_POWER = 1.0
 With 0 they stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws towards
 the end"` compares exponents."""
 
+CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.02), (54.0, 216.0)
+"""Shares of the horizon and people a range that bound a census, where epsilon and the rounds of a user are 1;
+people grow with the rounds of a user over epsilon. It has the first number of people, and more up to the
+second one while they are at most the first share. There is none if the first number exceeds the
+second share.
+"""
+
 SQUARES = 7
 """Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
 
@@ -153,15 +177,25 @@ class MarginalPast(Past):
     """Earlier releases: nothing is secret, as no block enters a later release."""
 
     blocks: tuple[Drawn, ...]
+    census: IntArray | None = None
 
     @property
     def count(self) -> int:
         """Number of blocks released."""
-        return len(self.blocks)
+        return len(self.every)
+
+    @property
+    def every(self) -> tuple["IntArray | Drawn", ...]:
+        """Releases in order: the (r, B) noisy counts of a census if there was one, then the tables."""
+        return self.blocks if self.census is None else (self.census, *self.blocks)
 
     def released(self, count: int) -> IntArray:
-        """Sums and counts of the blocks, one after another."""
-        parts = [array.ravel() for one in self.blocks[:count] for array in (one.sums, one.counts)]
+        """Counts of the census if there is one; sums and counts of the other blocks, one after another."""
+        parts = [
+            array.ravel()
+            for one in self.every[:count]
+            for array in ((one.sums, one.counts) if isinstance(one, Drawn) else (one,))
+        ]
         return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -175,13 +209,13 @@ class MarginalPast(Past):
                 f"sums_{number}": one.sums,
                 f"counts_{number}": one.counts,
             }
-        return named
+        return named if self.census is None else named | {"census": self.census}
 
 
 class Read(NamedTuple):
     """A release and the belief after it; only the last one keeps its posterior."""
 
-    drawn: Drawn | None
+    drawn: "Drawn | IntArray | None"
     belief: Belief
     posterior: EffectPosterior | None
 
@@ -231,20 +265,36 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         self.features, self._setup, effects = own, setup, base.effects
         self.law = Law(effects.sizes, effects.ordered, paired=len(effects.sizes) <= PAIRED_COLUMNS)
         self.reader = BlockReader(effects, self.law, self.arms)
+        self._ranges = np.flatnonzero(effects.ordered)
         given = setup.tuning.blocks
-        self.blocks = self._own_blocks() if given is None else check_boundaries(given, setup.longest)
-        self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None)
+        first = self._census_people() if given is None else 0
+        self.blocks = self._own_blocks(first) if given is None else check_boundaries(given, setup.longest)
+        self._census = bool(first) if given is None else bool(setup.tuning.census)
+        self._check_census()
+        self.counted_first = int(self._census)
+        self.tuning = self.filled(setup.tuning, blocks=self.blocks, factor=None, census=self._census)
         self.noise = setup.noise
         self.shares = self._planned_noise()  # a promise that cannot be kept fails here, not at a release
         self._chain: list[Read] = []
         self._public: tuple[FloatArray, FloatArray] | None = None
         self._informed: tuple[tuple[FloatArray, FloatArray], Read] | None = None
-        self._known_features = {base.pairs: own}
+        self._known_features: dict[tuple[Any, Cuts | None], ArmFeatures] = {(base.pairs, None): own}
         self._coins = PublicCoins(setup.seed)
         self.shares.sum_rate(self._sum_sensitivity(self._columns.dim, first=False))
 
-    def _own_blocks(self) -> tuple[int, ...]:
-        rounds, privacy = self._setup.longest, self._setup.privacy
+    def _census_people(self) -> int:
+        """Rounds of the census that is made by default; 0 for none: a public number."""
+        setup = self._setup
+        if setup.tuning.census is False or setup.horizon is None or setup.tuning.forget is not None:
+            return 0
+        privacy = setup.privacy
+        unit = len(self._ranges) * privacy.rounds_per_user / privacy.epsilon
+        least, enough = (people * unit for people in CENSUS_PEOPLE)
+        cheap, most = (share * setup.horizon for share in CENSUS_SHARES)
+        return int(np.ceil(max(least, min(enough, cheap)))) if least <= most else 0
+
+    def _own_blocks(self, census: int) -> tuple[int, ...]:
+        rounds, privacy = self._setup.longest - census, self._setup.privacy
         if self._setup.horizon is None:
             ends = growing_blocks(rounds, first=OPEN_ENDED_FIRST, growth=GROWTH, last_share=1.0)
             return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
@@ -252,7 +302,20 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         wanted = PEOPLE_AN_ARM * self.arms / min(1.0, privacy.epsilon) ** 0.5
         first = max(1, int(min(max(least, min(most, wanted)), cap)))
         ends = growing_blocks(rounds, first=first, growth=GROWTH, last_share=LAST_SHARE)
-        return fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+        ends = fading_blocks(ends, self._setup.tuning.forget, longest=rounds)
+        return (census, *(census + end for end in ends)) if census else ends
+
+    def _check_census(self) -> None:
+        setup = self._setup
+        if self._census and (
+            not len(self._ranges)
+            or len(self.blocks) < 2
+            or setup.horizon is None
+            or setup.tuning.forget is not None
+        ):
+            raise InvalidParameter(
+                "census: is for ranges and a known horizon, without forget, and with another block after it"
+            )
 
     def bytes_needed(self) -> float:
         """See `Kind.bytes_needed`; it is linear in arms and quadratic in the expected weights of one."""
@@ -273,7 +336,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return _forecast(
             effects.sizes,
             effects.ordered,
-            tuple((np.diff((0, *blocks)) / self.arms).tolist()),
+            tuple((np.diff((0, *blocks))[int(self._census) :] / self.arms).tolist()),
             tuple(self._noise_variance(1, first=first) for first in (True, False)),
         )
 
@@ -298,7 +361,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             self.noise,
             tables=len(law.tables),
             cells=law.most_cells,
-            releases=len(self.blocks),
+            releases=len(self.blocks) - self._census,
         )
 
     @property
@@ -312,8 +375,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Joint DP; pure where the counts' noise is Laplace."""
-        records = self.shares.records()
-        return marginals_guarantee(privacy, records, certificate=self.certificate, setting=setting)
+        records = [*self.shares.records()]
+        if self._census:
+            records.insert(0, self.shares.census_record(len(self._ranges)))
+        return marginals_guarantee(
+            privacy, records, certificate=self.certificate, setting=setting, census=self._census
+        )
 
     # -- a release ------------------------------------------------------------------------------
 
@@ -326,7 +393,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         law = self.prior if posterior is None else posterior
         base = effect_features(self.features_of(law))
         variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / base.ratio**2
-        people, first = self.rounds(block), posterior is None
+        people, first = self.rounds(block), self.says_nothing(posterior)
 
         tables = best_design(
             base.effects,
@@ -335,18 +402,17 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             noise_variance=lambda groups: self._noise_variance(groups, first=first),
             reward_variance=VARIANCE if first else LATER_VARIANCE,
         )
-        centre = None if posterior is None else posterior.mean.reshape(self.arms, -1)
+        centre = None if posterior is None or first else posterior.mean.reshape(self.arms, -1)
         return Planned(tables, centre, base)
 
     def draw(self, block: int, rows: BlockRows, design: Planned, past: MarginalPast) -> MarginalPast:
         """Release a block. Raw data meets noise here: contexts are counted and rewards summed in cells, and
         noise is added.
         """
+        if self._census and not block:
+            return MarginalPast(blocks=(), census=self._counted(rows))
         tables, plain = design.tables, design.centre is None
-        levels, codes = (
-            effect_features(self.features).levels(rows.actions[:, :-1]),
-            rows.actions[:, -1].astype(np.int64),
-        )
+        levels, codes = design.base.levels(rows.actions[:, :-1]), rows.actions[:, -1].astype(np.int64)
         counts = self._law_with(tables).counts(levels[~rows.refused])
         low, high = self._setup.reward_range.low, self._setup.reward_range.high
         told = np.clip(np.where(rows.told, rows.rewards, low), low, high)
@@ -358,7 +424,16 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         sums += self.shares.on_sums(sensitivity, len(sums), self.noise, number=block)
         counts += self.shares.on_counts(len(counts), self.noise, number=block)
         drawn = Drawn(tables.to_array(), sums.reshape(self.arms, -1), counts, plain)
-        return MarginalPast(blocks=(*past.blocks, drawn))
+        return replace(past, blocks=(*past.blocks, drawn))
+
+    def _counted(self, rows: BlockRows) -> IntArray:
+        """(r, B) noisy counts of a census; a refused round is in none of them."""
+        contexts = rows.actions[~rows.refused, :-1]
+        bins = effect_features(self.features).bins(contexts, CENSUS_BINS)[:, self._ranges]
+        counts = np.zeros((len(self._ranges), CENSUS_BINS), dtype=np.int64)
+        np.add.at(counts, (np.arange(len(self._ranges)), bins), 1)
+        noise = self.shares.on_census(len(self._ranges), counts.size, self.noise)
+        return counts + noise.reshape(counts.shape)
 
     def _centre(self, contexts: FloatArray, design: Planned) -> IntArray:
         """(n,) beta: what is taken from everybody's reward, in `UNITS`; each by the user's own context."""
@@ -383,17 +458,48 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """As `fit`, beginning from public data: people were answered by what it says too."""
         if public is not self._public:
             self._public, self._chain = public, []
-        known = [link for link, now in zip(self._chain, past.blocks, strict=False) if link.drawn is now]
+        every, cuts = past.every, self._cuts(past, public)
+        known = [link for link, now in zip(self._chain, every, strict=False) if link.drawn is now]
         if known and known[-1].posterior is None:  # the caller asks about an earlier past than the last time
             known = []
         beginning = self._beginning
         for number in range(len(known), past.count):
             beliefs = [beginning.belief, *(link.belief for link in known)]
-            told = self._after(number, past.blocks[number], beliefs)
-            found = self._answering(past.blocks[number], *told, spread=self._spread(number + 1))
+            one = every[number]
+            if isinstance(one, Drawn):
+                told = self._after(number, one, beliefs)
+                found = self._answering(one, *told, spread=self._spread(number + 1), cuts=cuts)
+            else:
+                found = self._counted_only(one, beginning, cuts)
             known = [*(link.answers for link in known), found]
         self._chain = known
         return known[-1].posterior if known else beginning.posterior
+
+    def _cuts(self, past: MarginalPast, public: tuple[FloatArray, FloatArray] | None) -> Cuts | None:
+        """Cuts of all columns from a census: None without one, with public data, or if none is needed."""
+        if past.census is None or public is not None:
+            return None
+        scale = self.shares.census_sensitivity(len(self._ranges)) / self.shares.sum_epsilon
+        effects = effect_features(self.features).effects
+        found = cuts_of(
+            past.census.astype(np.float64),
+            people=self.rounds(0),
+            sd=float(np.sqrt(2.0)) * scale,
+            levels=effects.sizes[int(self._ranges[0])],
+        )
+        by_column = dict(zip(self._ranges.tolist(), found, strict=True))
+        return tuple(by_column.get(j, ()) for j in range(len(effects.sizes))) if any(found) else None
+
+    def _counted_only(self, census: IntArray, beginning: Read, cuts: Cuts | None) -> Read:
+        """Return the reading of a census: what was believed before it, in levels of these cuts."""
+        if beginning.posterior is not None:
+            return beginning._replace(drawn=census)
+        belief, weights = self.reader.beginning()
+        return Read(census, beginning.belief, self._law(belief.effects, weights, cuts))
+
+    def says_nothing(self, posterior: WeightPosterior | None) -> bool:
+        """See `Kind.says_nothing`: a census alone says nothing of rewards."""
+        return not isinstance(posterior, EffectPosterior) or posterior.draws is None
 
     @cached_property
     def _plain(self) -> Read:
@@ -422,13 +528,20 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
-        return float((1.0 - released / len(self.blocks)) ** SPREAD_POWER)
+        of_rewards = len(self.blocks) - self._census
+        return float((1.0 - (released - self._census) / of_rewards) ** SPREAD_POWER)
 
     def _answering(
-        self, drawn: Drawn | None, belief: Belief, weights: ArmWeights, *, spread: float = 1.0
+        self,
+        drawn: Drawn | None,
+        belief: Belief,
+        weights: ArmWeights,
+        *,
+        spread: float = 1.0,
+        cuts: Cuts | None = None,
     ) -> Read:
         """Return a reading with the public draws that people are answered by; `spread` is from `_spread`."""
-        posterior = self._law(belief.effects, weights)
+        posterior = self._law(belief.effects, weights, cuts)
         draws = self._drawn_from(posterior, spread)
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
         return Read(drawn, answering, replace(posterior, draws=draws))
@@ -439,6 +552,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             raise InvalidParameter("a published law of effects has features of arms")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
         plain = EffectPosterior(**law, features=features)
+        if released <= self._census and self._public is None:
+            return plain  # nothing is known of rewards, and arms are drawn evenly
         return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
 
     def _drawn_from(self, posterior: EffectPosterior, spread: float) -> FloatArray:
@@ -484,12 +599,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
     def _tables(self, one: Drawn) -> Design:
         return Design.of_array(self.reader.effects.sizes, one.design)
 
-    def _law(self, effects: Effects, weights: ArmWeights) -> EffectPosterior:
-        features = self._known_features.get(effects.pairs)
+    def _law(self, effects: Effects, weights: ArmWeights, cuts: Cuts | None = None) -> EffectPosterior:
+        features = self._known_features.get((effects.pairs, cuts))
         if features is None:
-            base = EffectFeatures(domain=self._columns, pairs=effects.pairs)
+            base = EffectFeatures(domain=self._columns, pairs=effects.pairs, cuts=cuts)
             features = ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=self.arms)
-            self._known_features[effects.pairs] = features
+            self._known_features[effects.pairs, cuts] = features
         return EffectPosterior.of_arms(weights.mean, weights.factor, features)
 
     @property
@@ -548,7 +663,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         squares, information = columns_in_turn(
             self.reader.effects,
             variance=COLUMN_VARIANCE,
-            people=np.diff((0, *self.blocks)) / self.arms,
+            people=np.diff((0, *self.blocks))[int(self._census) :] / self.arms,
             noise_variance=lambda groups: self._noise_variance(groups, first=False),
             reward_variance=VARIANCE,
         )
@@ -566,10 +681,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def findings(self, past: MarginalPast, count: int) -> Findings:
         """Compare the released counts of contexts with the rounds: which share could be read."""
-        rounds, read, weights = (0, *self.blocks)[count], 0.0, []
-        if not count or not self.law.tables:
+        tables = past.blocks[: max(0, count - self._census)]
+        if not tables or not self.law.tables:
             return Findings({}, [])
-        for one in past.blocks[:count]:  # each table of a block counts all of its people
+        rounds, read, weights = sum(map(self.rounds, range(self._census, count))), 0.0, []
+        for one in tables:  # each table of a block counts all of its people
             cells = np.array(self._law_with(self._tables(one)).cells)
             weights.append(np.repeat(1.0 / cells, cells) / ((1.0 / cells).sum() * rounds))
             read += float(weights[-1] @ one.counts)
@@ -582,8 +698,14 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> MarginalPast:
         """Read the past in a state; CorruptState if this configuration does not write it."""
-        plain, found = arrays["marginals"], []
-        if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > len(self.blocks):
+        plain, found, census = arrays["marginals"], [], arrays.get("census")
+        most = len(self.blocks) - self._census
+        if plain.dtype != np.bool_ or plain.ndim != 1 or len(plain) > most:
+            raise CorruptState("the saved releases contradict the saved configuration")
+        if census is None:
+            if self._census and len(plain):
+                raise CorruptState("the census of the saved releases is missing")
+        elif not self._census or census.dtype != np.int64 or census.shape != (len(self._ranges), CENSUS_BINS):
             raise CorruptState("the saved releases contradict the saved configuration")
         for number, first in enumerate(plain.tolist()):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
@@ -596,7 +718,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             if not shapes or one.sums.dtype != np.int64 or one.counts.dtype != np.int64:
                 raise CorruptState("the saved releases contradict the saved configuration")
             found.append(one)
-        return MarginalPast(blocks=tuple(found))
+        return MarginalPast(blocks=tuple(found), census=census)
 
 
 @lru_cache(maxsize=32)

@@ -27,21 +27,38 @@ THEOREM = (
     "Each round enters one block. Given earlier releases, replacing one user's rounds changes the sums and "
     "counts of their blocks by bounded integers, and no other user's contribution, so discrete Laplace "
     "noise calibrated to the bounds loses at most the stated epsilon over all blocks (parallel composition; "
-    "the derivation is in dpbandits.central.marginals.release){counts}. Actions of other users, predictions "
-    "and everything else are computed from releases, public coins and their own user's context, which gives "
-    "joint differential privacy by the billboard lemma."
+    "the derivation is in dpbandits.central.marginals.release){counts}.{census} "
+    "Actions of other users, predictions and everything else are computed from releases, public coins and "
+    "their own user's context, which gives joint differential privacy by the billboard lemma."
 )
 GAUSSIAN_COUNTS = ", and Gaussian noise on the counts adds its own loss (adaptive composition)"
+CENSUS = (
+    " The first block is a census: it releases counts of its people per bin of every range and nothing else, "
+    "with noise for the epsilon of the sums, which its rounds use in no other block."
+)
 SIMULATED_THEOREM = "With noise from a secret source this would hold: {theorem}"
 
 
 def marginals_guarantee(
-    privacy: JointDP, records: Sequence[MechanismRecord], *, certificate: Certificate, setting: Setting
+    privacy: JointDP,
+    records: Sequence[MechanismRecord],
+    *,
+    certificate: Certificate,
+    setting: Setting,
+    census: bool = False,
 ) -> Guarantee:
-    """The guarantee of a policy whose only contact with raw data are these two kinds of tables."""
+    """The guarantee of a policy whose only contact with raw data are these two kinds of tables.
+
+    Args:
+        privacy: the promise.
+        records: uses of noise; that on counts of contexts is the last.
+        certificate: of all of them together.
+        setting: of the policy.
+        census: whether the first block is a census, whose record is the first.
+    """
     sentences.check_noise_status(setting.status)
     pure = isinstance(certificate, PureDP)
-    theorem = THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS)
+    theorem = THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS, census=CENSUS if census else "")
     theorem = sentences.reason(theorem, records[-1].certificate, which=" on the counts")
     notes = (PURE_NOTE.format(delta=privacy.delta),) if pure and privacy.delta else ()
     assumptions = room_assumptions(

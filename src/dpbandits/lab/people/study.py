@@ -126,15 +126,18 @@ def private_policy(
     privacy: JointDP,
     noise: NoiseSource,
     constants: TableConstants | None = None,
+    census: bool | None = None,
 ) -> GPBandit:
     """The private policy of this study.
 
     Args:
         constants: settings of a policy that learns by features. None for marginal tables, the default of
             `GPBandit`.
+        census: see `GPTuning`.
     """
     if constants is None:
-        return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed)
+        tuning = GPTuning(census=census)
+        return GPBandit(**asked_by(table), privacy=privacy, noise=noise, seed=seed, tuning=tuning)
     return GPBandit(
         domain=table.domain,
         reward_range=table.reward_range,
@@ -288,7 +291,11 @@ class TableStudy:
         policy = private_policy(
             first, self.seed, privacy=promise, noise=_noise(self.seed, secure=self.noise == "secure")
         )
-        if policy.batch_boundaries[0] >= first.horizon:
+        # The attack is on a reward, and a census holds none: its target is in the first block without one.
+        without = partial(private_policy, census=False)
+        plain = partial(_private, without, privacy=promise, secure=self.noise == "secure")
+        rounds = without(first, self.seed, privacy=promise, noise=policy.noise).batch_boundaries[0]
+        if rounds >= first.horizon:
             raise InvalidParameter(
                 f"horizon is {first.horizon}: the attack needs somebody after the first release: 2 or more"
             )
@@ -342,9 +349,9 @@ class TableStudy:
                 moved(completed=total - self._attack_steps * rest // len(calls))
                 yield views
 
-        for name, key in ((NON_PRIVATE, NON_PRIVATE), (PRIVATE, self.epsilon)):
+        for name, maker in ((NON_PRIVATE, _non_private), (PRIVATE, plain)):
             moved(0, doing=f"attack on {name}")
-            attacks[name] = self._attack(makers[key], first, policy.batch_boundaries[0], counted)
+            attacks[name] = self._attack(maker, first, rounds, counted)
             moved(completed=total - (self._attack_steps if name == NON_PRIVATE else 0))
         return replace(result, attacks=attacks)
 

@@ -2,6 +2,7 @@
 
 - `Effects`: main effects and interactions, the functions that are learned.
 - `EffectFeatures`: the same as a feature map of contexts.
+- `cuts_of`: levels of ranges that people fill to a small part only.
 - `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
 - `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
 - `tables_hold`: whether tables have room for most columns.
@@ -10,6 +11,7 @@
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
+from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of
 from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures, tables_hold
@@ -19,11 +21,13 @@ from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Ev
 from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design
 
 __all__ = [
+    "CENSUS_BINS",
     "COLUMN_VARIANCE",
     "LARGEST_GROUP",
     "MOST_CELLS",
     "ArmWeights",
     "Counts",
+    "Cuts",
     "Design",
     "EffectFeatures",
     "Effects",
@@ -34,6 +38,7 @@ __all__ = [
     "WeightedPeople",
     "best_design",
     "columns_in_turn",
+    "cuts_of",
     "fitted_with_misfit",
     "left_variances",
     "tables_hold",

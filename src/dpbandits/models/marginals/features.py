@@ -12,6 +12,7 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains import Arms, Box, Domain, Product
 from dpbandits.errors import InvalidParameter
 from dpbandits.models.features.base import FEATURES, Features, checked_points
+from dpbandits.models.marginals.census import Cuts, located
 from dpbandits.models.marginals.designing import LARGEST_TABLE
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.posterior import Relevance
@@ -33,7 +34,11 @@ def _pairs(found: Sequence[Sequence[int]] | None) -> tuple[tuple[int, int], ...]
     return None if found is None else tuple((int(i), int(j)) for i, j in found)
 
 
-@FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs, fine=bool)
+def _cuts(found: Sequence[Sequence[float]] | None) -> Cuts | None:
+    return None if found is None else tuple(tuple(float(cut) for cut in own) for own in found)
+
+
+@FEATURES.add("EffectFeatures", domain=domains.from_config, pairs=_pairs, fine=bool, cuts=_cuts)
 class EffectFeatures(Features):
     """The features of `Effects` over boxes and arms side by side, weighed as `Relevance.prior` has them.
 
@@ -43,19 +48,27 @@ class EffectFeatures(Features):
         domain: domain of encoded contexts.
         pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
         fine: whether ranges have more cosines; see `Effects`.
+        cuts: for each column the inner ends of its levels, as shares of its range, strictly increasing in
+            (0, 1); none for equal levels, and of a category. None if no column has any.
 
     Attributes:
         effects: the functions.
         ratio: (m,) weights of these features for a weight one of `effects`.
 
     Raises:
-        InvalidParameter: parts of another kind, or pairs of columns that are not there or too large.
+        InvalidParameter: parts of another kind, pairs of columns that are not there or too large, or cuts
+            that are not as said.
     """
 
     row_by_row = True  # features are looked up, and multiplied one by one
 
     def __init__(
-        self, *, domain: Domain, pairs: Sequence[tuple[int, int]] | None = None, fine: bool = False
+        self,
+        *,
+        domain: Domain,
+        pairs: Sequence[tuple[int, int]] | None = None,
+        fine: bool = False,
+        cuts: Sequence[Sequence[float]] | None = None,
     ) -> None:
         parts = domain.parts if isinstance(domain, Product) else (domain,)
         categories: list[int | None] = []
@@ -82,6 +95,9 @@ class EffectFeatures(Features):
             raise InvalidParameter(
                 "pairs are of two columns (i, j), i < j, in order, and their effects are few"
             )
+        self.cuts = _cuts(cuts)
+        if self.cuts is not None and not self._are_cuts(self.cuts):
+            raise InvalidParameter("cuts: for each column the increasing inner ends of its levels, or none")
         self._low, self._width = np.concatenate(lows), np.concatenate(widths)
         self.n_features = self.effects.n_weights
         self.supports = ((0, self.n_features),)
@@ -93,7 +109,22 @@ class EffectFeatures(Features):
     def levels(self, X: ArrayLike) -> IntArray:
         """(n, d) levels of points (..., d)."""
         points, _ = checked_points(X, self.domain.dim)
-        return self.effects.levels((points - self._low) / self._width)
+        shares = (points - self._low) / self._width
+        levels = self.effects.levels(shares)
+        return levels if self.cuts is None else located(shares, levels, self.cuts)
+
+    def bins(self, X: ArrayLike, count: int) -> IntArray:
+        """(n, d) bins of points (..., d): every column in `count` equal parts of its range."""
+        points, _ = checked_points(X, self.domain.dim)
+        cut = np.floor(count * ((points - self._low) / self._width)).astype(np.int64)
+        return np.asarray(np.clip(cut, 0, count - 1))
+
+    def _are_cuts(self, cuts: Cuts) -> bool:
+        sizes, ordered = self.effects.sizes, self.effects.ordered
+        return len(cuts) == len(sizes) and all(
+            not own or (is_range and len(own) == size - 1 and bool(np.all(np.diff((0.0, *own, 1.0)) > 0.0)))
+            for own, size, is_range in zip(cuts, sizes, ordered, strict=True)
+        )
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
