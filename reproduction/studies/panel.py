@@ -396,4 +396,6 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    from reproduction.studies import panel  # processes import its classes by name, and not from __main__
+
+    panel.main()

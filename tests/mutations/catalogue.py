@@ -2251,8 +2251,8 @@ MUTATIONS = (
         "columns tell each other the same reports again and again, and are soon sure of what nobody reported",
         (
             "local/learners/questions.py",
-            "        return told - self._heard\n",
-            "        return told\n",
+            "whole @ mean]) - self._heard\n",
+            "whole @ mean])\n",
         ),
         tests="tests/local/test_many_columns.py::test_what_a_column_tells_of_the_arms_does_not_depend_on_what_it"
         "_heard",
