@@ -26,8 +26,13 @@ def asked(policy):
     return policy
 
 
-def released():
-    policy = dpb.central.GPBandit(**USUAL)
+def bandit(release=None):
+    """Of marginal tables, whose release is pure, where no other kind is named."""
+    return dpb.central.GPBandit(**USUAL, tuning=dpb.central.GPTuning(release=release))
+
+
+def released(release=None):
+    policy = bandit(release)
     for number in range(60):
         asked_of = policy.ask(PERSON, user=f"{SECRET}{number}")
         policy.tell(asked_of.id, 0.8125)
@@ -56,9 +61,14 @@ PROMISED = {
         lambda: dpb.central.ExploreThenCommit(**USUAL),
         "epsilon=1.5, delta=1e-06, horizon=200, answered=0, ",
     ),
-    "PublishedPosterior": (lambda: released().publish(), "epsilon=1.5, delta=1e-06, arms=2, "),
-    "Guarantee": (
-        lambda: dpb.central.GPBandit(**USUAL).guarantee,
+    "PublishedPosterior": (lambda: released().publish(), "epsilon=1.5, delta=0.0, arms=2, "),
+    "PublishedPosterior, features": (
+        lambda: released("features").publish(),
+        "epsilon=1.5, delta=1e-06, arms=2, ",
+    ),
+    "Guarantee": (lambda: bandit().guarantee, "status='enforced', epsilon=1.5, delta=0.0, "),
+    "Guarantee, features": (
+        lambda: bandit("features").guarantee,
         "status='enforced', epsilon=1.5, delta=1e-06, ",
     ),
     "Client": (chosen, "epsilon=1.5"),
@@ -76,7 +86,7 @@ PROMISED = {
 @pytest.mark.parametrize("name", PROMISED)
 def test_an_object_says_what_it_promises_and_how_far_it_is(name):
     make, numbers = PROMISED[name]
-    thing = make()
+    thing, name = make(), name.partition(",")[0]
     line, page = repr(thing), thing._repr_html_()
     assert line.startswith(f"{name}({numbers}")
     assert page.startswith(f"<code>{name}(")

@@ -92,7 +92,8 @@ def test_threads_that_overlap_leave_what_was_there(order):
     assert done.returncode == 0, done.stderr
 
 
-def test_a_release_is_made_by_one_thread(monkeypatch):
+@pytest.mark.parametrize(("release", "call"), [("features", "eigh"), ("marginals", "cholesky")])
+def test_a_release_is_made_by_one_thread(monkeypatch, release, call):
     policy = dpb.central.GPBandit(
         contexts=dpb.Schema(age=dpb.Range(0, 1)),
         arms=["a", "b"],
@@ -100,17 +101,20 @@ def test_a_release_is_made_by_one_thread(monkeypatch):
         horizon=2000,
         privacy=dpb.JointDP(epsilon=2, delta=1e-6),
         noise=dpb.SimulatedNoise(1),
-        tuning=dpb.central.GPTuning(blocks=(2,)),
+        tuning=dpb.central.GPTuning(release=release, blocks=(2,)),
     )
-    seen = threads_of(monkeypatch, np.linalg, "eigh")
+    seen = threads_of(monkeypatch, np.linalg, call)
     for number in range(4):
         policy.tell(policy.ask([0.5], user=number).id, 1.0)
     assert seen
     assert all(one == {1} for one in seen)
 
 
-@pytest.mark.parametrize("call", ["sample_weights", "to_score"])
-def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, call):
+@pytest.mark.parametrize(
+    ("release", "call"),
+    [("features", "sample_weights"), ("features", "to_score"), ("marginals", "sample_weights")],
+)
+def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, release, call):
     seen = threads_of(monkeypatch, WeightPosterior if call == "sample_weights" else ArmFeatures, call)
     policy = dpb.central.GPBandit(
         contexts=dpb.Schema(age=dpb.Range(0, 1)),
@@ -119,7 +123,7 @@ def test_thompson_weights_are_drawn_by_one_thread(monkeypatch, call):
         horizon=2000,
         privacy=dpb.JointDP(epsilon=2, delta=1e-6),
         noise=dpb.SimulatedNoise(1),
-        tuning=dpb.central.GPTuning(blocks=(2,)),
+        tuning=dpb.central.GPTuning(release=release, blocks=(2,)),
     )
     for number in range(4):
         policy.tell(policy.ask([0.5], user=number).id, 1.0)

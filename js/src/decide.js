@@ -42,10 +42,18 @@ const RULES = {
     const near = landmarks.map((z) => kernel(k, x, z));
     const features = projection[0].map((_, m) => near.reduce((sum, one, l) => sum + one * projection[l][m], 0));
     const cut = Math.min(1, longest / Math.hypot(...features));
-    const weights = draw === undefined ? mean : draws[draw];
-    return weights.map((arm) => middle + width * cut * arm.reduce((sum, w, m) => sum + w * features[m], 0));
+    return weighed(draw === undefined ? mean : draws[draw], features, middle, width * cut);
+  },
+  effects({ edges, components, factors, middle, width, mean, draws }, x, draw) {
+    const rows = edges.map((inner, j) => components[j][inner.filter((edge) => edge <= x[j]).length]);
+    const features = factors.map((own) => own.reduce((product, [j, component]) => product * rows[j][component], 1));
+    return weighed(draw === undefined ? mean : draws[draw], features, middle, width);
   },
 };
+
+function weighed(weights, features, middle, width) {
+  return weights.map((arm) => middle + width * arm.reduce((sum, w, m) => sum + w * features[m], 0));
+}
 
 /** Every arm's expected reward or chance; by that `draw` of the policy's public draws where one is named. */
 export function scores({ columns, rule }, context, draw) {

@@ -23,17 +23,24 @@ def feedback(n=400):
     }
 
 
-def test_its_dict_is_a_log_for_explore_then_commit():
-    log = feedback(4000)
+@pytest.mark.parametrize("release", [None, "features"])
+def test_its_dict_is_a_log_for_explore_then_commit(release):
+    log, tuning = feedback(4000), dpb.central.ExploreTuning(release=release)
     learned, same = (
-        dpb.central.ExploreThenCommit(**SHARED, **PROMISE, horizon=4000, noise=dpb.SimulatedNoise(2))
+        dpb.central.ExploreThenCommit(
+            **SHARED, **PROMISE, horizon=4000, noise=dpb.SimulatedNoise(2), tuning=tuning
+        )
         for _ in range(2)
     )
     obp.learn(learned, log)
     given = [ARMS[code] for code in log["action"]]
     same.learn(log["context"], given, log["reward"], propensities=log["pscore"])
-    published = learned.publish()
-    np.testing.assert_array_equal(published.mean, same.publish().mean)
+    published, other = learned.publish(), same.publish()
+    np.testing.assert_array_equal(
+        published.predict(contexts(99, seed=3)), other.predict(contexts(99, seed=3))
+    )
+    kind = dpb.central.PublishedCells if release else dpb.central.PublishedPosterior
+    assert type(published) is kind
     dist = obp.action_dist(published, [[90, 0], [5, 1]])
     assert dist.shape == (2, 3, 1)
     assert dist[:, :, 0].argmax(axis=1).tolist() == [ARMS.index("call"), ARMS.index("mail")]

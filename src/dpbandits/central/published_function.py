@@ -31,6 +31,7 @@ from dpbandits.models.features import ArmFeatures, Features, SectionFeatures
 from dpbandits.models.features.base import NORM_BOUND
 from dpbandits.models.features.maximise import Maximiser
 from dpbandits.models.features.people import check_arms
+from dpbandits.models.marginals import EffectFeatures
 from dpbandits.models.measures import CellMeasure, IntervalAxis
 from dpbandits.models.noisy_regression import WeightPosterior
 from dpbandits.models.ties import first_best
@@ -475,27 +476,43 @@ class PublishedPosterior(PublishedFunction):
             draws: (S, m) weights that `GPBandit.public_draws` gave, to explore by as the server does.
 
         Raises:
-            InvalidParameter: there is no menu, columns of it are not exported, or features that are no
-                separate sections of a kernel for every arm, as the default ones are.
+            InvalidParameter: there is no menu, columns of it are not exported, or features that are neither
+                effects of contexts nor sections of a kernel, separate for every arm.
         """
         found, law = self.features, self.posterior
         base = getattr(found, "base", None)
-        if not isinstance(found, ArmFeatures) or not isinstance(base, SectionFeatures):
+        if not isinstance(found, ArmFeatures) or not isinstance(base, SectionFeatures | EffectFeatures):
             raise InvalidParameter(f"to_decisions: {type(found).__name__} are not exported")
         per_arm = (found.n_arms, base.n_features)
         rows = np.zeros((0, law.mean.size)) if draws is None else public_array(draws, name="draws", ndim=2)
         if rows.shape[1] != law.mean.size:
             raise InvalidParameter(f"draws: expected {law.mean.size} weights a draw")
-        rule = {
-            "type": "kernel",
-            "kernel": base.kernel.to_config(),
-            "landmarks": base.landmarks.tolist(),
-            "projection": base.projection.tolist(),
-            "longest": NORM_BOUND,
+        ratio: FloatArray | float = 1.0
+        rule: dict[str, Any]
+        if isinstance(base, EffectFeatures):
+            effects, ratio = base.effects, base.ratio
+            sides = zip(effects.sizes, effects.ordered, strict=True)
+            rule = {
+                "type": "effects",
+                "edges": [
+                    decisions.cut_at(size) if ordered else [*range(1, size)] for size, ordered in sides
+                ],
+                "components": [table.tolist() for table in effects.tables],
+                "factors": effects.factors,
+            }
+        else:
+            rule = {
+                "type": "kernel",
+                "kernel": base.kernel.to_config(),
+                "landmarks": base.landmarks.tolist(),
+                "projection": base.projection.tolist(),
+                "longest": NORM_BOUND,
+            }
+        rule |= {
             "middle": self.reward_range.middle,
             "width": self.reward_range.width,
-            "mean": law.mean.reshape(per_arm).tolist(),
-            "draws": rows.reshape(-1, *per_arm).tolist(),
+            "mean": (law.mean.reshape(per_arm) / ratio).tolist(),
+            "draws": (rows.reshape(-1, *per_arm) / ratio).tolist(),
         }
         return self._decisions(rule)
 

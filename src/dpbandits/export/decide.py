@@ -62,9 +62,19 @@ def _cells(rule: dict[str, Any], x: Point) -> list[float]:
 def _features(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
     near = [_kernel(rule["kernel"], x, z) for z in rule["landmarks"]]
     phi = [sum(map(mul, near, column)) for column in zip(*rule["projection"], strict=True)]
-    scale = rule["width"] * min(1.0, rule["longest"] / (math.hypot(*phi) or 1.0))
+    return _weighed(rule, phi, min(1.0, rule["longest"] / (math.hypot(*phi) or 1.0)), draw)
+
+
+def _effects(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
+    columns = zip(rule["components"], rule["edges"], x, strict=True)
+    rows = [table[bisect_right(edges, share)] for table, edges, share in columns]
+    phi = [math.prod(rows[j][component] for j, component in factors) for factors in rule["factors"]]
+    return _weighed(rule, phi, 1.0, draw)
+
+
+def _weighed(rule: dict[str, Any], phi: list[float], cut: float, draw: int | None) -> list[float]:
     weights = rule["mean"] if draw is None else rule["draws"][draw]
-    return [rule["middle"] + scale * sum(map(mul, phi, arm)) for arm in weights]
+    return [rule["middle"] + rule["width"] * cut * sum(map(mul, phi, arm)) for arm in weights]
 
 
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
@@ -74,8 +84,8 @@ def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) ->
         [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])],
         policy["rule"],
     )
-    if rule["type"] == "kernel":
-        return _features(rule, x, draw)
+    if rule["type"] in ("kernel", "effects"):
+        return (_features if rule["type"] == "kernel" else _effects)(rule, x, draw)
     return (_tree if rule["type"] == "tree" else _cells)(rule, x)
 
 

@@ -90,7 +90,9 @@ def read(text: str) -> dict[str, Any]:
         for place, node in enumerate(rule.get("nodes", ())):
             if "above" in node and not min(node["below"], node["above"]) > place:
                 raise CorruptState("a split of the policy leads back to itself")
-        draws, size = rule.get("draws", ()), len(rule["projection"][0]) if rule["type"] == "kernel" else 0
+        draws, size = rule.get("draws", ()), 0
+        if rule["type"] in ("kernel", "effects"):
+            size = len(rule["projection"][0] if rule["type"] == "kernel" else rule["factors"])
         if any([*map(len, draw)] != [size] * n_arms for draw in draws):
             raise CorruptState("a draw of the policy has another number of weights than there are features")
         for draw in (None, 0) if draws else (None,):

@@ -56,8 +56,10 @@ def test_200_people_at_epsilon_a_tenth_are_not_enough():
 
 def test_two_worlds_in_which_nothing_was_learned_are_not_the_last():
     """Chance alone may hide what there is to learn from so few."""
-    found = small(users=60, effect=0.005, epsilon=0.01, promise=0.01, worlds=4)
-    assert found.answers["central"].along_epsilon is None
+    seen = []
+    found = small(users=70, effect=0.02, epsilon=0.05, promise=0.05, worlds=4, watch=seen.append)
+    assert [one.worlds for one in seen] == [2, 2, 4]
+    assert all(one.answers["central"].along_epsilon is None for one in (*seen, found))
     assert found.worlds == 4
 
 

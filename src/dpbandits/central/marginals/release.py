@@ -79,7 +79,7 @@ from dpbandits.central.marginals.statement import marginals_guarantee
 from dpbandits.central.schedule import check_boundaries, fading_blocks, growing_blocks
 from dpbandits.central.statement import Setting
 from dpbandits.domains import Arms, Product
-from dpbandits.errors import CorruptState, InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter, ProtocolError
 from dpbandits.models.features import ArmFeatures, Features
 from dpbandits.models.forgetting import kept_after
 from dpbandits.models.marginals import (
@@ -636,19 +636,32 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if posterior is None or weights is None:
             return uniform_choice(ties, n, available)
         base = effect_features(self.features_of(posterior))
-        own = np.floor(coins.uniform("marginals/draw", start, start + n_sets, 1) * len(weights)).astype(
-            np.int64
-        )
+        own = self._drawn_in(start, n_sets, coins)
         contexts, codes = candidates[..., :-1], candidates[..., -1].astype(np.int64)
         if (contexts == contexts[:, :1]).all():  # one context a set, for all arms
             contexts = contexts[:, :1]
         scores, step = np.empty((n_sets, n)), max(1, SCORED // (n * weights.shape[2]))
         for begin in range(0, n_sets, step):
             sets = slice(begin, begin + step)
-            theirs = weights[own[sets], codes[sets]]
+            theirs = weights[own[sets, None], codes[sets]]
             phi = np.broadcast_to(base(contexts[sets]), theirs.shape)
             np.einsum("bnm,bnm->bn", phi, theirs, out=scores[sets])
         return best_choice(scores, ties, available), None
+
+    def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
+        """(count, K m) of the `DRAWS` public draws, those that rounds start.. are answered by.
+
+        Raises:
+            ProtocolError: nothing was released, and arms are drawn evenly.
+        """
+        weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
+        if weights is None:
+            raise ProtocolError("public_draws: nothing was released, and arms are drawn evenly")
+        return weights[self._drawn_in(start, count, coins)].reshape(count, -1)
+
+    def _drawn_in(self, start: int, count: int, coins: PublicCoins) -> IntArray:
+        """(count,) which of the draws a public coin picks in rounds start..."""
+        return (coins.uniform("marginals/draw", start, start + count, 1)[:, 0] * DRAWS).astype(np.int64)
 
     def diagnostics(self) -> dict[str, Any]:
         """Public numbers of its noise."""

@@ -365,7 +365,7 @@ class QuestionLearner:
         whole = np.linalg.inv(covariance)
         prior = np.eye(self.n_arms) / (row**2 @ model.variances)
         told = np.column_stack([whole - prior, whole @ mean]) - self._heard
-        # Rounding makes precisions asymmetric, and exchange between columns would multiply that each time.
+        # Rounding makes precisions asymmetric. Columns exchange them, so the asymmetry would grow each time.
         told[:, :-1] = (told[:, :-1] + told[:, :-1].T) / 2.0
         return told
 

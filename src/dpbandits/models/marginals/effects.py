@@ -219,6 +219,18 @@ class Effects:
         ]
         return float(shares @ np.array(most))
 
+    @property
+    def factors(self) -> list[list[tuple[int, int]]]:
+        """Of every weight (column, component) of the entries of `tables` whose product is its feature."""
+        found: list[list[tuple[int, int]]] = []
+        for term in self.terms:
+            pair = len(term.columns) == 2
+            counts = [
+                self.pair_components[one] if pair else self.tables[one].shape[1] for one in term.columns
+            ]
+            found += [[*zip(term.columns, own, strict=True)] for own in np.ndindex(*counts)]
+        return found
+
     def levels(self, points: FloatArray) -> IntArray:
         """(n, d) levels of points (n, d): ranges in [0, 1], categories as codes."""
         sizes, ordered = np.array(self.sizes), np.array(self.ordered)
