@@ -11,7 +11,10 @@ from typer.testing import CliRunner
 
 import dpbandits as dpb
 from dpbandits.audit.configured import audit_configuration, audit_of, names_for
+from dpbandits.central.marginals.noise import TableNoise
+from dpbandits.central.tuning import KindName
 from dpbandits.cli import app
+from dpbandits.privacy.gram_vector import GramVectorMechanism
 
 PEOPLE = dpb.Schema(age=dpb.Range(18, 90), region=dpb.Categories(["north", "south"]))
 
@@ -35,11 +38,13 @@ BOX = {
     "domain": dpb.Box([0, 0], [1, 1]),
     "kernel": dpb.kernels.SquaredExponential(lengthscale=0.3),
 }
+FEATURES = dpb.central.GPTuning(release="features")
+THREE_ROUNDS = dpb.JointDP(epsilon=2, delta=1e-6, rounds_per_user=3)
 CONFIGURATIONS = {
-    "features": (policy(), 0.9),
-    "features, three rounds": (policy(privacy=dpb.JointDP(epsilon=2, delta=1e-6, rounds_per_user=3)), 0.9),
+    "features": (policy(tuning=FEATURES), 0.9),
+    "features, three rounds": (policy(tuning=FEATURES, privacy=THREE_ROUNDS), 0.9),
     "features, rewards alone": (policy(tuning=dpb.central.GPTuning(decision_sets="public")), 0.5),
-    "features, unknown horizon": (policy(horizon=None), 0.7),
+    "features, unknown horizon": (policy(tuning=FEATURES, horizon=None), 0.7),
     "cells": (policy(**BOX, privacy=dpb.JointDP(epsilon=1)), 0.9),
     "features over a box": (policy(**BOX), 0.9),
     "marginals": (policy(privacy=dpb.JointDP(epsilon=1)), 0.4),
@@ -47,6 +52,9 @@ CONFIGURATIONS = {
         policy(privacy=dpb.JointDP(epsilon=1), tuning=dpb.central.GPTuning(blocks=(20, 60), census=True)),
         0.4,
     ),
+    "marginals, with a delta": (policy(), 0.4),
+    "marginals, three rounds": (policy(privacy=THREE_ROUNDS), 0.4),
+    "marginals, unknown horizon": (policy(horizon=None), 0.5),
     "local bins": (
         dpb.local.Spec(contexts=PEOPLE, arms=[0, 1], learner="smooth", privacy=dpb.LocalDP(epsilon=1)),
         0.99,
@@ -59,6 +67,8 @@ CONFIGURATIONS = {
 def test_a_configuration_holds_and_a_smaller_claim_for_it_is_refuted(name: str) -> None:
     """The wrong verdict comes with probability 1e-7 for marginal tables, and never for the rest."""
     thing, share = CONFIGURATIONS[name]
+    kind = name.partition(",")[0].partition(" ")[0]
+    assert kind == "local" or thing.diagnostics()["release"] == kind
     audit = audit_of(thing.to_config())
     row = audit.run(samples=20_000, confidence=1 - 1e-7)
     assert row.claimed_epsilon == thing.privacy.epsilon
@@ -68,14 +78,21 @@ def test_a_configuration_holds_and_a_smaller_claim_for_it_is_refuted(name: str) 
     assert smaller.run(samples=20_000, confidence=1 - 1e-7).verdict == "exceeded"
 
 
-def test_noise_that_is_too_small_for_what_a_user_does_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("release", ["features", "marginals"])
+def test_noise_that_is_too_small_for_what_a_user_does_is_caught(
+    release: KindName, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Noise for one round of a user who has three: the claim is the same."""
-    from dpbandits.privacy.gram_vector import GramVectorMechanism
-
-    config = policy(privacy=dpb.JointDP(epsilon=1, delta=1e-6, rounds_per_user=3)).to_config()
-    right = GramVectorMechanism.sensitivity
-    monkeypatch.setattr(GramVectorMechanism, "sensitivity", property(lambda self: right.fget(self) / 3))
-    assert audit_of(config).run().verdict == "exceeded"
+    tuning = dpb.central.GPTuning(release=release)
+    config = policy(privacy=dataclasses.replace(THREE_ROUNDS, epsilon=1), tuning=tuning).to_config()
+    assert audit_of(config).run(samples=20_000).verdict == "holds"
+    if release == "features":
+        right = GramVectorMechanism.sensitivity
+        monkeypatch.setattr(GramVectorMechanism, "sensitivity", property(lambda self: right.fget(self) / 3))
+    else:
+        rate = TableNoise.sum_rate
+        monkeypatch.setattr(TableNoise, "sum_rate", lambda self, moved: rate(self, moved // 3))
+    assert audit_of(config).run(samples=20_000).verdict == "exceeded"
 
 
 def test_what_else_is_attacked_is_of_the_same_kind_and_epsilon() -> None:
