@@ -271,7 +271,11 @@ def _exported_policy() -> Target:
     bins = PublishedArms(version=3, splits=(0, 2), arms=np.array([0, 1, 0]))
     named = Spec(contexts=PEOPLE, arms=["a", "b"], privacy=dpb.LocalDP(epsilon=2.0))
     asked = Server(named).publish().to_decisions(named)
-    texts = [bandit.publish().to_decisions(), bins.to_decisions(spec), asked]
+    tables = GPBandit(
+        contexts=PEOPLE, arms=["a", 2], reward_range=(0.0, 1.0), horizon=8, privacy=dpb.JointDP(epsilon=1)
+    )
+    effects = tables.publish(prior=True).to_decisions()
+    texts = [bandit.publish().to_decisions(), bins.to_decisions(spec), asked, effects]
 
     def parse(data: bytes) -> object:
         policy = read_exported(as_text(data))

@@ -1,8 +1,9 @@
 """Published policies as plain JSON, for whoever decides without this library.
 
 `written_policy` is what `to_decisions()` of everything published gives: columns, arms and one rule, a table
-over cells, a tree of bins, or features. `read` checks such a text. `growthbook` says it again as weights per
-leaf condition, where the policy is constant on public cells. All of it is public: nothing here sees data.
+over cells, a tree of bins, effects of columns and of pairs of them, or features. `read` checks such a text.
+`growthbook` says it again as weights per leaf condition, where the policy is constant on public cells. All of
+it is public: nothing here sees data.
 """
 
 import itertools
@@ -144,7 +145,7 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
     """
     policy = read(text)
     arms, columns = policy["arms"], policy["columns"]
-    if policy["rule"]["type"] not in ("tree", "cells"):
+    if policy["rule"]["type"] not in ("tree", "cells", "effects"):
         raise InvalidParameter("growthbook: this policy is not constant on cells: decide by its JSON")
     if any("name" not in column for column in columns):
         raise InvalidParameter("growthbook: columns have no names: build the policy with contexts=")
@@ -178,10 +179,27 @@ def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
     shape = [len(edges) + 1 for edges in rule["edges"]]
     if math.prod(shape) > MOST_CELLS:
         raise InvalidParameter(f"growthbook: more than {MOST_CELLS} cells")
-    scores = np.array(rule["scores"])
+    scores = _of_effects(rule, shape) if rule["type"] == "effects" else np.array(rule["scores"])
     weights = np.eye(scores.shape[1])[scores.argmax(axis=1)].reshape(*shape, -1)
     bounds = [(0.0, *edges, math.inf) for edges in rule["edges"]]
     yield from _merged(weights, [(0, size) for size in shape], bounds)
+
+
+def _of_effects(rule: dict[str, Any], shape: Sequence[int]) -> FloatArray:
+    """(cells, K) scores on all cells, less the middle and over the width of rewards."""
+    components, weights = [np.array(own) for own in rule["components"]], np.array(rule["mean"]).T
+    factors = [sorted(own) for own in rule["factors"]]
+    places: dict[tuple[int, ...], list[int]] = {}
+    for place, own in enumerate(factors):
+        places.setdefault(tuple(j for j, _ in own), []).append(place)
+    scores = np.zeros((*shape, weights.shape[1]))
+    for columns, held in places.items():  # a term each: its columns' levels side by side
+        axes = "abcd"[: len(columns)]
+        sides = [components[j][:, [factors[k][at][1] for k in held]] for at, j in enumerate(columns)]
+        words = ",".join([*(f"{axis}k" for axis in axes), "kz"])
+        part = np.einsum(f"{words}->{axes}z", *sides, weights[held])
+        scores += part.reshape(*(size if j in columns else 1 for j, size in enumerate(shape)), -1)
+    return scores.reshape(-1, weights.shape[1])
 
 
 def _below(nodes: list[dict[str, Any]], at: int, box: Box) -> Iterator[tuple[Box, list[float]]]:
