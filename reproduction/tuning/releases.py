@@ -370,6 +370,7 @@ ELSEWHERE = {
         "central.marginals.learning.VARIANCE",
         "central.marginals.release.OPEN_ENDED_FIRST",
         "central.marginals.release.CENSUS_PEOPLE",
+        "central.marginals.release.FEWEST_COUNTED",
         "central.marginals.release.CENSUS_SHARES",
         "models.marginals.census.HELD",
         "models.marginals.census.OUTSIDE",

@@ -3102,8 +3102,8 @@ MUTATIONS = (
         "one person leaves a bin and enters another, and the noise covers one of the two",
         (
             "central/marginals/noise.py",
-            "return 2 * columns * self.privacy.rounds_per_user",
-            "return columns * self.privacy.rounds_per_user",
+            "return max(2 * columns * self.privacy.rounds_per_user,",
+            "return max(columns * self.privacy.rounds_per_user,",
         ),
         tests="tests/central/marginals/test_census.py",
     ),

@@ -491,11 +491,13 @@ class PublishedPosterior(PublishedFunction):
         rule: dict[str, Any]
         if isinstance(base, EffectFeatures):
             effects, ratio = base.effects, base.ratio
-            sides = zip(effects.sizes, effects.ordered, strict=True)
+            cuts = base.cuts or ((),) * len(effects.sizes)
+            sides = zip(effects.sizes, effects.ordered, cuts, strict=True)
             rule = {
                 "type": "effects",
                 "edges": [
-                    decisions.cut_at(size) if ordered else [*range(1, size)] for size, ordered in sides
+                    [*own] or (decisions.cut_at(size) if ordered else [*range(1, size)])
+                    for size, ordered, own in sides
                 ],
                 "components": [table.tolist() for table in effects.tables],
                 "factors": effects.factors,

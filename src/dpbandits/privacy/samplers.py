@@ -40,6 +40,7 @@ from dpbandits.errors import InvalidParameter
 from dpbandits.privacy.words import Words
 
 __all__ = [
+    "GREATEST_RATE",
     "LARGEST_SIGMA",
     "SMALLEST_SIGMA",
     "bernoulli_exp",
@@ -57,6 +58,9 @@ _RELATIVE_ERROR = 2.0**-36
 2^10 in size and carry a few units of 2^-53 each, so the absolute error of g stays below 2^-40."""
 _LARGE = 600.0
 """Above this, exponents go to decimal arithmetic at once."""
+GREATEST_RATE = 16.0
+"""Largest rate of lattice noise: beyond it nearly all noise is zero."""
+
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-20, 2.0**52
 """Scales of discrete Gaussian noise in lattice units, so that neither a draw nor its sum with a statistic
 can leave int64."""
@@ -165,7 +169,7 @@ def _lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntAr
 
 def check_rate(rate: float) -> None:
     """Refuse a lattice that is much too fine or too coarse for the noise."""
-    if not 2.0**-40 <= rate <= 16.0:
+    if not 2.0**-40 <= rate <= GREATEST_RATE:
         raise InvalidParameter(
             f"the rate of lattice noise is {rate!r}, a loss per lattice step: expected 2^-40 to 16, so "
             "choose another epsilon or distance"

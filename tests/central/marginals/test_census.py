@@ -11,6 +11,8 @@ import dpbandits as dpb
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import CorruptState, InvalidParameter, NothingReleased, ProtocolError
+from dpbandits.export.decide import arm_scores
+from dpbandits.export.decisions import read
 from dpbandits.models.marginals import CENSUS_BINS, EffectFeatures, cuts_of
 from dpbandits.privacy.certificates import PureDP
 from internals import marginals as inside
@@ -146,11 +148,37 @@ def test_public_numbers_alone_say_whether_there_is_one(changes, first):
         {"horizon": None},
         {"forget": 500},
         {"blocks": (600,)},
+        {"blocks": None, "horizon": 200},  # more than 2% of the rounds
+        {"blocks": None, "horizon": None},
+        {"blocks": None, "forget": 500},
     ],
 )
 def test_one_that_cannot_be_is_refused(changes):
     with pytest.raises(InvalidParameter, match="census"):
         bandit(**changes)
+
+
+def test_a_large_epsilon_is_no_reason_to_fail_at_the_first_release():
+    """A census with noise for what one person changes would have noise that is nearly always zero."""
+    alone = {"epsilon": 60.0, "contexts": dpb.Schema(a=dpb.Range(0, 100)), "blocks": None, "census": None}
+    policy = bandit(**alone)
+    assert policy.blocks[0] == 18  # with fewer people chance alone puts them into a window
+    batch = policy.ask_batch({"a": people(400)["a"]})
+    policy.tell_batch(batch.ids, np.full(400, 0.5))
+    policy.ask({"a": 50.0})
+    assert policy.blocks_released >= 2
+
+
+def test_decisions_without_the_library_know_the_cuts():
+    policy = bandit(epsilon=300.0)
+    lived(policy, 4_500, filled=0.08)
+    published = policy.publish()
+    assert any(published.features.base.cuts)
+    exported, columns = read(published.to_decisions()), people(300, filled=0.08, seed=5)
+    rows = [{name: own[number] for name, own in columns.items()} for number in range(300)]
+    means = np.array([arm_scores(exported, row) for row in rows])
+    wanted, _ = published.predict(columns)
+    np.testing.assert_allclose(means, wanted, atol=1e-9)
 
 
 def test_whether_there_is_one_is_true_or_false():

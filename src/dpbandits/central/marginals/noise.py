@@ -4,6 +4,7 @@ A release has counts of contexts in t tables, and sums over q others; `release` 
 `dpbandits.central.logged.tables` say what one row changes in them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, words_of
-from dpbandits.privacy.samplers import check_rate, lattice_laplace
+from dpbandits.privacy.samplers import GREATEST_RATE, check_rate, lattice_laplace
 
 __all__ = ["CONTEXT_SHARE", "TableNoise"]
 
@@ -129,8 +130,11 @@ class TableNoise:
         )
 
     def census_sensitivity(self, columns: int) -> int:
-        """Largest change in L1 of a census of so many columns, if one user's rounds are replaced."""
-        return 2 * columns * self.privacy.rounds_per_user
+        """A bound on the change in L1 of a census of so many columns, if one user's rounds are replaced.
+
+        It is above the largest change where noise for that would be too coarse for `check_rate`.
+        """
+        return max(2 * columns * self.privacy.rounds_per_user, math.ceil(self.sum_epsilon / GREATEST_RATE))
 
     def census_record(self, columns: int) -> MechanismRecord:
         """Describe the noise of a census of so many columns."""

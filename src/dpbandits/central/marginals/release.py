@@ -142,6 +142,9 @@ second one while they are at most the first share. There is none if the first nu
 second share.
 """
 
+FEWEST_COUNTED = 18.0
+"""Least people of a census that is made by default: with fewer, chance alone puts them into one window."""
+
 SQUARES = 7
 """Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""
 
@@ -287,9 +290,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         setup = self._setup
         if setup.tuning.census is False or setup.horizon is None or setup.tuning.forget is not None:
             return 0
+        if not len(self._ranges):
+            return 0
         privacy = setup.privacy
         unit = len(self._ranges) * privacy.rounds_per_user / privacy.epsilon
-        least, enough = (people * unit for people in CENSUS_PEOPLE)
+        least, enough = (max(people * unit, FEWEST_COUNTED) for people in CENSUS_PEOPLE)
         cheap, most = (share * setup.horizon for share in CENSUS_SHARES)
         return int(np.ceil(max(least, min(enough, cheap)))) if least <= most else 0
 
@@ -307,14 +312,18 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
 
     def _check_census(self) -> None:
         setup = self._setup
-        if self._census and (
-            not len(self._ranges)
-            or len(self.blocks) < 2
-            or setup.horizon is None
-            or setup.tuning.forget is not None
+        if (setup.tuning.census and not self._census) or (
+            self._census
+            and (
+                not len(self._ranges)
+                or len(self.blocks) < 2
+                or setup.horizon is None
+                or setup.tuning.forget is not None
+            )
         ):
             raise InvalidParameter(
-                "census: is for ranges and a known horizon, without forget, and with another block after it"
+                "census: is for ranges and a known horizon, without forget, and with another block after it; "
+                "without blocks= it takes at most 2% of the horizon"
             )
 
     def bytes_needed(self) -> float:
@@ -529,7 +538,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         if self._setup.horizon is None or self.tuning.forget is not None:
             return 1.0
         of_rewards = len(self.blocks) - self._census
-        return float((1.0 - (released - self._census) / of_rewards) ** SPREAD_POWER)
+        return float((1.0 - max(0, released - self._census) / of_rewards) ** SPREAD_POWER)
 
     def _answering(
         self,
