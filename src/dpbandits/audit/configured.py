@@ -162,7 +162,7 @@ class TableShiftAudit(ShiftAudit):
         for row in rows:
             low, high = (_released(_built(self.config, SimulatedNoise(0)), row, end) for end in ends)
             moved.append(np.abs(high - low))
-        # Sums lie between the two: the counts of a census, which no reward moves, are before, others behind.
+        # Sums come after the counts of a census and before other counts; rewards move no counts.
         first = min(int(np.flatnonzero(one)[0]) for one in moved)
         last = max(int(np.flatnonzero(one)[-1]) for one in moved)
         drawn: list[IntArray] = []
@@ -214,8 +214,8 @@ def _arguments(config: str) -> dict[str, Any]:
 def _released(policy: GPBandit, row: FloatArray, reward: float | None, *, blocks: int = 1) -> IntArray:
     """Return the releases of so many blocks when one user has all rounds in the first and nobody else tells.
 
-    A census before it is released too, without that user. Everybody is offered one row alone, so that nothing
-    is left to choose.
+    If a census comes first, it is released too, without that user. Everybody is offered one row alone, so
+    that nothing is left to choose.
     """
     first = int(bool(policy.tuning.census))
     start, end = (0, *policy.blocks)[first : first + 2]

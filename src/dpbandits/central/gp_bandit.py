@@ -582,7 +582,7 @@ class GPBandit(RoundPolicy):
             prior: what is believed before any data is meant too; then there is no warning.
 
         Warns:
-            NothingReleased: before the first release, without public data, it says nothing of anybody.
+            NothingReleased: nothing of rewards was released, and there is no public data.
         """
         self._prepare()
         if self._kind.says_nothing(self._posterior) and not prior:
@@ -613,7 +613,7 @@ class GPBandit(RoundPolicy):
 
         Raises:
             InvalidParameter: no positive integer.
-            ProtocolError: nothing was released, and arms are drawn evenly.
+            ProtocolError: no rewards were released, and arms are drawn evenly.
         """
         _checks.integer(count, name="count")
         self._prepare()

@@ -195,7 +195,7 @@ class Kind(ABC, Generic[D, P]):
         prior_variance, thompson_scale: defaults of `GPTuning`'s.
         draws_every_round: whether `choose` takes another draw of the weights for every round, so that
             `choose_one` does as it.
-        counted_first: number of blocks, from the first on, whose releases say nothing of rewards.
+        counted_first: number of blocks at the beginning whose releases say nothing of rewards.
     """
 
     name: ClassVar[KindName]

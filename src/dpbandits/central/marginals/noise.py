@@ -130,9 +130,9 @@ class TableNoise:
         )
 
     def census_sensitivity(self, columns: int) -> int:
-        """A bound on the change in L1 of a census of so many columns, if one user's rounds are replaced.
+        """Bound the change in L1 of a census of so many columns, if one user's rounds are replaced.
 
-        It is above the largest change where noise for that would be too coarse for `check_rate`.
+        The bound is larger than the largest change if a rate above `GREATEST_RATE` would follow otherwise.
         """
         return max(2 * columns * self.privacy.rounds_per_user, math.ceil(self.sum_epsilon / GREATEST_RATE))
 

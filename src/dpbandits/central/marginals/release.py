@@ -33,14 +33,15 @@ add up (adaptive composition).  QED.
 
 **Census.** Where few rounds suffice (`CENSUS_SHARES`), the first block is a census instead: it releases a
 histogram of `CENSUS_BINS` equal bins of each of r ranges, and neither sums nor counts. Its people are
-answered at random, unless public data says more. A range of which people fill a small part only is then cut
-where people are (`dpbandits.models.marginals.census`): post-processing, as is all that follows from it.
-Public data is in the declared levels, so that no range is cut where there is some.
+answered at random, unless there is public data. A range of which people fill a small part only is then cut
+where people are (`dpbandits.models.marginals.census`). This is post-processing of the release.
+Public data is read in equal levels, so no range is cut if there is public data.
 
-- Sensitivity: a round adds one to one bin of each of r histograms, or nothing where it was refused.
+- Sensitivity: a round adds one to one bin of each of r histograms, or nothing if it was refused.
   Replacing it moves at most two bins a histogram by one: 2 r in L1, and 2 r k_0 where k_0 rounds of the user
   lie in the census. The number of bins does not matter.
-- Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly.
+- Noise: discrete Laplace noise of rate epsilon_v/(2 r k), drawn exactly. The rate is smaller where this would
+  exceed `GREATEST_RATE`, and then the loss is smaller too (`TableNoise.census_sensitivity`).
 - Promise: the log-likelihood ratio of the census is at most k_0 2 r epsilon_v/(2 r k) = epsilon_v k_0/k: it
   is one more block in the sum over j above, which stays at most epsilon_v, as sum_j k_j <= k. Its rounds add
   nothing to the counts' loss. Everything that is certified without a census holds with one.
@@ -136,14 +137,14 @@ With 0 they stay the same to the end. `python -m reproduction.tuning.releases --
 the end"` compares exponents."""
 
 CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.02), (54.0, 216.0)
-"""Shares of the horizon and people a range that bound a census, where epsilon and the rounds of a user are 1;
-people grow with the rounds of a user over epsilon. It has the first number of people, and more up to the
-second one while they are at most the first share. There is none if the first number exceeds the
-second share.
+"""Bounds of a census: shares of the horizon, and people per range at epsilon 1 and one round a user. The
+numbers of people are multiplied by the number of ranges and by the rounds of a user over epsilon. A census
+has the first number, and more, up to the second one, as far as the first share allows. By default there is
+none if the first number exceeds the second share.
 """
 
 FEWEST_COUNTED = 18.0
-"""Least people of a census that is made by default: with fewer, chance alone puts them into one window."""
+"""Fewest people in a census that is made by default: fewer may lie in one window by chance."""
 
 SQUARES = 7
 """Matrices of every arm's weights that a release holds at once: three are kept, four are for reading."""

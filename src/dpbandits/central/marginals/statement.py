@@ -47,7 +47,7 @@ def marginals_guarantee(
     setting: Setting,
     census: bool = False,
 ) -> Guarantee:
-    """The guarantee of a policy whose only contact with raw data are these two kinds of tables.
+    """The guarantee of a policy that reads raw data for these two kinds of tables, and for a census, alone.
 
     Args:
         privacy: the promise.

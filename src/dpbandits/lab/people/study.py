@@ -291,7 +291,7 @@ class TableStudy:
         policy = private_policy(
             first, self.seed, privacy=promise, noise=_noise(self.seed, secure=self.noise == "secure")
         )
-        # The attack is on a reward, and a census holds none: its target is in the first block without one.
+        # The attack is on a reward, and a census holds none: the policy that is attacked has no census.
         without = partial(private_policy, census=False)
         plain = partial(_private, without, privacy=promise, secure=self.noise == "secure")
         rounds = without(first, self.seed, privacy=promise, noise=policy.noise).batch_boundaries[0]

@@ -16,19 +16,20 @@ from dpbandits._typing import FloatArray, IntArray
 __all__ = ["CENSUS_BINS", "WIDEST_WINDOW", "Cuts", "cuts_of", "located"]
 
 Cuts = tuple[tuple[float, ...], ...]
-"""Inner ends of the levels of each column, as shares of its range; none where levels are as they are."""
+"""Inner ends of the levels of each column, as shares of its range; () for a column that keeps its levels."""
 
 CENSUS_BINS = 96
 """Equal bins of a range in a census."""
 
 WIDEST_WINDOW = 0.125
-"""Largest share of a range that a window has; people who fill more are described by the whole range."""
+"""Largest share of a range that a window may take; people who fill more are described by the whole range."""
 
 CLOSER = 16.0
-"""A window is taken if it is closer than the whole range by more than this, in variances of the noise."""
+"""A window is taken if its squared distance is below that of the whole range by more than so many variances
+of the noise of a share."""
 
 HELD = 0.7
-"""Least noisy share of the people that a window holds."""
+"""Smallest noisy share of the people that a window must hold."""
 
 OUTSIDE = 0.15
 """Share of the levels that are spread over the whole range where there is a window."""
@@ -47,7 +48,7 @@ def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cut
         levels: levels that a column with a window is cut into.
 
     Returns:
-        `levels` - 1 strictly increasing cuts in (0, 1) for a column with a window, and none for another.
+        `levels` - 1 strictly increasing cuts in (0, 1) for each column with a window, and () for others.
 
     Example:
         >>> shares = np.zeros((2, 96))

@@ -49,7 +49,7 @@ class EffectFeatures(Features):
         pairs: columns (i, j), i < j, whose interactions are features, in order; None for all that are small.
         fine: whether ranges have more cosines; see `Effects`.
         cuts: for each column the inner ends of its levels, as shares of its range, strictly increasing in
-            (0, 1); none for equal levels, and of a category. None if no column has any.
+            (0, 1); () for equal levels and for categories. None if no column has cuts.
 
     Attributes:
         effects: the functions.
@@ -57,7 +57,7 @@ class EffectFeatures(Features):
 
     Raises:
         InvalidParameter: parts of another kind, pairs of columns that are not there or too large, or cuts
-            that are not as said.
+            of another form.
     """
 
     row_by_row = True  # features are looked up, and multiplied one by one

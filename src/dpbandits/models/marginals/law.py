@@ -269,8 +269,8 @@ class Counts:
     ) -> IntArray:
         """(M, d) levels, drawn along the tree of the strongest pairs.
 
-        Of several tables of a pair the one with the most entries is taken. Pairs of equal information, as all
-        that counts show to be independent, are taken in the order of their columns.
+        Of several tables of a pair the one with the most entries is taken. Pairs of equal information are
+        taken in the order of their columns; pairs that counts show to be independent are among these.
         """
         d = len(margins)
         strength, chosen = np.zeros((d, d)), dict[tuple[int, ...], CountTable]()
@@ -321,7 +321,7 @@ def _summed(joint: FloatArray, bins: tuple[int, ...]) -> FloatArray:
 
 
 def _moved(joint: FloatArray, law: FloatArray) -> FloatArray:
-    """Return a law of levels, scaled in every cell of a law of bins to the share that this says, sum one."""
+    """Return a law of levels, scaled to the share of every cell of a law of bins, and then to sum one."""
     first, second = (_parts(size, count) for size, count in zip(joint.shape, law.shape, strict=True))
     ratio = law / np.maximum(_summed(joint, law.shape), np.finfo(float).tiny)
     moved = joint * (first.T @ ratio @ second)
