@@ -43,13 +43,12 @@ from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
 from dpbandits.outsourced import Modeler, PublishedRows
 from dpbandits.policy.coins import PublicCoins
-from reproduction.kharkovskii2020.methods import scores
-from reproduction.studies.outsourced_tables import HORIZON, MODELER, RULE, release
+from reproduction.studies.outsourced_tables import HORIZON, MODELER, RULE, release, searched
 from reproduction.studies.outsourced_worlds import REPORT, TUNING, world_of
 
 EPSILONS = (1.0, 3.0, 8.0)
 MEASURES = {"mean": 1.0, "regret": -1.0}
-"""What counts, and 1 where more is better."""
+"""Measures of a search, each with 1 where more is better and -1 where less is."""
 FIRST, EVERY = 5, 5
 """Rows before the first fit, and answers between two fits."""
 LENGTHSCALES = 2.0 ** np.arange(-4.0, 1.01, 0.5)
@@ -154,7 +153,7 @@ class PlainCell(Cell):
 
     @property
     def settings(self) -> Record:
-        """What a result depends on beside the seed."""
+        """Settings that a result depends on beside the seed."""
         rule = "plain version 1" if self.method in PLAIN else RULE
         return {"horizon": HORIZON, "rule": rule}
 
@@ -167,12 +166,7 @@ class PlainCell(Cell):
             searcher = PlainGP(rows, plain=PLAIN[self.method], seed=seed)
         else:
             searcher = Modeler(rows, horizon=HORIZON, seed=seed)
-        asked = np.empty(HORIZON)
-        for step in range(HORIZON):
-            row = searcher.ask()
-            asked[step] = answer(row)
-            searcher.tell(row, float(asked[step]))
-        return scores(asked, world.values)
+        return searched(searcher, answer, world, horizon=HORIZON)
 
 
 def cells_of(tables: tuple[str, ...]) -> list[PlainCell]:
@@ -202,9 +196,9 @@ def ahead(runs: list[Runs]) -> list[Record]:
 
 
 def wins(lines: list[Record], measure: str) -> list[Record]:
-    """Where a method is ahead of the modeler by more than a standard error, the furthest first.
+    """Return the lines in which a method is ahead by more than a standard error, the furthest first.
 
-    Where one seed alone differs, the mean is equal to its standard error but for rounding: no win.
+    If one seed alone differs, the mean is its standard error up to rounding, and the line is left out.
     """
     ahead_by_more = [line for line in lines if line[measure] > (1.0 + 1e-9) * line[f"{measure}_se"]]
     return sorted(ahead_by_more, key=lambda line: -line[measure])

@@ -22,9 +22,10 @@ goes on.
 import argparse
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -53,6 +54,18 @@ MODELER, NEAREST, OPEN, RANDOM = "modeler", "nearest", "open modeler", "random"
 EARLIER = "earlier modeler"
 FIRST, BEST = 5, 3
 """Of the crude rule: rows at random, and best answers that it stays near."""
+
+
+class Searcher(Protocol):
+    """Whatever names the next row to ask about, and hears its answer."""
+
+    def ask(self) -> int:
+        """Return the next row."""
+        ...
+
+    def tell(self, row: int, answer: float) -> None:
+        """Hear what a row answered."""
+        ...
 
 
 class NearestToTheBest:
@@ -91,7 +104,9 @@ def at_random(values: np.ndarray) -> Record:
     }
 
 
-def release(world: SearchWorld, epsilon: float | None, seed: int) -> tuple[PublishedRows, object]:
+def release(
+    world: SearchWorld, epsilon: float | None, seed: int
+) -> tuple[PublishedRows, Callable[[int], float]]:
     """The rows as a modeler sees them, and what answers a row."""
     if epsilon is None:
         rows = PublishedRows.public(world.points, half_width=PublicScaling(world.schema).half_width)
@@ -120,7 +135,7 @@ class TableCell(Cell):
 
     @property
     def settings(self) -> Record:
-        """What a result depends on beside the seed."""
+        """Settings that a result depends on beside the seed."""
         return {"horizon": HORIZON, "rule": RULE}
 
     def simulate(self, seed: int) -> Record:
@@ -133,12 +148,19 @@ class TableCell(Cell):
         else:
             kind = EarlierModeler if self.method == EARLIER else Modeler
             searcher = kind(rows, horizon=HORIZON, seed=seed)
-        asked = np.empty(HORIZON)
-        for step in range(HORIZON):
-            row = searcher.ask()
-            asked[step] = answer(row)
-            searcher.tell(row, float(asked[step]))
-        return scores(asked, world.values)
+        return searched(searcher, answer, world, horizon=HORIZON)
+
+
+def searched(
+    searcher: Searcher, answer: Callable[[int], float], world: SearchWorld, *, horizon: int
+) -> Record:
+    """Scores of a search of so many rows, each answered before the next one is asked for."""
+    asked = np.empty(horizon)
+    for step in range(horizon):
+        row = searcher.ask()
+        asked[step] = answer(row)
+        searcher.tell(row, float(asked[step]))
+    return scores(asked, world.values)
 
 
 def cells_of(tables: tuple[str, ...], epsilons: tuple[float, ...]) -> list[TableCell]:

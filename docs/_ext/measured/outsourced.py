@@ -200,7 +200,7 @@ def outsourced_gained() -> Markdown:
 
 
 def outsourced_plain_wins() -> Markdown:
-    """Where a plain process is ahead of the modeler by more than a standard error, the furthest first."""
+    """A table of the pairs in which a plain process is ahead by more than its standard error."""
     lines = [
         [
             _CALLED[measure],

@@ -1,4 +1,4 @@
-"""What `results-panel.md` shows."""
+"""Tables and sentences that `results-panel.md` shows."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def opening() -> Markdown:
 
 
 def behind() -> Markdown:
-    """Where a baseline wins: cells, the largest gap first."""
+    """A table of the cells in which a baseline wins, the largest gap first."""
     lines = [
         [
             *_cell(row),

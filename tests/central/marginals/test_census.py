@@ -181,6 +181,13 @@ def test_decisions_without_the_library_know_the_cuts():
     np.testing.assert_allclose(means, wanted, atol=1e-9)
 
 
+def test_the_log_of_releases_names_it_and_counts_it():
+    alone, with_census = inside.kind(bandit(census=False)).record(), inside.kind(bandit()).record()
+    assert "census" not in alone.name
+    assert "census" in with_census.name
+    assert alone.releases == with_census.releases == len(BLOCKS)
+
+
 def test_whether_there_is_one_is_true_or_false():
     with pytest.raises(InvalidParameter, match="census"):
         GPTuning(census=1)

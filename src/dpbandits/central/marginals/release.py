@@ -380,8 +380,11 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.shares.certificate
 
     def record(self) -> MechanismRecord:
-        """For the log: the sums' noise and the certificate of both."""
-        return self.shares.record()
+        """For the log of releases: the counts' noise and the certificate of all; a census counts as one."""
+        record = self.shares.record()
+        if not self._census:
+            return record
+        return replace(record, name="a census of ranges, then marginal tables", releases=len(self.blocks))
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
         """Joint DP; pure where the counts' noise is Laplace."""
