@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpbandits.lab.evaluation import FIRST_REPORT_SEED
-from reproduction.studies import panel, panel_tables
+from reproduction.studies import few_columns, panel, panel_tables
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
@@ -37,3 +37,19 @@ def test_results_are_those_of_the_panel_and_say_where_a_baseline_wins():
     assert shown["behind"] == sum(row["behind"] for row in rows.values())
     order = [(not row["behind"], -row["gap"]) for row in shown["rows"]]
     assert order == sorted(order)
+
+
+def test_results_of_few_columns_are_complete_and_their_shares_add_up():
+    shown = json.loads((RESULTS / "few-columns.json").read_text())
+    assert [row["table"] for row in shown["three"]] == list(few_columns.THREE)
+    assert [row["table"] for row in shown["two"]] == list(few_columns.TWO)
+    assert shown["first_seed"] >= FIRST_REPORT_SEED
+    assert shown["seeds"] >= 8
+    for row in shown["three"] + shown["two"]:
+        assert list(row["epsilons"]) == [f"{epsilon:g}" for epsilon in few_columns.EPSILONS]
+        for one in row["epsilons"].values():
+            gained = (one["reward"] - row["random"]) / (row["ridge"] - row["random"])
+            assert one["share"] == pytest.approx(gained)
+    for epsilon, share in shown["shares"].items():
+        own = [row["epsilons"][epsilon]["share"] for row in shown["three"]]
+        assert share == pytest.approx(sum(own) / len(own))

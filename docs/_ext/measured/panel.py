@@ -141,3 +141,27 @@ def how_long() -> Markdown:
     total = sum(minutes.values())
     parts = ", ".join(f"{name} {value:.0f}" for name, value in minutes.items())
     return Markdown(f"The whole run took {total:.0f} minutes of one core ({parts}).")
+
+
+def few_columns() -> Markdown:
+    """Shares of tables with three columns, and rewards of tables with two correlated columns."""
+    found = load("few-columns")
+    mean = ", ".join(f"{share:.3f} at epsilon {epsilon}" for epsilon, share in found["shares"].items())
+    lines = []
+    for part in ("three", "two"):
+        for row in found[part]:
+            own = row["epsilons"].values()
+            lines.append(
+                [
+                    row["table"],
+                    part,
+                    row["people"],
+                    *(pm(one["reward"], one["reward_se"], digits=3) for one in own),
+                    *(f"{row[key]:.3f}" for key in ("ridge", "constant", "random")),
+                    pm(row["three_less_one"], row["three_less_one_se"], digits=3),
+                ]
+            )
+    heads = ["table", "columns", "people", *(f"epsilon {epsilon}" for epsilon in found["shares"])]
+    shown = table([*heads, "ridge without privacy", "constant arm", "random", "epsilon 3 less 1"], lines)
+    text = f"The mean share of the tables with three columns is {mean} ({found['seeds']} orders)."
+    return Markdown(f"{text}\n\n{shown.data}")
