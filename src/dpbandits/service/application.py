@@ -187,7 +187,7 @@ def application(service: Service) -> Application:
     _routes_of_policies(app, service)
     add_exchanges(app, service)
     _routes_of_operators(app, service, metrics)
-    add_desk(app, service, app.state.door.token)
+    add_desk(app, service, app.state.door.slow_down)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)

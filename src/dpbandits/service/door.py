@@ -35,7 +35,8 @@ class Doorkeeper:
         found = self._known.get(text)
         if found is None and kind.lower() == "bearer" and text:
             forgotten = self._forgotten
-            found = self._service.read(lambda reads: tokens.token_of(reads, self._service.keys, text))
+            keys, now = self._service.keys, self._service.now()
+            found = self._service.read(lambda reads: tokens.token_of(reads, keys, text, now))
             if found is not None:
                 if len(self._known) >= TOKENS_KEPT:
                     self._known = {}
@@ -46,10 +47,11 @@ class Doorkeeper:
             raise Problem(
                 "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
             )
-        self._slow_down(found.id)
+        self.slow_down(found.id)
         return found
 
-    def _slow_down(self, token: str) -> None:
+    def slow_down(self, token: str) -> None:
+        """Count a request of a token, by its id; Problem where it comes too often."""
         rate, now = self._service.settings.requests_per_second, time.monotonic()
         most = max(rate, 1.0)
         left, then = self._left.get(token, (most, now))

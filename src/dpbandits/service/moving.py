@@ -42,6 +42,7 @@ _RAW = (
     "states",
     "decisions",
     "tokens",
+    "sessions",
     "accounts",
     "charges",
     "questions",

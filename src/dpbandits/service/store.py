@@ -12,6 +12,7 @@ locks no rows, because nobody else writes. `PostgresStore` is the other store; b
 |---|---|---|
 | `facts` | a fact of the whole store: its version, the latest time it has seen | - |
 | `tokens` | a token: digest, scopes, when made, ending, withdrawn | - |
+| `sessions` | a session of the desk: digest of its cookie, its token's id, when it ends | - |
 | `populations` | people who are protected together: an account of the ledger | - |
 | `policies` | a policy: what was asked for, its settings, its status | - |
 | `decisions` | an answer: keyed digests of who asked what, the arm, what became of it | arms, rewards |
@@ -69,6 +70,7 @@ TABLES: tuple[str, ...] = (
     """CREATE TABLE tokens (
         id TEXT PRIMARY KEY NOT NULL, digest BLOB NOT NULL UNIQUE, label TEXT NOT NULL, scopes TEXT NOT
         NULL, made_at REAL NOT NULL, ends_at REAL, withdrawn_at REAL)""",
+    "CREATE TABLE sessions (digest BLOB PRIMARY KEY NOT NULL, token TEXT NOT NULL, ends_at REAL NOT NULL)",
     """CREATE TABLE populations (
         name TEXT PRIMARY KEY NOT NULL, asked TEXT NOT NULL, made_at REAL NOT NULL)""",
     """CREATE TABLE policies (

@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.store import Reads, Row, Writes, note_event
 
-__all__ = ["SCOPES", "Token", "make_token", "token_of", "withdraw"]
+__all__ = ["COLUMNS", "SCOPES", "Token", "make_token", "token_in", "token_of", "withdraw"]
 
 SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
 
@@ -50,13 +50,23 @@ def make_token(
     return identity, text
 
 
-def token_of(reads: Reads, keys: Keys, text: str) -> Token | None:
-    """The token that a text is, if it is one that may be used still."""
+COLUMNS = "t.id, t.scopes, t.ends_at"
+"""Columns of the table `tokens t` that `token_in` reads."""
+
+
+def token_in(row: Row | None, now: float) -> Token | None:
+    """Return the token of a row of `COLUMNS`, or None where it is None or the token has ended."""
+    if row is None or (row[2] is not None and row[2] <= now):
+        return None
+    return Token(row[0], frozenset(row[1].split()), row[2])
+
+
+def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
+    """Return the token with this text; None where there is none, or it was withdrawn or has ended."""
     if len(text) > _LONGEST:
         return None
-    query = "SELECT id, scopes, ends_at FROM tokens WHERE digest = ? AND withdrawn_at IS NULL"
-    row = reads.one(query, keys.digest("token", text))
-    return None if row is None else Token(row[0], frozenset(row[1].split()), row[2])
+    query = f"SELECT {COLUMNS} FROM tokens t WHERE t.digest = ? AND t.withdrawn_at IS NULL"  # noqa: S608
+    return token_in(reads.one(query, keys.digest("token", text)), now)
 
 
 def withdraw(writes: Writes, identity: str, now: float) -> None:
@@ -64,4 +74,5 @@ def withdraw(writes: Writes, identity: str, now: float) -> None:
     change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
     if not writes.run(change, now, identity):
         raise Problem("not-found", "There is no such token, or it was withdrawn before.")
+    writes.run("DELETE FROM sessions WHERE token = ?", identity)
     note_event(writes, now, "token-withdrawn", f"token {identity}")

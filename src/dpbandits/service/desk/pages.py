@@ -5,10 +5,12 @@ form; a cookie that no script and no other site's page can use stands for it fro
 site sends is refused.
 """
 
+import asyncio
 import csv
 import hashlib
 import io
 import json
+from asyncio import wrap_future
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
@@ -27,11 +29,12 @@ from dpbandits.service.core import Service
 from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
-from dpbandits.service.desk.sessions import COOKIE, SECONDS, Sessions
+from dpbandits.service.desk.sessions import COOKIE, SECONDS, begin_session, end_session, session_token
 from dpbandits.service.engines import Kept
+from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
-from dpbandits.service.tokens import Token
+from dpbandits.service.tokens import Token, token_of
 
 __all__ = ["add_desk"]
 
@@ -73,9 +76,9 @@ class Charged(NamedTuple):
         return fields | self.sums
 
 
-def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token]) -> None:
-    """Add the pages to the application; `token_of` raises Problem if a request has no valid token."""
-    desk = _Desk(service, token_of)
+def add_desk(app: FastAPI, service: Service, slow_down: Callable[[str], None]) -> None:
+    """Add the pages to the application; `slow_down` raises Problem if a token, by its id, comes too often."""
+    desk = _Desk(service, slow_down)
     for path, show in (
         ("/", desk.overview),
         ("/desk/populations/{name}", desk.population),
@@ -97,9 +100,8 @@ def add_desk(app: FastAPI, service: Service, token_of: Callable[[Request], Token
 class _Desk:
     """The pages, and what they ask."""
 
-    def __init__(self, service: Service, token_of: Callable[[Request], Token]) -> None:
-        self._service, self._token_of = service, token_of
-        self._sessions = Sessions()
+    def __init__(self, service: Service, slow_down: Callable[[str], None]) -> None:
+        self._service, self._slow_down = service, slow_down
         self._known: dict[bytes, Learned] = {}
         self._templates = Environment(
             loader=PackageLoader("dpbandits.service.desk"),
@@ -116,42 +118,47 @@ class _Desk:
         """Add a route that shows a page to a logged-in user, and the form to others."""
 
         def shown(request: Request) -> Response:
-            text = self._sessions.token(request.cookies.get(COOKIE))
-            if text is None:
+            cookie = request.cookies.get(COOKIE, "")
+            token = self._read(session_token, cookie) if cookie else None
+            if token is None:
                 return self._form(401, "")
             try:
-                self._allowed(request, text)
+                self._allow(token)
                 return show(**request.path_params)
             except Problem as problem:
-                if problem.slug in ("no-token", "out-of-scope"):
-                    self._sessions.end(request.cookies.get(COOKIE))
-                    return self._form(problem.status, "The token may not be used here any more.")
                 return self._page("problem.html", problem.status, problem=problem.to_json())
 
         return shown
 
-    def _allowed(self, request: Request, text: str) -> None:
-        """Problem where the token is none, has ended, comes too often or has another scope."""
-        headers = [(b"authorization", f"Bearer {text}".encode("latin-1", "replace"))]
-        if self._token_of(Request({**request.scope, "headers": headers})).scopes.isdisjoint(SCOPES):
-            raise Problem("out-of-scope")
+    def _read(self, call: Callable[[Reads, Keys, str, float], Token | None], secret: str) -> Token | None:
+        keys, now = self._service.keys, self._service.now()
+        return self._service.read(lambda reads: call(reads, keys, secret, now))
+
+    def _allow(self, token: Token | None) -> Token:
+        """Problem where the token is none, comes too often or has another scope."""
+        if token is None:
+            raise Problem("no-token", "This is no token, or it has ended or was withdrawn.")
+        self._slow_down(token.id)
+        if token.scopes.isdisjoint(SCOPES):
+            raise Problem("out-of-scope", "This token has neither the scope read nor admin.")
+        return token
 
     async def log_in(self, request: Request) -> Response:
         """Take a token, and send a cookie that stands for it."""
         _refuse_other_sites(request)
         text = _field(await request.body(), "token")
         try:
-            self._allowed(request, text)
+            token = self._allow(await asyncio.to_thread(self._read, token_of, text))
         except Problem as problem:
-            said = {
-                "no-token": "This is no token, or it has ended or was withdrawn.",
-                "out-of-scope": "This token has neither the scope read nor admin.",
-            }
-            return self._form(problem.status, said.get(problem.slug, problem.detail))
+            return self._form(problem.status, problem.detail)
+        keys, now = self._service.keys, self._service.now()
+        # The writer itself: a backup that only reads has sessions too.
+        beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token.id, now))
+        cookie = await wrap_future(beginning)
         answer = Response(status_code=303, headers={"Location": "/"})
         answer.set_cookie(
             COOKIE,
-            self._sessions.begin(text),
+            cookie,
             max_age=SECONDS,
             httponly=True,
             samesite="strict",
@@ -160,9 +167,10 @@ class _Desk:
         return answer
 
     def log_out(self, request: Request) -> Response:
-        """End the session."""
+        """End the session, at all workers."""
         _refuse_other_sites(request)
-        self._sessions.end(request.cookies.get(COOKIE))
+        cookie = request.cookies.get(COOKIE, "")
+        self._service.writer.submit(lambda writes: end_session(writes, self._service.keys, cookie)).result()
         answer = Response(status_code=303, headers={"Location": "/"})
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer

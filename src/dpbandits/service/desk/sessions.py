@@ -1,48 +1,44 @@
-"""`Sessions`: who is logged in at the desk: a random cookie stands for a token, until it ends.
+"""Sessions of the desk: a random cookie stands for a token, at every worker, until it ends.
 
-The cookie is no token and is kept nowhere but in the browser; here is its digest, in memory, so that a
-restart logs everybody out. Each page asks anew whether the token behind it may still be used.
+The cookie is kept nowhere but in the browser. The store has its digest under the service's key, so any worker
+knows it, a restart logs nobody out, and whoever logs out is logged out everywhere. A session ends with its
+token, and each page reads both anew.
 """
 
-import hashlib
 import secrets
-import time
-from collections import OrderedDict
 
-__all__ = ["COOKIE", "SECONDS", "Sessions"]
+from dpbandits.service.keys import Keys
+from dpbandits.service.store import Reads, Writes
+from dpbandits.service.tokens import COLUMNS, Token, token_in
+
+__all__ = ["COOKIE", "SECONDS", "begin_session", "end_session", "session_token"]
 
 COOKIE = "dpbandits_desk"
 
 SECONDS = 8 * 3600
 """A session ends after a working day."""
 
-MOST = 1000
-"""Sessions that are kept; the oldest makes room."""
+MOST = 20
+"""Sessions of one token; a further one ends the oldest, so that no token logs the owners of others out."""
 
 
-class Sessions:
-    """Logged in; in memory."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[bytes, tuple[str, float]] = OrderedDict()
-
-    def begin(self, token: str) -> str:
-        """A cookie that stands for the token from now on."""
-        cookie = secrets.token_urlsafe(32)
-        while len(self._held) >= MOST:
-            self._held.popitem(last=False)
-        self._held[_digest(cookie)] = token, time.monotonic() + SECONDS
-        return cookie
-
-    def token(self, cookie: str | None) -> str | None:
-        """Return the token of a cookie; None if there is none, or if it has ended."""
-        token, ends = self._held.get(_digest(cookie or ""), (None, 0.0))
-        return token if ends > time.monotonic() else None
-
-    def end(self, cookie: str | None) -> None:
-        """It stands for nothing any more."""
-        self._held.pop(_digest(cookie or ""), None)
+def begin_session(writes: Writes, keys: Keys, token: str, now: float) -> str:
+    """Return a cookie that stands for the token, named by its id, from now on."""
+    cookie = secrets.token_urlsafe(32)
+    writes.run("DELETE FROM sessions WHERE ends_at <= ?", now)
+    last = "SELECT digest FROM sessions WHERE token = ? ORDER BY ends_at DESC LIMIT ?"
+    writes.run(f"DELETE FROM sessions WHERE token = ? AND digest NOT IN ({last})", token, token, MOST - 1)  # noqa: S608
+    writes.run("INSERT INTO sessions VALUES (?, ?, ?)", keys.digest("session", cookie), token, now + SECONDS)
+    return cookie
 
 
-def _digest(cookie: str) -> bytes:
-    return hashlib.sha256(cookie.encode(errors="replace")).digest()
+def session_token(reads: Reads, keys: Keys, cookie: str, now: float) -> Token | None:
+    """Return the token of a cookie; None if there is none, or the session or its token has ended."""
+    query = f"SELECT {COLUMNS} FROM sessions s JOIN tokens t ON t.id = s.token "  # noqa: S608 - names of ours
+    query += "WHERE s.digest = ? AND s.ends_at > ? AND t.withdrawn_at IS NULL"
+    return token_in(reads.one(query, keys.digest("session", cookie), now), now)
+
+
+def end_session(writes: Writes, keys: Keys, cookie: str) -> None:
+    """End a session at all workers."""
+    writes.run("DELETE FROM sessions WHERE digest = ?", keys.digest("session", cookie))

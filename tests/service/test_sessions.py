@@ -1,0 +1,80 @@
+"""Sessions of the desk: one login is known to every worker, and one log-out ends it at every worker."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from dpbandits.service.core import Service
+from dpbandits.service.desk.sessions import MOST, SECONDS
+from dpbandits.service.settings import Settings
+from service import databases
+from service.conftest import CUSTOMERS, Caller, served
+from service.test_desk import cookie_of, login, page
+
+Workers = tuple[Caller, Caller]
+
+
+@pytest.fixture
+def workers(folder: Path) -> Iterator[Workers]:
+    """Two workers of one database."""
+    settings = Settings(database=databases.any_kind())
+    with ExitStack() as all_of_them:
+        one = all_of_them.enter_context(served(Service(folder, settings=settings)))
+        assert one.post("/v1/populations", CUSTOMERS).status_code == 201
+        yield one, all_of_them.enter_context(served(Service(folder, settings=settings), one.token))
+
+
+def test_twenty_pages_of_twenty_are_shown_by_either_worker_after_one_login(workers: Workers) -> None:
+    for at in workers:
+        cookie = cookie_of(at)
+        pages = [page(workers[number % 2], "/", cookie) for number in range(20)]
+        assert [one.status_code for one in pages] == [200] * 20
+        assert all("customers" in one.text for one in pages)
+
+
+def test_a_log_out_at_one_worker_ends_the_session_at_both(workers: Workers) -> None:
+    ended, other = cookie_of(workers[0]), cookie_of(workers[0])
+    assert page(workers[1], "/logout", ended, method="POST").status_code == 303
+    assert [page(one, "/", ended).status_code for one in workers] == [401, 401]
+    assert [page(one, "/", other).status_code for one in workers] == [200, 200]
+
+
+def test_a_session_ends_with_its_token_at_both_workers(workers: Workers) -> None:
+    made = workers[0].post("/v1/tokens", {"label": "officer", "scopes": ["read"]}).json()
+    cookie = str(login(workers[0], made["token"]).cookies["dpbandits_desk"])
+    assert page(workers[1], "/", cookie).status_code == 200
+    assert workers[0]("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert [page(one, "/", cookie).status_code for one in workers] == [401, 401]
+
+
+def test_a_session_outlives_a_restart_and_ends_after_its_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(Service(folder)) as caller:
+        token, cookie = str(caller.token), cookie_of(caller)
+    again = Service(folder)
+    with served(again, token) as caller:
+        assert page(caller, "/", cookie).status_code == 200
+        later = again.now() + SECONDS
+        monkeypatch.setattr(again, "now", lambda: later)
+        assert page(caller, "/", cookie).status_code == 401
+        assert cookie_of(caller)
+        assert again.read(lambda reads: reads.rows("SELECT COUNT(*) FROM sessions")) == [(1,)]
+
+
+def test_many_logins_of_one_token_end_its_own_sessions_alone(service: Service) -> None:
+    with served(service) as caller:
+        officer, busy = cookie_of(caller), str(caller.with_scopes("read").token)
+        cookies = [str(login(caller, busy).cookies["dpbandits_desk"]) for _ in range(MOST + 1)]
+        shown = [page(caller, "/", cookie).status_code for cookie in (officer, *cookies)]
+        assert shown == [200, 401, *[200] * MOST]
+
+
+def test_a_cookie_is_not_in_the_store(folder: Path, service: Service) -> None:
+    with served(service) as caller:
+        cookie = cookie_of(caller).encode()
+        found = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    assert found
+    assert not any(cookie in one for one in found)
