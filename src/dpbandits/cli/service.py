@@ -1,7 +1,6 @@
 """`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,24 +18,19 @@ __all__ = ["app", "serve"]
 app = typer.Typer(help="What a service keeps: backups, moves, counts and tokens.", no_args_is_help=True)
 
 Data = Annotated[Path, Option(help="The service's folder; the service must be stopped.")]
-Config = Annotated[Path | None, Option(help="service.toml; every value has a default.")]
+Config = Annotated[Path | None, Option(help="service.toml; DPBANDITS_PORT and the like come before it.")]
 
 Database = Annotated[
     str | None,
-    Option(
-        envvar="DPBANDITS_DATABASE",
-        show_envvar=True,
-        help="postgresql://... keeps all but the key; with a password name it in the environment instead.",
-    ),
+    Option(help="postgresql://... keeps all but the key; with a password set DPBANDITS_DATABASE instead."),
 ]
 
 
 def _settings(config: Path | None, database: str | None = None) -> "Settings":
-    """Return the settings of the file, with another database if one is named."""
+    """Return the settings of the file and the environment, with another database if one is named."""
     from dpbandits.service.settings import Settings
 
-    settings = Settings.from_toml(config)
-    return settings if database is None else replace(settings, database=database)
+    return Settings.read(config, database=database)
 
 
 def serve(

@@ -12,9 +12,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpbandits._lazy import needing
 from dpbandits.errors import InvalidParameter
@@ -44,22 +43,21 @@ def serve_folder(
     Args:
         folder: made where it does not exist.
         config: `service.toml`, or None for the defaults.
-        host, port, database: before those of the file, where they are given; port 0 is any that is free.
+        host, port, database: before those of the environment and the file, where they are given; port 0 is
+            any that is free.
         say: told what an operator should see, a line at a time.
         workers: processes that serve; several need a database.
 
     Raises:
         MissingExtra: the extra `service`, or `postgres`, is not installed.
-        InvalidParameter: the address cannot be had, or the file does not fit.
+        InvalidParameter: the address cannot be had, or the file or a variable does not fit.
         StateError: another process uses the folder, or the database cannot be used.
     """
     with needing("the service needs its extra: pip install 'dpbandits[service]'"):
         import uvicorn  # noqa: F401 - before anything is said
     from dpbandits.service.core import Service
 
-    said = {"host": host, "port": port, "database": database}
-    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
-    settings = replace(Settings.from_toml(config), **given)
+    settings = Settings.read(config, host=host, port=port, database=database)
     if workers > 1 and not settings.database:
         raise InvalidParameter("--workers: one process uses a folder; several need --database")
     if workers > 1 and not hasattr(os, "fork"):

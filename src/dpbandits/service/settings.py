@@ -1,8 +1,12 @@
-"""`Settings`: what an operator decides, in `service.toml`; every value has a default."""
+"""`Settings`: what an operator decides, in `service.toml` or the environment; every value has a default."""
 
+import os
 import tomllib
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from dpbandits import _checks
 from dpbandits._reading import reading
@@ -13,6 +17,12 @@ __all__ = ["COUNTERS", "Settings"]
 
 COUNTERS = "PROMETHEUS_MULTIPROC_DIR"
 """Variable that names a folder where processes that serve together keep their counters."""
+
+PREFIX = "DPBANDITS_"
+"""Beginning of the names of variables that set a field: `DPBANDITS_PORT` sets `port`."""
+
+NO_SETTINGS = frozenset({"DPBANDITS_DATA", "DPBANDITS_TRACEBACK"})
+"""Variables with this beginning that other parts of the package read."""
 
 LONGEST_WAIT = 10 * 366 * 86400.0
 """Seconds: ten years."""
@@ -72,21 +82,83 @@ class Settings:
         return FileWitness(Path(self.witness)) if self.witness else None
 
     @classmethod
-    def from_toml(cls, path: Path | None) -> "Settings":
-        """Return the settings in a file, or the defaults without one.
+    def read(
+        cls, path: Path | None = None, environ: Mapping[str, str] = os.environ, **given: object
+    ) -> "Settings":
+        """Return the settings in a file, replaced by those of the environment, replaced by those given.
+
+        The variable `DPBANDITS_<FIELD>` holds a value as it stands in the file, but a text without quotes.
+        `DPBANDITS_<FIELD>_FILE` names a file that holds the value, such as a mounted secret. An error about
+        a variable names it and what is expected, never its value, which may be a misplaced password.
+
+        Args:
+            path: `service.toml`; None for no file.
+            environ: the variables.
+            **given: fields, by name; None is not given.
 
         Raises:
-            InvalidParameter: no TOML, a key that is not known, or a value of another kind.
+            InvalidParameter: no TOML, a key or a variable that is not known, or a value that does not fit.
         """
-        if path is None:
-            return cls()
-        with reading(f"{path.name}"):
+        kinds = {one.name: one.type for one in fields(cls)}
+        values, variables = _of_environment(environ, kinds)
+        chosen = {name: value for name, value in given.items() if value is not None}
+        try:
+            return cls(**{**_of_file(path, list(kinds)), **values, **chosen})
+        except InvalidParameter:
+            for name in values.keys() - chosen.keys():
+                try:
+                    cls(**{name: values[name]})
+                except InvalidParameter as misfit:
+                    _, _, expected = str(misfit).partition("expected ")
+                    shown = expected if expected and str(values[name]) not in expected else "another value"
+                    raise InvalidParameter(f"{variables[name]}: expected {shown}") from None
+            raise
+
+
+def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
+    if path is None:
+        return {}
+    with reading(f"{path.name}"):
+        try:
+            found = tomllib.loads(path.read_text())
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InvalidParameter(f"{path.name} is no TOML: {error}") from None
+    unknown = sorted(set(found) - set(known))
+    if unknown:
+        raise InvalidParameter(f"{path.name}: {unknown} are not known; expected some of {known}")
+    return found
+
+
+def _of_environment(
+    environ: Mapping[str, str], kinds: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values that variables set, and the variables' names, by field."""
+    values: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for variable in sorted(set(environ) - NO_SETTINGS):
+        if not variable.startswith(PREFIX):
+            continue
+        name, text = variable.removeprefix(PREFIX).lower(), environ[variable]
+        if name not in kinds and (named := name.removesuffix("_file")) in kinds:
+            name = named
             try:
-                found = tomllib.loads(path.read_text())
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise InvalidParameter(f"{path.name} is no TOML: {error}") from None
-        known = [one.name for one in fields(cls)]
-        unknown = sorted(set(found) - set(known))
-        if unknown:
-            raise InvalidParameter(f"{path.name}: {unknown} are not known; expected some of {known}")
-        return cls(**found)
+                text = Path(text).read_text().strip()
+            except (OSError, ValueError) as error:
+                raise InvalidParameter(f"{variable}: cannot read the file ({type(error).__name__})") from None
+        if name not in kinds:
+            possible = ", ".join(PREFIX + one.upper() for one in kinds)
+            raise InvalidParameter(f"{variable} is not known; expected one of {possible}")
+        if name in variables:
+            raise InvalidParameter(f"{variables[name]} and {variable} set the same: keep one of them")
+        values[name], variables[name] = _value(text, kinds[name], variable), variable
+    return values, variables
+
+
+def _value(text: str, kind: object, variable: str) -> Any:
+    """A text as it is; anything else as TOML writes it."""
+    found: dict[str, Any] = {"value": text} if kind is str else {}
+    with suppress(tomllib.TOMLDecodeError):
+        found = found or tomllib.loads(f"value = {text}")
+    if found.keys() != {"value"}:
+        raise InvalidParameter(f"{variable}: expected a value as in service.toml")
+    return found["value"]
