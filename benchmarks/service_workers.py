@@ -2,15 +2,15 @@
 
     python -m benchmarks.service_workers --out reproduction/results/service-workers.json
 
-On an idle machine with Debian's PostgreSQL, in five minutes or so. It begins a server of its own on a
-socket, with the settings of a fresh installation (every commit is on the disk), and workers as
+On an idle machine with PostgreSQL, in five minutes or so. It begins a server of its own on a socket,
+with the settings of a fresh installation (every commit is on the disk), and workers as
 `dpbandits serve` has them. Clients, workers and database share the machine: where it has few cores, these are
 the limit. One service runs at a time.
 
 A round measures, one after the other,
 
 - `pairs`: a decision and its reward over HTTP, with so many workers, of one policy and of eight;
-- `route`: two requests of a bare FastAPI route that inserts a row and commits it, by so many processes;
+- `route`: two requests of the bare FastAPI route of `over_http.py`, by so many processes;
 - `bare`: pairs of inserts, each committed, by so many processes that do nothing else;
 - `commits`: what `pgbench` reaches with one insert and its commit, by 1 and by 16 connections.
 
@@ -25,22 +25,19 @@ import multiprocessing
 import os
 import platform
 import re
-import shutil
 import signal
 import socket
 import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 
-from benchmarks.over_http import CONNECTIONS, load
+from benchmarks.over_http import CONNECTIONS, address, as_owner, bare_application, load, postgresql, programs
 from benchmarks.service_speed import POLICY
 
 WORKERS = (1, 2, 4)
@@ -49,51 +46,6 @@ CORES = os.cpu_count() or 1
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PGBENCH_SECONDS = 2
 INSERT = "INSERT INTO bare (body) VALUES (%s)"
-
-
-def programs() -> Path:
-    """Where PostgreSQL's are."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"), key=lambda at: int(at.parts[-3]))
-    if not found:
-        raise SystemExit("this needs Debian's package postgresql")
-    return found[-1].parent
-
-
-def as_owner(*command: object) -> str:
-    """PostgreSQL refuses to be root."""
-    words = [str(one) for one in command]
-    if os.getuid() == 0:
-        words = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", *words]
-    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    done = subprocess.run(  # noqa: S603 - words of ours
-        words, cwd="/", env=environment, check=True, capture_output=True, text=True
-    )
-    return done.stdout
-
-
-@contextmanager
-def postgresql() -> Iterator[Path]:
-    """A server, and the folder of its socket."""
-    folder = Path(tempfile.mkdtemp(prefix="dpb-workers-"))
-    if os.getuid() == 0:
-        shutil.chown(folder, "postgres", "postgres")
-    at, data = programs(), folder / "data"
-    as_owner(at / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
-    given = f"-c listen_addresses= -k {folder}"
-    as_owner(at / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", given, "start")
-    try:
-        yield folder
-    finally:
-        as_owner(at / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def address(server: Path, name: str) -> str:
-    """Of a database that is there from now on."""
-    there = f"postgresql://postgres@/{{}}?host={quote(str(server), safe='')}"
-    with psycopg.connect(there.format("postgres"), autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return there.format(name)
 
 
 # -- the service ------------------------------------------------------------------------------------------
@@ -144,28 +96,9 @@ def serve_routes(database: str, workers: int, ready: Any) -> None:
 
 
 def serve_route(database: str, listening: socket.socket) -> None:
-    import uvicorn
-    from fastapi import FastAPI
-    from psycopg_pool import ConnectionPool
-    from pydantic import BaseModel
+    from dpbandits.service.http_server import http_server
 
-    class Event(BaseModel):
-        id: str
-        user: str
-        context: dict[str, float]
-
-    pool = ConnectionPool(database, kwargs={"autocommit": True, "prepare_threshold": None}, open=True)
-    app = FastAPI()
-
-    @app.post("/events")
-    def event(message: Event) -> dict[str, str]:
-        with pool.connection() as connection:
-            connection.execute(INSERT, [message.model_dump_json()])
-        return {"id": message.id}
-
-    config = uvicorn.Config(app, log_config=None, access_log=False)
-    uvicorn.Server(config).run(sockets=[listening])
-    pool.close()
+    http_server(bare_application(Path(), database)).run(sockets=[listening])
 
 
 @contextmanager
@@ -259,7 +192,7 @@ def measured(rounds: int, pairs: int) -> dict[str, Any]:
                         for many in (1, POLICIES)
                     ]
                 with running(context, serve_routes, plain, workers) as port:
-                    route = a_second("bare", port, "", pairs, name, 1)
+                    route = a_second("bare", port, "", pairs, f"{name}-{workers}", 1)
                 row[workers] = (*pairs_of, route, bare(context, plain, workers, pairs))
             rows.append(row)
     found: dict[str, Any] = {

@@ -52,6 +52,7 @@ NEED_AN_EXTRA = {
     "service.documented",
     "service.door",
     "service.exchange_routes",
+    "service.http_server",
     "service.intake",
     "service.metrics",
     "service.postgres",

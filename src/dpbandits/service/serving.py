@@ -80,23 +80,10 @@ def serve_folder(
 
 
 def _serve(service: "Service", listening: socket.socket) -> None:
-    import uvicorn
-
     from dpbandits.service.application import application
+    from dpbandits.service.http_server import http_server
 
-    uvicorn.Server(
-        uvicorn.Config(
-            application(service),
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            h11_max_incomplete_event_size=64 << 10,
-            limit_concurrency=1000,
-            timeout_keep_alive=30,
-            timeout_graceful_shutdown=10,
-        )
-    ).run(sockets=[listening])
+    http_server(application(service), limit_concurrency=1000).run(sockets=[listening])
 
 
 def _keep(count: int, serve: Callable[[], None]) -> None:
