@@ -43,6 +43,11 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
         "/v1/policies/offers/decisions:batch",
         {"decisions": [DECISION]},
     ),
+    ("post", "/v1/policies/{policy}/decisions:check"): (
+        {"decide"},
+        "/v1/policies/offers/decisions:check",
+        {"contexts": [AGNES]},
+    ),
     ("get", "/v1/policies/{policy}/decisions/{decision}"): ({"decide"}, ONE, None),
     ("post", "/v1/policies/{policy}/decisions/{decision}:activate"): ({"decide"}, f"{ONE}:activate", None),
     ("post", "/v1/policies/{policy}/decisions/{decision}:abandon"): ({"decide"}, f"{ONE}:abandon", None),

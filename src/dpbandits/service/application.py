@@ -9,6 +9,7 @@ from asyncio import wrap_future
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Request, Response
@@ -35,6 +36,7 @@ from dpbandits.service.messages import (
     IN_PATH,
     MEMBERS,
     ChangeRequest,
+    CheckRequest,
     DecisionRequest,
     DecisionsRequest,
     Misfit,
@@ -138,6 +140,20 @@ _DECISION = {
     "propensity": None,
     "arm": "call",
     "expires_at": 1767312000.0,
+}
+_CHECKED = {
+    "results": [
+        {"fits": True, "faults": [], "replaced": [], "ignored": 0},
+        {
+            "fits": False,
+            "faults": [
+                {"column": "age", "rule": "is not a number"},
+                {"column": "region", "rule": "is missing"},
+            ],
+            "replaced": [],
+            "ignored": 0,
+        },
+    ]
 }
 _REFUSED_DECISION = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 _LOCAL = {
@@ -437,6 +453,12 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda one: service.decide(policy, token.id, _given(one)),
             lambda answer: {"decision": answer},
         )
+
+    @route("POST /decisions:check", "What a policy would make of contexts", _CHECKED, "not-found")
+    def check(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
+        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`."""
+        found = service.read(partial(decisions.check, policy=policy, contexts=message.contexts))
+        return {"results": found}
 
     @route("GET /decisions/{decision:word}", "What became of a decision", {"status": "pending"}, "not-found")
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:

@@ -109,12 +109,16 @@ class RemoteDecision(Decision):
     Attributes:
         release: how many releases it rests on.
         fallback: whether no round was left for it, or it was refused: the arm is the policy's fallback.
+        reason: why there was no answer but the fallback, as "context"; None where there was one.
+        faults: (column, rule) of each cell of the context that could not be read; never a value.
         expires_at: seconds since 1970 when its wait for a reward is over, or None.
         would_choose: of a policy that only watches, the arm that it would have chosen.
     """
 
     release: int = 0
     fallback: bool = False
+    reason: str | None = None
+    faults: tuple[tuple[str, str], ...] = ()
     expires_at: float | None = None
     would_choose: Label | None = None
 
@@ -369,6 +373,21 @@ class RemotePolicy(_Remote):
         ]
         return self._batched("/decisions:batch", "decisions", body, lambda one: _decision(one["decision"]))
 
+    def check(self, contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Ask what the policy would make of contexts. No round is taken, and nothing is written.
+
+        Returns:
+            Of each, in this order: `fits`, whether it can be read; `faults`, the column and the rule of each
+            cell that cannot; `replaced`, the same of cells that a declared value stands for; and `ignored`,
+            the number of members that are no column.
+
+        Raises:
+            InvalidData: no contexts, or the policy chooses among candidates.
+            ServiceUnavailable, InvalidParameter: as `ask`.
+        """
+        body = {"contexts": [_brought(one) for one in contexts]}
+        return _results(self._made("POST", "/decisions:check", body), len(contexts))
+
     def tell(self, decision_id: str, reward: float | None) -> Receipt:
         """Give a decision its reward; None or NaN say that it will not come, and need the scope `decide`.
 
@@ -575,6 +594,7 @@ class AsyncRemotePolicy(Seen):
 
     ask = _awaited(RemotePolicy.ask)
     ask_batch = _awaited(RemotePolicy.ask_batch)
+    check = _awaited(RemotePolicy.check)
     tell = _awaited(RemotePolicy.tell)
     tell_batch = _awaited(RemotePolicy.tell_batch)
     abandon = _awaited(RemotePolicy.abandon)
@@ -670,6 +690,8 @@ def _decision(answer: Any) -> RemoteDecision:
             arm=answer.get("arm"),
             release=int(answer["release"]),
             fallback=bool(answer["fallback"]),
+            reason=answer.get("reason"),
+            faults=tuple((str(one["column"]), str(one["rule"])) for one in answer.get("faults", ())),
             expires_at=answer.get("expires_at"),
             would_choose=answer.get("would_choose"),
         )

@@ -16,10 +16,24 @@
 Only `counted` and `defaulted` contribute a reward. Whatever happens, the round stays taken: it is the ask
 that counts, and never what follows.
 
-All functions here run in the writer's transaction. A repeated id is judged before anything else is looked at,
-once no other worker can answer for the policy until the commit: the same body gives the stored answer;
-another one is a conflict, and a token that tries others too often gets no answer to any repetition for a
-while, so that replaying guesses of a context confirms a few of them an hour at most.
+An answer without a round has a `reason`, in fixed words; the rules broken by a context are its `faults`:
+
+| reason | what it rests on |
+|---|---|
+| `context` | the context that was sent, and the policy's columns, which are public |
+| `available` | the list that was sent, and the arms, which are public |
+| `user` | the user id that was sent: it is missing, or none |
+| `user-has-had-all` | how often this user was asked for; a policy without a fallback says it with a 409 |
+| `no-rounds-left` | the number of rounds that were asked, which is public |
+
+So a reason tells its caller nothing that the request and public numbers do not hold, and nothing of anybody
+else. It is part of the stored answer, and the same in every repetition. It is neither logged nor counted: how
+many contexts could not be read is a number of people. `check` finds the same faults and keeps nothing.
+
+All functions here but `check` run in the writer's transaction. A repeated id is judged before anything is
+looked at, once no other worker can answer for the policy until the commit: the same body gives the stored
+answer; another one is a conflict, and a token that tries others too often gets no answer to any repetition
+for a while, so that replaying guesses of a context confirms a few of them an hour at most.
 """
 
 import json
@@ -46,6 +60,9 @@ from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import kept_policy
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.store import NUMBER, Ahead, Reads, Row, TryAgain, Writes, note_event
+from dpbandits.tables import Schema
+from dpbandits.tables.checking import Finding
+from dpbandits.tables.menu import Menu
 
 __all__ = [
     "Mismatches",
@@ -54,6 +71,7 @@ __all__ = [
     "activate",
     "ahead_of_decision",
     "ahead_of_reward",
+    "check",
     "decide",
     "decision_status",
     "overdue",
@@ -226,12 +244,14 @@ def _answer(engine: Engine, kept: Kept, body: dict[str, Any]) -> tuple[dict[str,
         else:
             decision = policy.ask(brought, user, available=available)
     except (HorizonExceeded, ContributionExceeded) as error:
-        return _without(kept, body, problem_of(error), "fallback", ask=None)
+        problem = problem_of(error)
+        return _without(kept, body, problem, "fallback", ask=None, why={"reason": problem.slug})
     except InvalidData as error:
         ask = None
         if engine.book.entered > before:  # it has its slot, as any other round, for whatever goes by slots
             ask = f"{kept.id[:8]}-{policy.rounds_asked - 1}-refused"
-        return _without(kept, body, problem_of(error), "refused", ask=ask)
+        why = {"reason": "user"} if ask is None else _why(policy.menu, brought)
+        return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
     answer: dict[str, Any] = {"fallback": False, "propensity": None if shadow else decision.propensity}
     if policy.menu is None:
         answer |= {"index": decision.index, "action": decision.action.tolist()}
@@ -251,21 +271,56 @@ def _matrix(candidates: Any) -> Any:
 
 
 def _without(
-    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None
+    kept: Kept, body: dict[str, Any], problem: Problem, status: str, *, ask: str | None, why: dict[str, Any]
 ) -> tuple[dict[str, Any], str | None, str]:
     """The fallback where it may be given; else the refusal, which is recorded where a round was taken."""
     arm: Label | None = kept.settings.get("fallback")
     if arm is not None and arm in (body.get("available") or [arm]):
-        return {"fallback": True, "propensity": None, "arm": arm}, ask, status
+        return {"fallback": True, "propensity": None, "arm": arm, **why}, ask, status
     if ask is None:
         raise problem
-    return {"problem": problem.slug, "detail": problem.detail}, ask, status
+    return {"problem": problem.slug, "detail": problem.detail, **why}, ask, status
+
+
+def _why(menu: Menu | None, brought: Any) -> dict[str, Any]:
+    """Return the reason why what was brought could not be answered; see the module."""
+    if menu is None:
+        return {"reason": "candidates"}
+    faults = _told([one for one in menu.findings([brought])[0] if one.refused])
+    return {"reason": "context", "faults": faults} if faults else {"reason": "available"}
+
+
+def _told(findings: list[Finding]) -> list[dict[str, str]]:
+    return [{"column": one.column, "rule": one.rule} for one in findings]
+
+
+def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return of each context whether the policy can read it, and what breaks which rule; nothing is kept.
+
+    Raises:
+        Problem: there is no such policy, or it chooses among candidates.
+    """
+    asked = kept_policy(reads, policy).asked
+    if "arms" not in asked:
+        raise Problem("invalid", "The policy chooses among candidates: it has no columns to check.")
+    columns = Schema.from_config({"type": "Schema", "columns": asked.get("contexts") or []})
+    found, known = Menu(contexts=columns, arms=asked["arms"]).findings(contexts), set(columns.names)
+    return [
+        {
+            "fits": not any(one.refused for one in own),
+            "faults": _told([one for one in own if one.refused]),
+            "replaced": _told([one for one in own if not one.refused]),
+            "ignored": len(context.keys() - known),
+        }
+        for own, context in zip(found, contexts, strict=True)
+    ]
 
 
 def _answered(decision_id: str, stored: str) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(stored)
     if "problem" in answer:
-        raise Problem(answer["problem"], answer["detail"], more={"id": decision_id})
+        slug, detail = answer.pop("problem"), answer.pop("detail")
+        raise Problem(slug, detail, more={"id": decision_id, **answer})
     return {"id": decision_id, **answer}
 
 

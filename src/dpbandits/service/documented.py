@@ -17,6 +17,13 @@ _READ_WHOLE = ("malformed", "slow", "too-large")
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "not-recorded", "read-only")
 """Problems of any request that needs a token."""
 
+_FAULT = {
+    "type": "object",
+    "description": "A column of the context, and which of its rules the cell breaks; never a value.",
+    "required": ["column", "rule"],
+    "properties": {"column": {"type": "string"}, "rule": {"type": "string"}},
+}
+
 _PROBLEM = {
     "type": "object",
     "title": "Problem",
@@ -27,7 +34,9 @@ _PROBLEM = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
-        "id": {"type": "string"},
+        "id": {"type": "string", "description": "Of the decision, where a round was taken."},
+        "reason": {"type": "string", "enum": ["context", "available", "candidates"]},
+        "faults": {"type": "array", "items": _FAULT},
     },
 }
 

@@ -22,6 +22,7 @@ __all__ = [
     "AnswerRequest",
     "AnswersRequest",
     "ChangeRequest",
+    "CheckRequest",
     "DecisionRequest",
     "DecisionsRequest",
     "ExchangeRequest",
@@ -280,6 +281,14 @@ class DecisionsRequest(_Strict):
     model_config = _shown(
         {"decisions": [{"id": "visit-2", "user": "u-18", "context": {"age": 61, "region": "south"}}]}
     )
+
+
+class CheckRequest(_Strict):
+    """Contexts as decisions would bring them: what the policy makes of each is said, and nothing is taken."""
+
+    contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
+
+    model_config = _shown({"contexts": [{"age": 44, "region": "west"}, {"age": "unknown"}]})
 
 
 class RewardRequest(_Strict):

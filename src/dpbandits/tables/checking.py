@@ -1,4 +1,7 @@
-"""`TableCheck`: what would become of a table's cells, counted: to test an integration on data made for it."""
+"""`TableCheck` counts what would become of a table's cells: to test an integration on data made for it.
+
+`Finding` says of one cell of one person which public rule of its column it breaks, and never shows a value.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +15,41 @@ from dpbandits.tables.columns import Fate
 if TYPE_CHECKING:
     from dpbandits.tables.columns import Column
 
-__all__ = ["ColumnCheck", "TableCheck"]
+__all__ = ["ColumnCheck", "Finding", "TableCheck"]
+
+_RULES = {
+    "finite numbers": {Fate.UNREADABLE: "is not a number", Fate.OUTSIDE: "is outside the declared range"},
+    "dates or times": {
+        Fate.UNREADABLE: "is not a date or time",
+        Fate.OUTSIDE: "is outside the declared range",
+    },
+    "single values": dict.fromkeys((Fate.UNREADABLE, Fate.OUTSIDE), "is not one of the categories"),
+}
+"""Rules by `Column.expected` and by what became of the cell. They are fixed words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A cell that cannot be read as it is.
+
+    Attributes:
+        column: its declared name.
+        rule: which rule of the column it breaks, in fixed words, as "is not one of the categories".
+        refused: whether it cannot be used. Otherwise a declared value is used instead: `missing`, `unknown`,
+            or the nearer bound of a column with `clip`.
+    """
+
+    column: str
+    rule: str
+    refused: bool
+
+    @classmethod
+    def of(cls, name: str, column: "Column", fate: Fate) -> "Finding":
+        """Build the finding about a cell that is not read as it is."""
+        if fate is Fate.MISSING:
+            return cls(column=name, rule="is missing", refused=column.missing is None)
+        rule = _RULES[column.expected][fate]
+        return cls(column=name, rule=rule, refused=fate is Fate.UNREADABLE or not column.clips)
 
 
 @dataclass(frozen=True, kw_only=True)

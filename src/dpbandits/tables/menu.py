@@ -19,9 +19,9 @@ from dpbandits.domains.arms import Arms, Label
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
 from dpbandits.errors import InvalidData, InvalidParameter, MissingExtra
-from dpbandits.tables.checking import TableCheck
+from dpbandits.tables.checking import Finding, TableCheck
 from dpbandits.tables.coded import Coded
-from dpbandits.tables.columns import Categories, Range
+from dpbandits.tables.columns import Categories, Fate, Range
 from dpbandits.tables.schema import Schema
 
 __all__ = ["Menu", "listed_arms"]
@@ -169,6 +169,23 @@ class Menu:
         """
         table, _ = self._columns([contexts] if self._is_one(contexts) else contexts)
         return _untold(self.contexts.check, table)
+
+    def findings(self, contexts: Sequence[Any]) -> list[list[Finding]]:
+        """What cannot be read as it is, of each person and by column; `point` reads whoever has none refused.
+
+        Privacy: what is found of a person depends on this person's context and the public columns alone. Show
+        it to whoever brought the context, and to nobody else.
+
+        Raises:
+            InvalidData: how it was sent, as for `points`.
+        """
+        table, count = self._columns(contexts)
+        found: list[list[Finding]] = [[] for _ in range(count)]
+        fates = _untold(self.contexts.fates, table)
+        for name, column in self.contexts.columns.items():
+            for place in np.flatnonzero(fates[name] != Fate.READ).tolist():
+                found[place].append(Finding.of(name, column, Fate(fates[name][place])))
+        return found
 
     def refuse(self, context: object, available: object) -> None:
         """Say why one person's context, or what is `available` to them, cannot be answered.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpbandits._calls import worded
 from dpbandits._checks import kind_of
 from dpbandits._reading import reading
-from dpbandits._typing import FloatArray
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.domains.box import Box
 from dpbandits.domains.product import Product
 from dpbandits.domains.protocol import Domain
@@ -149,9 +149,13 @@ class Schema:
             - age: 1 missing, 1 clipped
             - region: 1 outside
         """
+        fates = self.fates(frame, ignore_extra=ignore_extra)
+        return TableCheck.of(self.columns, fates, rows=len(fates[self.names[0]]))
+
+    def fates(self, frame: object, *, ignore_extra: bool = False) -> dict[str, IntArray]:
+        """Column -> (n,) the `Fate` of each of its cells. Raises as `check`."""
         cells = self._cells(frame, ignore_extra=ignore_extra)
-        fates = {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
-        return TableCheck.of(self.columns, fates, rows=len(cells[self.names[0]]))
+        return {name: column.fates(np.asarray(cells[name])) for name, column in self._columns}
 
     def _cells(self, frame: object, *, ignore_extra: bool) -> dict[str, NDArray[Any] | Coded]:
         """The declared columns of a table, of one length; see `encode`."""
