@@ -49,11 +49,11 @@ NEED_AN_EXTRA = {
     "adapters.sklearn",
     "service.application",
     "service.desk.pages",
+    "service.direct",
     "service.documented",
     "service.door",
     "service.exchange_routes",
     "service.http_server",
-    "service.intake",
     "service.metrics",
     "service.postgres",
 }

@@ -26,11 +26,12 @@ from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
+from dpbandits.service.direct import Direct
 from dpbandits.service.documented import Documented, Routes
-from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Needs, Reader, Rewarder
+from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Reader, Rewarder
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.gate import Application, Gate, log, written_json
-from dpbandits.service.intake import Intake, Straight
+from dpbandits.service.intake import Intake
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
     IN_PATH,
@@ -56,6 +57,9 @@ __all__ = ["application"]
 
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
+
+_MOST_ASKED = ("decide", "decide_batch", "reward", "reward_batch", "reports")
+"""Routes, by their functions, that are answered ahead of the framework."""
 
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
@@ -211,7 +215,7 @@ def application(service: Service) -> Application:
         told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
         log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
 
-    return Gate(Straight(app, "reports", Needs("report")), service.settings, saw)
+    return Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
 
 
 async def _tick(service: Service, door: Doorkeeper) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 
-__all__ = ["Gate", "answer_of", "written_json"]
+__all__ = ["Gate", "answer_of", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -78,7 +78,7 @@ class Gate:
 
         try:
             body = await self._body(scope, receive)
-            await self._application(scope, _once(body, receive), sending)
+            await self._application(scope, once(body, receive), sending)
         except Exception as error:  # noqa: BLE001 - the last place where it can be kept from a log
             problem = problem_of(error)
             if problem.slug == "defect":
@@ -116,7 +116,7 @@ class Gate:
         return b"".join(parts)
 
 
-def _once(body: bytes, receive: Receive) -> Receive:
+def once(body: bytes, receive: Receive) -> Receive:
     """The body that was read, and then what follows."""
     told = False
 
@@ -134,9 +134,13 @@ def answer_of(problem: Problem) -> Callable[[Send], Awaitable[None]]:
     """The problem as an answer."""
 
     async def answering(send: Send) -> None:
-        headers = [(b"content-type", b"application/problem+json")]
-        headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        body = written_json(problem.to_json())
+        headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        headers += [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", b"application/problem+json"),
+        ]
         await send({"type": "http.response.start", "status": problem.status, "headers": headers})
-        await send({"type": "http.response.body", "body": written_json(problem.to_json())})
+        await send({"type": "http.response.body", "body": body})
 
     return answering
