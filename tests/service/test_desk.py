@@ -121,6 +121,26 @@ def test_a_session_ends_with_its_token_and_by_hand(desk: Caller) -> None:
     assert page(desk, "/", other).status_code == 401
 
 
+def test_a_token_with_limits_is_shown_what_it_reaches(desk: Caller) -> None:
+    def shown(**limits: list[str]) -> dict[str, tuple[int, str]]:
+        made = desk.post("/v1/tokens", {"label": "x", "scopes": ["read"], **limits}).json()
+        cookie = str(login(desk, made["token"]).cookies["dpbandits_desk"])
+        paths = (*PAGES, "/desk/local/app", "/desk/local/app/statement", "/desk/populations/devices")
+        replies = {path: page(desk, path, cookie) for path in paths}
+        return {path: (reply.status_code, reply.text) for path, reply in replies.items()}
+
+    devices = shown(populations=["devices"])
+    missing = {path for path, (status, _) in devices.items() if status != 200}
+    assert missing == {*PAGES[1:4]}
+    assert all("customers" not in text and "offers" not in text for _, text in devices.values())
+    assert "app" in devices["/desk/ledger.csv"][1]
+    offers = shown(policies=["offers"])
+    missing = {path for path, (status, _) in offers.items() if status != 200}
+    assert missing == {PAGES[1], "/desk/local/app", "/desk/local/app/statement", "/desk/populations/devices"}
+    assert all(">app<" not in text and "devices" not in text for _, text in offers.values())
+    assert json.loads(offers["/desk/ledger.json"][1])["populations"] == []
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_other_sites_send_no_forms(desk: Caller, site: str) -> None:
     cookie = cookie_of(desk)

@@ -24,10 +24,12 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
     ("get", "/v1/health"): (set(SCOPES), "/v1/health", None),
     ("get", "/v1/events"): ({"admin"}, "/v1/events", None),
     ("post", "/v1/tokens"): ({"admin"}, "/v1/tokens", {"label": "mine", "scopes": ["admin"]}),
+    ("get", "/v1/tokens"): ({"admin"}, "/v1/tokens", None),
     ("delete", "/v1/tokens/{identity}"): ({"admin"}, "/v1/tokens/none", None),
+    ("post", "/v1/tokens/{identity}:rotate"): ({"admin"}, "/v1/tokens/none:rotate", {}),
     ("post", "/v1/populations"): ({"admin"}, "/v1/populations", CUSTOMERS),
     ("get", "/v1/populations"): ({"admin", "read"}, "/v1/populations", None),
-    ("get", "/v1/populations/{name}"): ({"admin", "read"}, "/v1/populations/customers", None),
+    ("get", "/v1/populations/{population}"): ({"admin", "read"}, "/v1/populations/customers", None),
     ("post", "/v1/policies:preview"): ({"admin"}, "/v1/policies:preview", OFFERS),
     ("post", "/v1/policies"): ({"admin"}, "/v1/policies", OFFERS),
     ("get", "/v1/policies"): ({"admin", "read"}, "/v1/policies", None),
@@ -83,6 +85,21 @@ ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
 """Route -> the scopes that may use it, a path of it, and a body."""
 
 
+WHOLE_SERVICE = {("get", "/metrics"), ("get", "/v1/events")}
+"""Routes that refuse every token with limits."""
+
+LISTS: dict[tuple[str, str], dict[str, list[Any]]] = {
+    ("get", "/v1/populations"): {"populations": []},
+    ("get", "/v1/policies"): {"policies": []},
+    ("get", "/v1/outsourced"): {"exchanges": []},
+}
+"""Routes that list everything, and what they answer a token whose limits have nothing of it."""
+
+ITS_OWN = {("get", "/v1/tokens"), ("post", "/v1/tokens"), ("get", "/v1/health")}
+"""Routes that have tests of their own, or need no token. Every other route answers a token with limits as if
+what the path or the body names did not exist: a route that does not look at the limits fails the test."""
+
+
 def test_the_table_has_every_route(admin: Caller) -> None:
     paths = admin.client.get("/openapi.json").json()["paths"]
     assert {(method, path) for path, methods in paths.items() for method in methods} == set(ROUTES)
@@ -131,6 +148,137 @@ def test_an_attacker_with_any_scope_reads_and_writes_nothing_outside_it(
             said.add(reply.json()["detail"])
     assert tables(service) == before
     assert all(one.startswith("This needs a token with the scope ") for one in said)
+
+
+@pytest.fixture
+def everything(shop: Caller, tmp_path: Path) -> Caller:
+    """A shop with a decision, an outsourced table with a question, and a local policy."""
+    shop.decide("v1")
+    for body in (PATIENTS, PEOPLE_OF_DEVICES):
+        assert shop.post("/v1/populations", body).status_code == 201
+    assert shop.post("/v1/outsourced", DOSES).status_code == 201
+    assert shop("PUT", f"{AT}/release", release_of(curator_of(), tmp_path / "release")).status_code == 200
+    assert shop.post(f"{AT}/questions", {"rows": [0]}).status_code == 200
+    assert shop.post("/v1/local", {**TIPS, "name": "x"}).status_code == 201
+    return shop
+
+
+def with_limits(caller: Caller, *scopes: str, **limits: list[str]) -> Caller:
+    made = caller.post("/v1/tokens", {"label": "limited", "scopes": list(scopes or SCOPES), **limits})
+    assert made.status_code == 201, made.text
+    return Caller(caller.client, made.json()["token"])
+
+
+@pytest.mark.parametrize("limits", [{"policies": ["other"]}, {"populations": ["elsewhere"]}], ids=str)
+def test_what_a_token_does_not_reach_is_answered_as_if_it_did_not_exist(
+    service: Service, everything: Caller, limits: dict[str, list[str]]
+) -> None:
+    limited = with_limits(everything, **limits)
+    other = str(everything.with_scopes("read").token).split("_")[1]
+    before = tables(service)
+    for (method, route), (_, path, body) in ROUTES.items():
+        if (method, route) in ITS_OWN:
+            continue
+        reply = limited(method.upper(), path.replace("/none", f"/{other}"), body)
+        if (method, route) in LISTS:
+            assert reply.json() == LISTS[method, route], route
+            continue
+        refused = 403 if (method, route) in WHOLE_SERVICE else 404
+        assert reply.status_code == refused, (method, route, reply.text)
+        if refused == 404 and route != "/v1/populations":  # where who may opens what is not there
+            absent = path.replace("/offers", "/no").replace("/doses", "/no").replace("/customers", "/no")
+            absent = absent.replace("/x/", "/no/")
+            named = {**body, "population": "no"} if body and "population" in body else body
+            assert limited(method.upper(), absent, named).content == reply.content, (method, route)
+    assert tables(service) == before
+
+
+@pytest.mark.parametrize("policies", [None, ["offers", "doses", "x"]], ids=["populations", "both"])
+def test_a_token_reaches_what_its_limits_have_as_one_without_limits(
+    everything: Caller, policies: list[str] | None
+) -> None:
+    populations = ["customers", "patients", "people"]
+    limits = {"populations": populations} if policies is None else {"policies": policies}
+    limited = with_limits(everything, **{"populations": populations, **limits})
+    for (method, route), (_, path, _body) in ROUTES.items():
+        if method == "get" and (method, route) not in WHOLE_SERVICE and "{decision}" not in route:
+            reply, unlimited = limited.get(path), everything.get(path)
+            assert reply.status_code == unlimited.status_code == 200, (route, reply.text)
+            if route not in ("/v1/populations", "/v1/tokens"):
+                assert reply.content == unlimited.content, route
+    assert limited.decide("v2").status_code == 200
+    assert limited.post("/v1/policies", OFFERS).status_code == 201  # the same again
+    names = [one["name"] for one in limited.get("/v1/populations").json()["populations"]]
+    assert names == sorted(populations)
+    assert limited.decide("v3", policy="none").status_code == 404
+
+
+def test_each_list_of_limits_narrows_the_other(everything: Caller) -> None:
+    here = with_limits(everything, policies=["offers", "new"], populations=["customers", "elsewhere"])
+    assert here.get("/v1/policies/offers").status_code == 200
+    assert with_limits(everything, policies=["offers"]).get("/v1/policies/offers").status_code == 200
+    assert with_limits(everything, policies=["offers"]).get("/v1/populations/customers").status_code == 404
+    apart = with_limits(everything, policies=["offers"], populations=["elsewhere"])
+    assert apart.get("/v1/policies/offers").status_code == 404
+    assert here.post("/v1/policies", {**OFFERS, "name": "other"}).status_code == 403
+    assert here.post("/v1/policies", {**OFFERS, "name": "new"}).status_code == 201
+    assert here.get("/v1/policies/new").status_code == 200
+
+
+def test_a_limited_admin_makes_and_sees_tokens_within_its_limits_alone(everything: Caller) -> None:
+    mine, within = ["customers", "elsewhere"], {"populations": ["customers"]}
+    admin = with_limits(everything, "admin", populations=mine)
+    asked: dict[str, Any] = {"label": "x", "scopes": ["admin"]}
+    beyond = ({}, {"policies": ["offers"]}, {"populations": ["customers", "patients"]})
+    for limits in beyond:
+        assert admin.post("/v1/tokens", {**asked, **limits}).status_code == 403, limits
+    made = admin.post("/v1/tokens", {**asked, **within}).json()
+    assert admin.post("/v1/tokens", {**asked, **within, "policies": ["offers"]}).status_code == 201
+    narrow = with_limits(everything, "admin", policies=["offers"])
+    for limits in ({}, within, {**within, "policies": ["offers"]}, {"policies": ["offers", "x"]}):
+        assert narrow.post("/v1/tokens", {**asked, **limits}).status_code == 403, limits
+    listed = admin.get("/v1/tokens").json()["tokens"]
+    assert len(listed) == 3  # its own, and those that it made
+    assert all({*one["populations"]} <= {*mine} for one in listed)
+    patients = everything.post("/v1/tokens", {**asked, "populations": ["patients"]}).json()["id"]
+    assert admin("DELETE", f"/v1/tokens/{patients}").status_code == 404
+    assert admin.post(f"/v1/tokens/{patients}:rotate", {}).status_code == 404
+    assert admin.post(f"/v1/tokens/{made['id']}:rotate", {}).status_code == 200
+    assert admin("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+
+
+def test_tokens_are_listed_without_their_texts(shop: Caller) -> None:
+    asked = {"label": "the till", "scopes": ["decide"], "seconds": 60, "policies": ["offers"]}
+    made = shop.post("/v1/tokens", asked).json()
+    reply = shop.get("/v1/tokens")
+    [one] = [one for one in reply.json()["tokens"] if one["id"] == made["id"]]
+    assert (one["label"], one["scopes"]) == ("the till", ["decide"])
+    assert (one["policies"], one["populations"]) == (["offers"], None)
+    assert one["ends_at"] - one["made_at"] == pytest.approx(60)
+    assert made["token"] not in reply.text
+    assert shop("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
+    assert made["id"] not in shop.get("/v1/tokens").text
+
+
+def test_a_rotated_token_is_the_same_token_and_its_old_text_ends_with_the_overlap(
+    shop: Caller, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = shop.post("/v1/tokens", {"label": "x", "scopes": ["decide"], "policies": ["offers"]}).json()
+    old, at = Caller(shop.client, made["token"]), f"/v1/tokens/{made['id']}:rotate"
+    first = old.decide("v1").json()
+    lost = Caller(shop.client, shop.post(at, {"overlap_seconds": 100}).json()["token"])
+    assert lost.token != old.token
+    assert [one.decide("v1").json() for one in (old, lost)] == [first] * 2  # its ids are still its own
+    new = Caller(shop.client, shop.post(at, {"overlap_seconds": 100}).json()["token"])  # no answer had come
+    assert [one.decide("v1").status_code for one in (old, lost, new)] == [200, 401, 200]
+    now = service.now()
+    monkeypatch.setattr(service, "now", lambda: now + 101)
+    assert [one.decide("v1").status_code for one in (old, new)] == [401, 200]
+    newest = Caller(shop.client, shop.post(at, {"overlap_seconds": 0, "seconds": 50}).json()["token"])
+    assert [one.decide("v1").status_code for one in (new, newest)] == [401, 200]
+    monkeypatch.setattr(service, "now", lambda: now + 152)
+    assert newest.decide("v1").status_code == 401
+    assert shop.post(at, {}).status_code == 404
 
 
 def test_ids_that_are_guessed_or_belong_elsewhere_are_none(

@@ -28,7 +28,16 @@ from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.direct import Direct
 from dpbandits.service.documented import Documented, Routes
-from dpbandits.service.door import Admin, Decider, Device, Doorkeeper, Reader, Rewarder
+from dpbandits.service.door import (
+    Admin,
+    AdminWithin,
+    Decider,
+    Device,
+    Doorkeeper,
+    Reader,
+    ReaderWithin,
+    Rewarder,
+)
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.intake import Intake
@@ -45,12 +54,14 @@ from dpbandits.service.messages import (
     PopulationRequest,
     RewardRequest,
     RewardsRequest,
+    RotateRequest,
     SurveyRequest,
     TokenRequest,
 )
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.retention import WARNING, exported
+from dpbandits.service.store import Writes
 from dpbandits.service.surveys import begin_survey
 
 __all__ = ["application"]
@@ -105,6 +116,17 @@ _TOKEN = {
     "id": "5f0c2a9d6b7e",
     "token": "dpb_5f0c2a9d6b7e_shown-here-and-nowhere-else",
     "scopes": ["decide", "reward"],
+}
+_ROTATED = {"id": _TOKEN["id"], "token": _TOKEN["token"], "ends_at": None, "old_text_ends_at": 1767312000.0}
+_LISTED = {
+    "id": "5f0c2a9d6b7e",
+    "label": "the shop",
+    "scopes": ["decide", "reward"],
+    "policies": ["offers"],
+    "populations": None,
+    "made_at": 1767225600.0,
+    "ends_at": None,
+    "old_text_ends_at": None,
 }
 _BALANCE = {
     "accountant": "zcdp",
@@ -207,7 +229,7 @@ def application(service: Service) -> Application:
     _routes_of_policies(app, service)
     add_exchanges(app, service)
     _routes_of_operators(app, service, metrics)
-    add_desk(app, service, app.state.door.slow_down)
+    add_desk(app, service, app.state.door)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)
@@ -305,25 +327,46 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     of_tokens, route = Routes(app, "tokens", "/v1/tokens"), Routes(app, "populations", "/v1/populations")
 
     @of_tokens("POST ", "Make a token", _TOKEN, status=201)
-    async def make_token(message: TokenRequest, token: Admin) -> dict[str, Any]:
+    async def make_token(message: TokenRequest, token: AdminWithin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
-        how = {"now": service.now(), **message.model_dump()}
+        limits = tokens.Limits.of(message.policies, message.populations)
+        if not token.limits.include(limits):
+            raise Problem("out-of-scope", "This token has limits: name policies and populations within them.")
+        how: dict[str, Any] = {"now": service.now(), "limits": limits}
+        how |= message.model_dump(include={"label", "scopes", "seconds"})
         making = service.write(lambda writes: tokens.make_token(writes, service.keys, **how))
         identity, text = await wrap_future(making)
         return {"id": identity, "token": text, "scopes": message.scopes}
 
     @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
-    async def withdraw_token(identity: TokenId, token: Admin) -> Response:
-        def withdrawing(writes: Any) -> None:
-            tokens.withdraw(writes, identity, service.now())
+    async def withdraw_token(identity: TokenId, token: AdminWithin) -> Response:
+        def withdrawing(writes: Writes) -> None:
+            tokens.withdraw(writes, identity, service.now(), token.limits)
             writes.when(kept=app.state.door.forget)
 
         await wrap_future(service.write(withdrawing))
         return Response(status_code=204)
 
+    @of_tokens("GET ", "Tokens that may be used, the latest first", {"tokens": [_LISTED]})
+    def every_token(token: AdminWithin) -> dict[str, Any]:
+        """Never their texts; a token with limits sees those within its own."""
+        return {"tokens": service.read(lambda reads: tokens.listed(reads, token.limits, service.now()))}
+
+    @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", _ROTATED, "not-found")
+    async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
+        """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
+        how = {"now": service.now(), "within": token.limits, **message.model_dump()}
+
+        def rotating(writes: Writes) -> dict[str, Any]:
+            writes.when(kept=app.state.door.forget)
+            return tokens.rotate(writes, service.keys, identity, **how)
+
+        return await wrap_future(service.write(rotating))
+
     @route("POST ", "Open a population", _POPULATION, status=201)
-    async def open_one(message: PopulationRequest, token: Admin) -> dict[str, Any]:
+    async def open_one(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
         """An account for people who are protected together; the same request again changes nothing."""
+        token.refuse_population(message.name)
         privacy = _given(message.privacy)
 
         def opening(writes: Any) -> dict[str, Any]:
@@ -339,37 +382,40 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         return await wrap_future(service.write(opening))
 
     @route("GET ", "All populations, with what is spent and left", {"populations": [_POPULATION]})
-    def populations(token: Reader) -> dict[str, Any]:
-        names = service.read(population_names)
+    def populations(token: ReaderWithin) -> dict[str, Any]:
+        names = filter(token.limits.reach_population, service.read(population_names))
         return {
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @route("GET /{name}", "What a population has spent and has left", _POPULATION, "not-found")
-    def population(name: PopulationName, token: Reader) -> dict[str, Any]:
-        if service.read(lambda reads: reads.one("SELECT name FROM populations WHERE name = ?", name)) is None:
+    @route("GET /{population}", "What a population has spent and has left", _POPULATION, "not-found")
+    def one_population(population: PopulationName, token: Reader) -> dict[str, Any]:
+        if population not in service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
-        return {"name": name, **balance_to_json(service.ledger.balance(name))}
+        return {"name": population, **balance_to_json(service.ledger.balance(population))}
 
 
 def _routes_of_policies(app: FastAPI, service: Service) -> None:
     route = Routes(app, "policies", "/v1/policies")
 
     @route("POST :preview", "What a policy would promise and cost", _PREVIEW, "not-found")
-    def preview(message: PolicyRequest, token: Admin) -> dict[str, Any]:
+    def preview(message: PolicyRequest, token: AdminWithin) -> dict[str, Any]:
         """Nothing is kept, charged or drawn."""
+        token.refuse_new(message.name, message.population)
         return policies.preview(service.ledger, _asked(message))
 
     @route("POST ", "Begin a policy", _POLICY, "not-found", "conflict", "budget-exceeded", status=201)
-    async def begin(message: PolicyRequest, token: Admin, response: Response) -> dict[str, Any]:
+    async def begin(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
+        token.refuse_new(message.name, message.population)
         kept = await asyncio.to_thread(service.begin_policy, _asked(message))
         response.headers["ETag"] = kept.etag
         return service.read(lambda reads: policies.described(reads, kept))
 
     @route("GET ", "All policies", {"policies": [_POLICY]})
-    def every(token: Reader) -> dict[str, Any]:
-        return {"policies": service.read(policies.all_described)}
+    def every(token: ReaderWithin) -> dict[str, Any]:
+        found, reach = service.read(policies.all_described), token.limits.reach
+        return {"policies": [one for one in found if reach(one["name"], one["population"])]}
 
     @route("GET /{policy}", "One policy", _POLICY, "not-found")
     def one(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
@@ -524,8 +570,9 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         "budget-exceeded",
         status=201,
     )
-    async def begin(message: SurveyRequest, token: Admin) -> dict[str, Any]:
+    async def begin(message: SurveyRequest, token: AdminWithin) -> dict[str, Any]:
         """Its population is charged once, for one report of one person."""
+        token.refuse_new(message.name, message.population)
         asked = message.model_dump()
         await wrap_future(
             service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now()))

@@ -70,6 +70,7 @@ class Direct:
         if entry is None or given is None:
             await self._app(scope, receive, send)
             return
+        in_path = {**given}
         if entry.message is None:
             given["request"] = Request(scope, receive)
         else:
@@ -80,7 +81,7 @@ class Direct:
                 await self._app(scope, receive, send)
                 return
             given[entry.message[0]] = message
-        scope.update(app=self._app, route=entry.route)
+        scope.update(app=self._app, route=entry.route, path_params=in_path)
         given["token"] = await entry.needs(Request(scope, receive))
         answer = await entry.route.endpoint(**given)
         if not isinstance(answer, Response):

@@ -1,8 +1,10 @@
-"""Who sends a request, and whether they may: tokens and their scopes, before a route sees anything."""
+"""Who sends a request, and whether they may: tokens, scopes and limits, before a route sees anything."""
 
+import asyncio
 import math
 import time
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
@@ -14,7 +16,27 @@ from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
 from dpbandits.service.tokens import Token
 
-__all__ = ["Admin", "Curator", "Decider", "Device", "Doorkeeper", "Modeler", "Needs", "Reader", "Rewarder"]
+__all__ = [
+    "Admin",
+    "AdminWithin",
+    "Curator",
+    "Decider",
+    "Device",
+    "Doorkeeper",
+    "Modeler",
+    "Needs",
+    "Reader",
+    "ReaderWithin",
+    "Rewarder",
+]
+
+_NAMED = {
+    "policy": ("policies", "There is no policy of this name."),
+    "survey": ("surveys", "There is no local policy of this name."),
+    "exchange": ("exchanges", "There is no exchange of this name."),
+    "population": ("", "There is no population of this name."),
+}
+"""Names in paths: the table of what they name, and what is said where there is none."""
 
 TOKENS_KEPT = 1000
 """Tokens that are remembered between requests, so that not each asks the store."""
@@ -28,6 +50,7 @@ class Doorkeeper:
         self._known: dict[str, Token] = {}
         self._forgotten = 0
         self._left: dict[str, tuple[float, float]] = {}
+        self._paying: dict[tuple[str, str], str] = {}
 
     def token(self, request: Request) -> Token:
         """The token of a request; Problem where it has none that counts, or comes too often."""
@@ -66,27 +89,71 @@ class Doorkeeper:
     def forget(self) -> None:
         """Ask the store again who may; called once a token is known to be withdrawn."""
         self._forgotten += 1
-        self._known = {}
+        self._known, self._paying = {}, {}
+
+    def refuse_beyond(self, token: Token, path: Mapping[str, Any]) -> None:
+        """Problem, as if it did not exist, where a path's parameters name what the token does not reach; and
+        where they name nothing, for a token with limits. It may ask the store.
+        """
+        limits = token.limits
+        if limits == tokens.UNLIMITED:
+            return
+        kind = next((one for one in _NAMED if one in path), None)
+        if kind is None:
+            raise Problem("out-of-scope", "This token has limits, and this is about the whole service.")
+        name, (table, said) = str(path[kind]), _NAMED[kind]
+        if not table:
+            reached = limits.reach_population(name)
+        else:
+            paying = "" if limits.populations is None else self._population(table, name)
+            reached = limits.reach(name, paying)
+        if not reached:
+            raise Problem("not-found", said)
+
+    def _population(self, table: str, name: str) -> str:
+        """The population that pays for what has this name; empty where nothing has it."""
+        found = self._paying.get((table, name))
+        if found is None:
+            query = f"SELECT population FROM {table} WHERE name = ?"  # noqa: S608 - a name of ours
+            row = self._service.read(lambda reads: reads.one(query, name))
+            if row is None:
+                return ""
+            found = self._paying[table, name] = str(row[0])
+        return found
 
 
 class Needs(SecurityBase):
-    """Dependency of a route: a token with any one of these scopes."""
+    """Dependency of a route: a token with any one of these scopes, whose limits include what the path names.
 
-    def __init__(self, *scopes: str) -> None:
-        self.scopes = scopes
+    Args:
+        scopes: of which one is enough.
+        within: whether the route itself looks at the token's limits. Otherwise a token with limits is refused
+            where the path names nothing.
+    """
+
+    def __init__(self, *scopes: str, within: bool = False) -> None:
+        self.scopes, self.within = scopes, within
         self.model: SecurityModel = HTTPBearerModel()
         self.scheme_name = "token"
 
     async def __call__(self, request: Request) -> Token:
         """The token; Problem where it lacks the scope."""
-        token: Token = request.app.state.door.token(request)
+        door: Doorkeeper = request.app.state.door
+        token = door.token(request)
         if token.scopes.isdisjoint(self.scopes):
             raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(self.scopes)}.")
+        if not self.within:
+            if token.limits.populations is None:  # it asks the store for nothing
+                door.refuse_beyond(token, request.path_params)
+            else:
+                await asyncio.to_thread(door.refuse_beyond, token, request.path_params)
         return token
 
 
 Admin = Annotated[Token, Depends(Needs("admin"))]
+AdminWithin = Annotated[Token, Depends(Needs("admin", within=True))]
 Reader = Annotated[Token, Depends(Needs("read", "admin"))]
+ReaderWithin = Annotated[Token, Depends(Needs("read", "admin", within=True))]
 Decider = Annotated[Token, Depends(Needs("decide"))]
 Rewarder = Annotated[Token, Depends(Needs("reward"))]
 Device = Annotated[Token, Depends(Needs("report"))]

@@ -11,7 +11,7 @@ from fastapi import Depends, FastAPI, Path, Response
 from dpbandits.service import exchanges
 from dpbandits.service.core import Service
 from dpbandits.service.documented import Routes
-from dpbandits.service.door import Admin, Curator, Modeler, Needs, Reader
+from dpbandits.service.door import Admin, AdminWithin, Curator, Modeler, Needs, ReaderWithin
 from dpbandits.service.messages import (
     IN_PATH,
     AnswerRequest,
@@ -83,8 +83,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         return await wrap_future(service.write(call))
 
     @route("POST :preview", "What an exchange would cost", _PREVIEW, "not-found")
-    def preview(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
+    def preview(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
         """Nothing is kept or charged."""
+        token.refuse_new(message.name, message.population)
         return exchanges.preview_exchange(service.ledger, _asked(message))
 
     @route(
@@ -96,18 +97,21 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "budget-exceeded",
         status=201,
     )
-    async def begin(message: ExchangeRequest, token: Admin) -> dict[str, Any]:
+    async def begin(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
+        token.refuse_new(message.name, message.population)
         asked = _asked(message)
         return await written(
             lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
         )
 
     @route("GET ", "All exchanges", {"exchanges": [_EXCHANGE]})
-    def every(token: Reader) -> dict[str, Any]:
+    def every(token: ReaderWithin) -> dict[str, Any]:
         with service.store.reading() as reads:
             names = exchanges.exchange_names(reads)
-            return {"exchanges": [exchanges.described_exchange(reads, name) for name in names]}
+            found = [exchanges.described_exchange(reads, name) for name in names]
+        reach = token.limits.reach
+        return {"exchanges": [one for one in found if reach(one["name"], one["population"])]}
 
     @route("GET /{exchange}", "One exchange, and the statement of its release", _EXCHANGE, "not-found")
     def one(exchange: _Name, token: _Anybody) -> dict[str, Any]:

@@ -34,6 +34,7 @@ __all__ = [
     "ReleaseRequest",
     "RewardRequest",
     "RewardsRequest",
+    "RotateRequest",
     "RowPromiseRequest",
     "SettingsRequest",
     "SurveyRequest",
@@ -51,6 +52,7 @@ Line = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Label = Annotated[str, Field(max_length=500)] | bool | int | Annotated[float, Field(allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Whole = Annotated[int, Field(ge=1, le=1 << 48)]
+Seconds = Annotated[float, Field(gt=0, le=10 * 366 * 86400)]
 
 
 _SPEC = Spec(contexts=Schema(age=Range(18.0, 90.0)), arms=["mail", "call"], privacy=LocalDP(epsilon=1.0))
@@ -111,7 +113,7 @@ class SettingsRequest(_Strict):
     mode: Literal["live", "shadow"] = "live"
     fallback: Label | None = None
     default_reward: Number | None = None
-    wait_seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
+    wait_seconds: Seconds | None = None
 
 
 class TuningRequest(_Strict):
@@ -312,17 +314,33 @@ class RewardsRequest(_Strict):
     model_config = _shown({"rewards": [{"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "reward": 1}]})
 
 
+Names = Annotated[list[Name], Field(min_length=1, max_length=1000)]
+
+
 class TokenRequest(_Strict):
-    """A token with these scopes."""
+    """A token with these scopes. `policies` (local ones and outsourced tables too) and `populations` are what
+    it reaches: each list that is given narrows it.
+    """
 
     label: Line
     scopes: Annotated[
         list[Literal["admin", "decide", "reward", "report", "curate", "model", "read"]],
         Field(min_length=1, max_length=7),
     ]
-    seconds: Annotated[float, Field(gt=0, le=10 * 366 * 86400)] | None = None
+    seconds: Seconds | None = None
+    policies: Names | None = None
+    populations: Names | None = None
 
-    model_config = _shown({"label": "the shop", "scopes": ["decide", "reward"]})
+    model_config = _shown({"label": "the shop", "scopes": ["decide", "reward"], "policies": ["offers"]})
+
+
+class RotateRequest(_Strict):
+    """For how long the old text stays valid, and when the token ends now, from now on; default as before."""
+
+    overlap_seconds: Annotated[float, Field(ge=0, le=366 * 86400)] = 3600.0
+    seconds: Seconds | None = None
+
+    model_config = _shown({"overlap_seconds": 86400})
 
 
 MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)

@@ -11,7 +11,7 @@ locks no rows, because nobody else writes. `PostgresStore` is the other store; b
 | table | one row is | raw data in it |
 |---|---|---|
 | `facts` | a fact of the whole store: its version, the latest time it has seen | - |
-| `tokens` | a token: digest, scopes, when made, ending, withdrawn | - |
+| `tokens` | a token: digests of its text and the one before, scopes, limits, made, ending, withdrawn | - |
 | `sessions` | a session of the desk: digest of its cookie, its token's id, when it ends | - |
 | `populations` | people who are protected together: an account of the ledger | - |
 | `policies` | a policy: what was asked for, its settings, its status | - |
@@ -69,7 +69,8 @@ TABLES: tuple[str, ...] = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL)",
     """CREATE TABLE tokens (
         id TEXT PRIMARY KEY NOT NULL, digest BLOB NOT NULL UNIQUE, label TEXT NOT NULL, scopes TEXT NOT
-        NULL, made_at REAL NOT NULL, ends_at REAL, withdrawn_at REAL)""",
+        NULL, made_at REAL NOT NULL, ends_at REAL, withdrawn_at REAL, limits TEXT NOT NULL, previous BLOB
+        UNIQUE, previous_ends_at REAL)""",
     "CREATE TABLE sessions (digest BLOB PRIMARY KEY NOT NULL, token TEXT NOT NULL, ends_at REAL NOT NULL)",
     """CREATE TABLE populations (
         name TEXT PRIMARY KEY NOT NULL, asked TEXT NOT NULL, made_at REAL NOT NULL)""",

@@ -1,8 +1,8 @@
-"""Tokens: who may do what. A token is shown once; the store keeps its digest under the service's key.
+"""Tokens: who may do what, and where. A token is shown once; the store keeps a digest of it.
 
 | scope | may |
 |---|---|
-| `admin` | make and withdraw tokens, open populations, begin and change policies, see events |
+| `admin` | make, list, rotate and withdraw tokens, open populations, begin and change policies, see events |
 | `decide` | ask for decisions, activate and abandon them |
 | `reward` | tell rewards of decisions whose ids it was given |
 | `report` | fetch a local policy and send reports |
@@ -11,68 +11,222 @@
 | `read` | read what is public or released: policies, guarantees, releases, budgets |
 
 No scope holds another: a token has those that it was made with.
+
+`Limits` say where: a token may name the policies that it reaches (local ones and outsourced tables too), the
+populations, or both, and then each list narrows the other. Whatever it does not reach is answered as if it
+did not exist (404), so that nobody learns other teams' names from a refusal. What concerns the whole service
+(metrics, events) needs a token without limits (403). A limited admin makes and sees tokens within its own
+limits alone.
+
+When a token was last used is not kept: of a token in a person's device it would tell when they were there.
 """
 
+import json
 import secrets
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dpbandits.service.keys import Keys
+from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Row, Writes, note_event
 
-__all__ = ["COLUMNS", "SCOPES", "Token", "make_token", "token_in", "token_of", "withdraw"]
+__all__ = [
+    "COLUMNS",
+    "SCOPES",
+    "UNLIMITED",
+    "Limits",
+    "Token",
+    "listed",
+    "make_token",
+    "rotate",
+    "token_in",
+    "token_of",
+    "withdraw",
+]
 
 SCOPES = ("admin", "decide", "reward", "report", "curate", "model", "read")
+
+COLUMNS = "t.id, t.scopes, t.ends_at, t.limits"
+"""Columns of the table `tokens t` that `token_in` reads."""
 
 _SECRET_BYTES = 32
 _LONGEST = 200
 
 
+class Limits(NamedTuple):
+    """Names that a token reaches; None where that list narrows nothing. Both are None without limits."""
+
+    policies: frozenset[str] | None = None
+    populations: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, policies: Sequence[str] | None, populations: Sequence[str] | None) -> "Limits":
+        """Limits from lists of names."""
+        return cls(*(None if names is None else frozenset(names) for names in (policies, populations)))
+
+    @classmethod
+    def read(cls, text: str) -> "Limits":
+        """Limits as the store keeps them."""
+        return cls.of(*json.loads(text))
+
+    @property
+    def sorted(self) -> list[list[str] | None]:
+        """Both lists, in one order: to be shown and kept."""
+        return [None if names is None else sorted(names) for names in self]
+
+    def reach(self, name: str, population: str) -> bool:
+        """Return whether they include a policy, a local one or an outsourced table of this population."""
+        named = self.policies is None or name in self.policies
+        return named and (self.populations is None or population in self.populations)
+
+    def reach_population(self, name: str) -> bool:
+        """Return whether they include a population: its budget, all that was charged to it, its charges."""
+        return name in self.populations if self.populations is not None else self.policies is None
+
+    def include(self, other: "Limits") -> bool:
+        """Return whether everything that the other limits include is included here."""
+        policies = self.policies is None or (other.policies is not None and other.policies <= self.policies)
+        populations = self.populations is None or other.populations is not None
+        return policies and populations and all(map(self.reach_population, other.populations or ()))
+
+
+UNLIMITED = Limits()
+
+
 class Token(NamedTuple):
-    """Who sends a request, and what they may do."""
+    """Who sends a request, what they may do, until when, and where."""
 
     id: str
     scopes: frozenset[str]
     ends_at: float | None
+    limits: Limits = UNLIMITED
+
+    def refuse_population(self, name: str) -> None:
+        """Problem, as if there were no such population, where the token does not reach it."""
+        if not self.limits.reach_population(name):
+            raise Problem("not-found", "There is no population of this name: open it first.")
+
+    def refuse_new(self, name: str, population: str) -> None:
+        """Problem where the token's limits do not let it begin something of this name for a population."""
+        self.refuse_population(population)
+        if not self.limits.reach(name, population):
+            raise Problem("out-of-scope", "This token has limits: begin what they name.")
 
 
 def make_token(
-    writes: Writes, keys: Keys, *, label: str, scopes: Sequence[str], now: float, seconds: float | None = None
+    writes: Writes,
+    keys: Keys,
+    *,
+    label: str,
+    scopes: Sequence[str],
+    now: float,
+    seconds: float | None = None,
+    limits: Limits = UNLIMITED,
 ) -> tuple[str, str]:
     """Make a token: its id, and the text that its owner sends, which is kept nowhere."""
     identity = secrets.token_hex(6)
-    text = f"dpb_{identity}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+    text = _text(identity)
     held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
-    row = identity, keys.digest("token", text), label, held, now, ends
-    writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL)", *row)
+    row = identity, keys.digest("token", text), label, held, now, ends, canonical(limits.sorted)
+    writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL, ?, NULL, NULL)", *row)
     note_event(writes, now, "token-made", f"token {identity}", " ".join(scopes))
     return identity, text
 
 
-COLUMNS = "t.id, t.scopes, t.ends_at"
-"""Columns of the table `tokens t` that `token_in` reads."""
+def _text(identity: str) -> str:
+    return f"dpb_{identity}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def token_in(row: Row | None, now: float) -> Token | None:
     """Return the token of a row of `COLUMNS`, or None where it is None or the token has ended."""
     if row is None or (row[2] is not None and row[2] <= now):
         return None
-    return Token(row[0], frozenset(row[1].split()), row[2])
+    return Token(row[0], frozenset(row[1].split()), row[2], Limits.read(row[3]))
 
 
 def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
-    """Return the token with this text; None where there is none, or it was withdrawn or has ended."""
+    """Return the token with this text; None where there is none, or it was withdrawn or has ended.
+
+    The text before the last rotation is one, too, and ends with its overlap.
+    """
     if len(text) > _LONGEST:
         return None
-    query = f"SELECT {COLUMNS} FROM tokens t WHERE t.digest = ? AND t.withdrawn_at IS NULL"  # noqa: S608
-    return token_in(reads.one(query, keys.digest("token", text)), now)
+    digest = keys.digest("token", text)
+    before = COLUMNS.replace("t.ends_at", "t.previous_ends_at")
+    query = f"SELECT {COLUMNS} FROM tokens t WHERE t.digest = ? AND t.withdrawn_at IS NULL UNION ALL "  # noqa: S608
+    query += f"SELECT {before} FROM tokens t WHERE t.previous = ? AND t.withdrawn_at IS NULL"  # noqa: S608
+    return token_in(reads.one(query, digest, digest), now)
 
 
-def withdraw(writes: Writes, identity: str, now: float) -> None:
-    """Withdraw a token; it is refused from now on."""
+def listed(reads: Reads, within: Limits, now: float) -> list[dict[str, Any]]:
+    """Return the tokens within these limits that may still be used, the latest first; never their texts."""
+    rows = reads.rows(
+        "SELECT id, label, scopes, limits, made_at, ends_at, previous_ends_at FROM tokens "
+        "WHERE withdrawn_at IS NULL AND (ends_at IS NULL OR ends_at > ?) ORDER BY made_at DESC, id",
+        now,
+    )
+    return [
+        {
+            "id": identity,
+            "label": label,
+            "scopes": scopes.split(),
+            **dict(zip(Limits._fields, Limits.read(limits).sorted, strict=True)),
+            "made_at": made_at,
+            "ends_at": ends_at,
+            "old_text_ends_at": before if before is not None and before > now else None,
+        }
+        for identity, label, scopes, limits, made_at, ends_at, before in rows
+        if within.include(Limits.read(limits))
+    ]
+
+
+def rotate(
+    writes: Writes,
+    keys: Keys,
+    identity: str,
+    *,
+    overlap_seconds: float,
+    now: float,
+    seconds: float | None = None,
+    within: Limits = UNLIMITED,
+) -> dict[str, Any]:
+    """Give a token a new text; the text that it replaces is valid for `overlap_seconds` more.
+
+    While an older text is still valid, that one stays, and the one in between ends at once: so a rotation
+    whose answer was lost is repeated. With no overlap all older texts end. Sessions at the desk end.
+
+    Args:
+        seconds: the token ends after so many seconds from now; default as before.
+        within: of whoever asks: a token that is not within these limits is none.
+    """
+    asked = "SELECT digest, limits, ends_at, previous, previous_ends_at FROM tokens WHERE id = ?"
+    known = writes.locked(f"{asked} AND withdrawn_at IS NULL", identity)
+    digest, limits, ends, before, before_ends = known[0] if known else (b"", "[null, null]", 0.0, None, None)
+    if not within.include(Limits.read(limits)) or (ends is not None and ends <= now):
+        raise Problem("not-found", _NO_TOKEN)
+    if before is None or before_ends <= now:
+        before, before_ends = digest, now + overlap_seconds
+    before_ends = min(before_ends, now + overlap_seconds, before_ends if ends is None else ends)
+    text, ends = _text(identity), ends if seconds is None else now + seconds
+    writes.run(
+        "UPDATE tokens SET digest = ?, ends_at = ?, previous = ?, previous_ends_at = ? WHERE id = ?",
+        *(keys.digest("token", text), ends, before, before_ends, identity),
+    )
+    writes.run("DELETE FROM sessions WHERE token = ?", identity)
+    note_event(
+        writes, now, "token-rotated", f"token {identity}", f"the old text ends in {overlap_seconds:g} s"
+    )
+    return {"id": identity, "token": text, "ends_at": ends, "old_text_ends_at": before_ends}
+
+
+_NO_TOKEN = "There is no such token, or it was withdrawn before."  # noqa: S105 - a message
+
+
+def withdraw(writes: Writes, identity: str, now: float, within: Limits = UNLIMITED) -> None:
+    """Withdraw a token that is within these limits; it is refused from now on."""
+    known = writes.one("SELECT limits FROM tokens WHERE id = ?", identity)
     change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
-    if not writes.run(change, now, identity):
-        raise Problem("not-found", "There is no such token, or it was withdrawn before.")
+    if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):
+        raise Problem("not-found", _NO_TOKEN)
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
     note_event(writes, now, "token-withdrawn", f"token {identity}")

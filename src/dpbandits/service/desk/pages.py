@@ -30,11 +30,12 @@ from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
 from dpbandits.service.desk.sessions import COOKIE, SECONDS, begin_session, end_session, session_token
+from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
-from dpbandits.service.tokens import Token, token_of
+from dpbandits.service.tokens import UNLIMITED, Limits, Token, token_of
 
 __all__ = ["add_desk"]
 
@@ -76,17 +77,17 @@ class Charged(NamedTuple):
         return fields | self.sums
 
 
-def add_desk(app: FastAPI, service: Service, slow_down: Callable[[str], None]) -> None:
-    """Add the pages to the application; `slow_down` raises Problem if a token, by its id, comes too often."""
-    desk = _Desk(service, slow_down)
+def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
+    """Add the pages to the application; `door` counts requests of tokens and knows what each reaches."""
+    desk = _Desk(service, door)
     for path, show in (
         ("/", desk.overview),
-        ("/desk/populations/{name}", desk.population),
-        ("/desk/policies/{name}", desk.policy),
-        ("/desk/policies/{name}/statement", desk.statement),
-        ("/desk/local/{name}", desk.local),
-        ("/desk/local/{name}/by/{across}/{up}", desk.local),
-        ("/desk/local/{name}/statement", desk.local_statement),
+        ("/desk/populations/{population}", desk.population),
+        ("/desk/policies/{policy}", desk.policy),
+        ("/desk/policies/{policy}/statement", desk.statement),
+        ("/desk/local/{survey}", desk.local),
+        ("/desk/local/{survey}/by/{across}/{up}", desk.local),
+        ("/desk/local/{survey}/statement", desk.local_statement),
         ("/desk/ledger", desk.ledger),
         ("/desk/ledger.csv", desk.ledger_csv),
         ("/desk/ledger.json", desk.ledger_json),
@@ -100,8 +101,8 @@ def add_desk(app: FastAPI, service: Service, slow_down: Callable[[str], None]) -
 class _Desk:
     """The pages, and what they ask."""
 
-    def __init__(self, service: Service, slow_down: Callable[[str], None]) -> None:
-        self._service, self._slow_down = service, slow_down
+    def __init__(self, service: Service, door: Doorkeeper) -> None:
+        self._service, self._door = service, door
         self._known: dict[bytes, Learned] = {}
         self._templates = Environment(
             loader=PackageLoader("dpbandits.service.desk"),
@@ -115,7 +116,10 @@ class _Desk:
     # -- who may -----------------------------------------------------------------------------------
 
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
-        """Add a route that shows a page to a logged-in user, and the form to others."""
+        """Return a route that shows a page to a logged-in user, and the form to others.
+
+        A page whose path names nothing is given the token, and shows what that reaches.
+        """
 
         def shown(request: Request) -> Response:
             cookie = request.cookies.get(COOKIE, "")
@@ -124,6 +128,9 @@ class _Desk:
                 return self._form(401, "")
             try:
                 self._allow(token)
+                if not request.path_params:
+                    return show(token)
+                self._door.refuse_beyond(token, request.path_params)
                 return show(**request.path_params)
             except Problem as problem:
                 return self._page("problem.html", problem.status, problem=problem.to_json())
@@ -138,7 +145,7 @@ class _Desk:
         """Problem where the token is none, comes too often or has another scope."""
         if token is None:
             raise Problem("no-token", "This is no token, or it has ended or was withdrawn.")
-        self._slow_down(token.id)
+        self._door.slow_down(token.id)
         if token.scopes.isdisjoint(SCOPES):
             raise Problem("out-of-scope", "This token has neither the scope read nor admin.")
         return token
@@ -184,27 +191,28 @@ class _Desk:
 
     # -- pages -------------------------------------------------------------------------------------
 
-    def overview(self) -> Response:
+    def overview(self, token: Token) -> Response:
         """Populations with what is left, and policies with their releases."""
+        found, reach = self._service.read(policies.all_described), token.limits.reach
         return self._page(
             "overview.html",
-            populations=[self._balance(name) for name in self._service.read(population_names)],
-            policies=self._service.read(policies.all_described),
-            local=self._service.read(_local),
+            populations=self._balances(token.limits),
+            policies=[one for one in found if reach(one["name"], one["population"])],
+            local=[row for row in self._service.read(_local) if reach(row[1], row[2])],
         )
 
-    def population(self, name: str) -> Response:
+    def population(self, population: str) -> Response:
         """One population: what is left, and who charged what."""
-        if name not in self._service.read(population_names):
+        if population not in self._service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
-        charged = [row for row in self._charged() if row.population == name]
-        balance = self._balance(name)
+        charged = [row for row in self._charged(UNLIMITED) if row.population == population]
+        balance = self._balance(population)
         adds = ACCOUNTANTS[balance["accountant"]]
         return self._page("population.html", population=balance, charged=charged, adds=adds)
 
-    def policy(self, name: str) -> Response:
+    def policy(self, policy: str) -> Response:
         """One policy: what it promises, what its releases say, and when the next one comes."""
-        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
         described = self._service.read(lambda reads: policies.described(reads, kept))
         asked: int | None = None
         ends: tuple[int, ...] = ()
@@ -233,15 +241,15 @@ class _Desk:
             latest=said[-1][1] if said else None,
         )
 
-    def statement(self, name: str) -> Response:
+    def statement(self, policy: str) -> Response:
         """Show the promise, to be printed and signed."""
-        kept = self._service.read(lambda reads: policies.kept_policy(reads, name))
-        found = self._service.guarantee(name)
+        kept = self._service.read(lambda reads: policies.kept_policy(reads, policy))
+        found = self._service.guarantee(policy)
         return self._stated(kept.name, kept.population, kept.made_at, found["statement"], found["guarantee"])
 
-    def local(self, name: str, across: str = "0", up: str = "1") -> Response:
+    def local(self, survey: str, across: str = "0", up: str = "1") -> Response:
         """One local policy: what devices are given, as a map over two columns."""
-        _, _, population, text, made_at = self._survey(name)
+        _, name, population, text, made_at = self._survey(survey)
         spec = local.Spec.from_json(text)
         columns = columns_of(spec)
         pairs = [*combinations(range(min(len(columns), MOST_MAPPED)), 2)]
@@ -264,9 +272,9 @@ class _Desk:
             }
         return self._page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
 
-    def local_statement(self, name: str) -> Response:
+    def local_statement(self, survey: str) -> Response:
         """Show the promise of a local policy, to be printed and signed."""
-        _, _, population, text, made_at = self._survey(name)
+        _, name, population, text, made_at = self._survey(survey)
         promised = local.Spec.from_json(text).statement()
         return self._stated(name, population, made_at, promised.explain(), promised.to_json())
 
@@ -287,26 +295,30 @@ class _Desk:
             now=self._service.now(),
         )
 
-    def ledger(self) -> Response:
+    def ledger(self, token: Token) -> Response:
         """Everything that was charged."""
-        return self._page("ledger.html", charged=self._charged())
+        return self._page("ledger.html", charged=self._charged(token.limits))
 
-    def ledger_csv(self) -> Response:
+    def ledger_csv(self, token: Token) -> Response:
         """The ledger, as a table."""
         text = io.StringIO()
         rows = csv.writer(text, lineterminator="\r\n")
-        charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged()]
+        charged = [{**row.exported(), "made_at": _time(row.made_at)} for row in self._charged(token.limits)]
         rows.writerow([name for name in Charged._fields if name != "sums"] + list(SUM_NAMES.values()))
         rows.writerows(row.values() for row in charged)
         return _file(text.getvalue(), "ledger.csv", "text/csv; charset=utf-8")
 
-    def ledger_json(self) -> Response:
+    def ledger_json(self, token: Token) -> Response:
         """The ledger, with the balances of the populations."""
-        balances = [self._balance(name) for name in self._service.read(population_names)]
-        told = {"populations": balances, "charges": [row.exported() for row in self._charged()]}
+        charges = [row.exported() for row in self._charged(token.limits)]
+        told = {"populations": self._balances(token.limits), "charges": charges}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
 
     # -- what they ask -----------------------------------------------------------------------------
+
+    def _balances(self, limits: Limits) -> list[dict[str, Any]]:
+        names = self._service.read(population_names)
+        return [self._balance(name) for name in names if limits.reach_population(name)]
 
     def _balance(self, name: str) -> dict[str, Any]:
         closed = self._service.read(
@@ -334,7 +346,7 @@ class _Desk:
             found = self._known[digest] = learned(text)
         return found
 
-    def _charged(self) -> list[Charged]:
+    def _charged(self, limits: Limits) -> list[Charged]:
         rows = self._service.read(
             lambda reads: reads.rows(
                 "SELECT id, name, population, status, made_at, asked FROM policies "
@@ -358,7 +370,8 @@ class _Desk:
                 known = [name for name in ("epsilon", "delta") if privacy.get(name) is not None]
                 promise = ", ".join(f"{name} {_number(privacy[name])}" for name in known)
                 found.append(Charged(*told, promise, sums, charge.simulated))
-        return sorted(found, key=lambda row: (row.made_at, row.policy))
+        reached = [row for row in found if limits.reach(row.policy, row.population)]
+        return sorted(reached, key=lambda row: (row.made_at, row.policy))
 
 
 def _local(reads: Reads) -> list[tuple[Any, ...]]:
