@@ -1,0 +1,294 @@
+"""The files of `deploy/`: tools that know their formats read them; what they name agrees with the package.
+
+No image is built here: there is no registry of images. What the Dockerfile runs is run in an empty
+environment instead, and the command that it starts as its user, on a file system where only /tmp and the
+volume can be written to.
+"""
+
+import configparser
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from typer.testing import CliRunner
+
+from dpbandits.cli import app
+from dpbandits.service.settings import Settings
+from service.processes import ServerProcess, free_port
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = ("service", "postgres")
+USER = "10001"
+SHELL = "/bin/sh"
+
+
+def program(name: str) -> str:
+    """A program on the path, or beside this Python."""
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
+    if found is None:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Word and rest of each instruction of the Dockerfile, continued lines joined, comments left out."""
+    text = re.sub(r"\\\n\s*", "", (FOLDER / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in lines]
+
+
+def every(word: str) -> list[str]:
+    return [rest for name, rest in instructions() if name == word]
+
+
+def one(word: str) -> str:
+    [found] = every(word)
+    return found
+
+
+def served_with(command: list[str]) -> dict[str, str]:
+    """Options of a `dpbandits serve`, all of which the command knows."""
+    assert command[0] == "serve"
+    given = dict(zip(command[1::2], command[2::2], strict=True))
+    known = CliRunner().invoke(app, ["serve", "--help"], terminal_width=200).stdout
+    assert all(option in known for option in given)
+    return given
+
+
+def pinned() -> dict[str, str]:
+    lines = (FOLDER / "constraints.txt").read_text().splitlines()
+    return dict(line.split("==") for line in lines if not line.startswith("#"))
+
+
+# -- the image -------------------------------------------------------------------------------------
+
+
+def test_hadolint_has_nothing_to_say_about_the_dockerfile() -> None:
+    done = subprocess.run(
+        [program("hadolint"), str(FOLDER / "Dockerfile")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_base_image_is_named_by_its_digest_when_it_is_built() -> None:
+    assert every("FROM") == ["${PYTHON_IMAGE} AS build", "${PYTHON_IMAGE}"]
+    assert every("ARG") == ["PYTHON_IMAGE"] * 2  # no default that grows old
+    named = re.search(r"PYTHON_IMAGE=python:(\d+\.\d+)-", (FOLDER / "Dockerfile").read_text())
+    assert named
+    assert SpecifierSet(PROJECT["requires-python"]).contains(named[1])
+    [check] = [line for line in every("RUN") if line.startswith("case")]
+    for image, accepted in (
+        ("python:3.11-slim@sha256:" + "0" * 64, True),
+        ("python:3.11-slim", False),
+        ("", False),
+    ):
+        environment = {"PATH": os.environ["PATH"], "PYTHON_IMAGE": image}
+        done = subprocess.run([SHELL, "-c", check], env=environment, capture_output=True, check=False)
+        assert (done.returncode == 0) is accepted
+
+
+def test_the_image_takes_what_the_package_is_built_from_and_no_data() -> None:
+    """A clone that served holds raw data in dpbandits-data: it is not even sent to the builder."""
+    taken = {part for rest in every("COPY") if "--from" not in rest for part in rest.split()[:-1]}
+    assert taken == {
+        "pyproject.toml", "src", PROJECT["readme"], *PROJECT["license-files"], "deploy/constraints.txt"
+    }  # fmt: skip
+    assert all((ROOT / part).exists() for part in taken)
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    rules = [line for line in lines if not line.startswith("#")]
+    assert rules[0] == "*"
+    assert {rule[1:] for rule in rules if rule.startswith("!")} == taken
+
+
+def test_versions_in_the_image_are_fixed_and_fit_the_package() -> None:
+    versions = {name.lower().replace("_", "-"): version for name, version in pinned().items()}
+    wanted = PROJECT["dependencies"] + [
+        one for extra in EXTRAS for one in PROJECT["optional-dependencies"][extra]
+    ]
+    for requirement in map(Requirement, wanted):
+        assert requirement.specifier.contains(versions[requirement.name.lower()]), requirement
+    assert f"'/src[{','.join(EXTRAS)}]'" in " ".join(every("RUN"))
+
+
+def test_the_image_serves_as_a_numbered_user_who_owns_the_volume() -> None:
+    assert one("USER") == f"{USER}:{USER}"
+    [made] = [line for line in every("RUN") if "useradd" in line]
+    assert f"groupadd --gid {USER} " in made
+    assert f"useradd --uid {USER} --gid {USER} " in made
+    assert f"install -d -m 0700 -o {USER} -g {USER} {one('VOLUME')} /witness" in made
+    words = [name for name, _ in instructions()]
+    assert max(at for at, word in enumerate(words) if word == "RUN") < words.index("USER")
+    assert json.loads(one("ENTRYPOINT")) == [next(iter(PROJECT["scripts"]))]
+    assert served_with(json.loads(one("CMD"))) == {"--data": one("VOLUME")}
+    assert one("EXPOSE") == str(Settings().port)
+    variables = dict(pair.split("=") for pair in one("ENV").split())
+    settings = {name: value for name, value in variables.items() if name.startswith("DPBANDITS_")}
+    assert Settings.read(environ=settings) == Settings(host="0.0.0.0")  # noqa: S104 - inside the container
+
+
+def health(port: int) -> int:
+    """Exit status of the image's health check, with this Python, for a service at a port."""
+    command = json.loads(one("HEALTHCHECK").partition("CMD ")[2])
+    assert command[:2] == ["python", "-c"]
+    done = subprocess.run(
+        [sys.executable, *command[1:]],
+        env={"DPBANDITS_PORT": str(port)},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    return done.returncode
+
+
+def test_the_health_check_is_that_of_the_service(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path / "data")
+    try:
+        assert health(int(server.url.rpartition(":")[2])) == 0
+    finally:
+        server.stop()
+    assert health(free_port()) == 1
+
+
+CONFINED = """
+mount --bind "$PLACE" "$PLACE" && mount -o remount,bind,ro "$PLACE"
+mount -t tmpfs tmpfs "$PLACE/tmp" && chmod 1777 "$PLACE/tmp"
+mount --bind "$PLACE/data" "$PLACE/data" && mount -o remount,bind,rw "$PLACE/data"
+mount -o remount,bind,ro /
+if touch /written "$PLACE/opt/written" 2>/dev/null; then exit 9; fi
+set -- --no-new-privs --inh-caps=-all --bounding-set=-all "$@"
+exec setpriv --reuid=$USER --regid=$USER --clear-groups "$@"
+"""
+"""What a container's read-only file system, user and lost capabilities are without one."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_image_make_a_service_that_writes_to_its_volume_alone() -> None:
+    if os.getuid() != 0 or not all(map(shutil.which, ("unshare", "setpriv", "mount"))):
+        pytest.skip("only root can mount a file system read-only, with what util-linux has")
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        for name, mode in {"": 0o755, "src": 0o755, "data": 0o700, "tmp": 0o700}.items():
+            (place / name).mkdir(exist_ok=True)
+            (place / name).chmod(mode)
+        os.chown(place / "data", int(USER), int(USER))
+        installed(place)
+        served_confined(place)
+    finally:
+        shutil.rmtree(place)
+
+
+def installed(place: Path) -> None:
+    """Run what the Dockerfile runs to install, below a folder, and compare the versions that came."""
+    for part in {part for rest in every("COPY") if "--from" not in rest for part in rest.split()[:-1]}:
+        target = place / "src" / Path(part).name
+        (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, target)
+    [install] = [line for line in every("RUN") if line.startswith("python -m venv")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    for known, here in (
+        ("/opt/dpbandits", f"{place}/opt"),
+        ("/src/", f"{place}/src/"),
+        ("/src[", f"{place}/src["),
+        ("python -m", f"{sys.executable} -m"),
+    ):
+        install = install.replace(known, here)
+    subprocess.run([SHELL, "-ec", install], env=environment, check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", f"{place}/opt/bin/python"]
+    frozen = subprocess.run(
+        [*pip, "freeze", "--exclude", "dpbandits"],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert dict(line.split("==") for line in frozen.stdout.splitlines()) == pinned()
+
+
+def served_confined(place: Path) -> None:
+    """Start the image's command as its user, where only the volume and /tmp can be written to."""
+    [program_] = json.loads(one("ENTRYPOINT"))
+    command = [f"{place}/opt/bin/{program_}", *json.loads(one("CMD"))]
+    command[command.index(one("VOLUME"))] = f"{place}/data"
+    variables = dict(pair.split("=") for pair in one("ENV").split())
+    port = free_port()
+    variables |= {
+        "PATH": os.environ["PATH"],
+        "DPBANDITS_PORT": str(port),
+        "DPBANDITS_HOST": "127.0.0.1",
+        "TMPDIR": f"{place}/tmp",  # noqa: S108
+        "PLACE": str(place),
+        "USER": USER,
+    }
+    process = subprocess.Popen(
+        [program("unshare"), "-m", SHELL, "-ec", CONFINED, "sh", *command],
+        cwd="/",
+        env=variables,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == f"http://127.0.0.1:{port}"
+        token = process.stdout.readline().rpartition(" ")[2].strip()
+        assert token.startswith("dpb_")
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        assert re.search(rf"^Uid:(\s+{USER}){{4}}$", status, re.MULTILINE)
+        assert re.search(r"^CapEff:\s+0+$", status, re.MULTILINE)
+        for _ in range(100):
+            if (answer := health(port)) == 0:
+                break
+            time.sleep(0.1)
+        assert answer == 0
+    finally:
+        process.terminate()
+        process.wait(20)
+        if process.stdout is not None:
+            process.stdout.close()
+    assert {path.name for path in (place / "data").iterdir()} >= {"service.key", "service.db"}
+
+
+# -- systemd ---------------------------------------------------------------------------------------
+
+
+def test_the_unit_serves_its_state_directory() -> None:
+    unit = configparser.ConfigParser(strict=True)
+    unit.optionxform = str  # type: ignore[method-assign,assignment]
+    unit.read(FOLDER / "dpbandits.service")
+    service = unit["Service"]
+    command = service["ExecStart"].split()
+    assert Path(command[0]).name in PROJECT["scripts"]
+    assert served_with(command[1:]) == {"--data": f"/var/lib/{service['StateDirectory']}"}
+    assert (service["StateDirectoryMode"], service["UMask"]) == ("0700", "0077")
+    assert service["User"]
+    assert unit["Install"]["WantedBy"] == "multi-user.target"
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is what reads the unit")
+def test_systemd_reads_the_unit(tmp_path: Path) -> None:
+    text = (FOLDER / "dpbandits.service").read_text()
+    program = tmp_path / "dpbandits"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    unit = tmp_path / "dpbandits-of-a-test.service"
+    unit.write_text(re.sub(r"/\S+/bin/dpbandits", str(program), text).replace("User=dpbandits", "User=root"))
+    done = subprocess.run(
+        [str(shutil.which("systemd-analyze")), "verify", "--man=no", str(unit)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert (done.returncode, said) == (0, [])
