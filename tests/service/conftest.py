@@ -1,7 +1,7 @@
 """A service in a folder of its own, and who calls it."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 import dpbandits as dpb
+from dpbandits.service import clock
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
+from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.settings import Settings
+from dpbandits.service.store import Reads, SQLiteStore, Store
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # which client the test client is built on is its own affair
@@ -91,6 +94,30 @@ class Caller:
         made = self.post("/v1/tokens", {"label": "a test's", "scopes": list(scopes)})
         assert made.status_code == 201, made.text
         return Caller(self.client, made.json()["token"])
+
+
+class Hands:
+    """The clocks of everybody who serves: what passes, and what a wall clock says too much.
+
+    Args:
+        monkeypatch: undoes it.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.passed = self.wrong = 0.0
+        real = clock.elapsed
+        monkeypatch.setattr(clock, "elapsed", lambda: real() + self.passed)
+        for kind in (SQLiteStore, PostgresStore):
+            monkeypatch.setattr(kind, "clock", self._of(kind.clock))
+
+    def _of(self, right: Callable[[Store, Reads], float]) -> Callable[[Store, Reads], float]:
+        return lambda store, reads: right(store, reads) + self.passed + self.wrong
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
+    """Time passes where a test says so."""
+    return Hands(monkeypatch)
 
 
 @pytest.fixture

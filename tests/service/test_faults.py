@@ -5,7 +5,6 @@ import errno
 import json
 import threading
 from collections.abc import MutableMapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.gate import Gate
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
 
 AT = "/v1/policies/offers/decisions"
 
@@ -132,25 +131,6 @@ def test_two_tabs_with_one_id_have_one_decision_and_one_reward(service: Service,
     assert [one.result(20.0) for one in rewards] == ["counted", "duplicate", "duplicate"]
     with service.store.reading() as reads:
         assert reads.rows("SELECT reward FROM decisions ORDER BY number") == [(0.25,), (None,)]
-
-
-def test_a_clock_that_was_set_back_goes_on_from_the_latest_time_that_is_known(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with served(Service(folder)) as admin:
-        assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
-        waits = {"wait_seconds": 60, "default_reward": 0.25}
-        assert admin.post("/v1/policies", {**OFFERS, "settings": waits}).status_code == 201
-        token, first = admin.token, admin.decide("v1").json()
-    monkeypatch.setattr("time.time", lambda: 1.0)
-    again = Service(folder)
-    with served(again, token) as admin:
-        second = admin.decide("v2").json()
-        again.tick().result()
-        status = admin.get(f"/v1/policies/offers/decisions/{first['id']}").json()
-        assert status == {"status": "pending"}  # neither settled too early nor erased
-        assert second["expires_at"] >= first["expires_at"]
-        assert admin.decide("v1").json() == first
 
 
 def through(gate: Gate, *messages: MutableMapping[str, Any]) -> list[MutableMapping[str, Any]]:

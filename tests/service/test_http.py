@@ -13,7 +13,7 @@ from dpbandits.errors import StateError
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from internals.workers import folding
-from service.conftest import AGNES, CUSTOMERS, DEFAULTS, OFFERS, PEOPLE, Caller, of_the_library, served
+from service.conftest import AGNES, CUSTOMERS, DEFAULTS, OFFERS, PEOPLE, Caller, Hands, of_the_library, served
 
 
 def answered(reply: Any, status: int = 200) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def test_deferred_decisions_are_activated_or_abandoned(shop: Caller) -> None:
 def test_after_the_wait(
     service: Service,
     admin: Caller,
-    monkeypatch: pytest.MonkeyPatch,
+    hands: Hands,
     used: dict[str, float],
     deferred: bool,
     status: str,
@@ -224,23 +224,22 @@ def test_after_the_wait(
     answered(admin.post("/v1/populations", CUSTOMERS), 201)
     answered(admin.post("/v1/policies", {**OFFERS, "settings": used}), 201)
     answer = answered(admin.decide("v1", deferred=deferred))
-    monkeypatch.setattr("time.time", lambda: answer["expires_at"] - 1.0)
+    hands.passed += used["wait_seconds"] - 30.0
     service.tick().result()
     assert answered(admin.get(f"/v1/policies/offers/decisions/{answer['id']}"))["status"] in (
         "pending",
         "deferred",
     )
-    monkeypatch.setattr("time.time", lambda: answer["expires_at"])
+    hands.passed += 30.0
     service.tick().result()
-    monkeypatch.setattr("time.time", lambda: 1.0)  # a clock that is set back takes nothing back
+    hands.wrong -= 1e9  # a clock that is set back takes nothing back
+    service.tick().result()
     assert answered(admin.get(f"/v1/policies/offers/decisions/{answer['id']}")) == {"status": status}
     assert answered(admin.reward(answer["id"], 1)) == {"outcome": outcome}
     assert answered(admin.decide("v2"))["expires_at"] >= answer["expires_at"] + 60
 
 
-def test_a_policy_that_cannot_be_used_stops_nothing_of_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_cannot_be_used_stops_nothing_of_others(folder: Path, hands: Hands) -> None:
     settings = {"wait_seconds": 60, "default_reward": 0.25}
     with served(Service(folder)) as admin:
         token = admin.token
@@ -251,9 +250,8 @@ def test_a_policy_that_cannot_be_used_stops_nothing_of_others(
     again = Service(folder)
     with again.store.writing() as writes:
         writes.run("DELETE FROM progress WHERE policy = (SELECT id FROM policies WHERE name = 'offers')")
-    later = well["expires_at"] + 31 * 86400.0
     with served(again, token) as admin:
-        monkeypatch.setattr("time.time", lambda: later)
+        hands.passed += 32 * 86400.0
         with pytest.raises(StateError):
             again.tick().result()
         found = [

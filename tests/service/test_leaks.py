@@ -3,7 +3,6 @@
 import logging
 import re
 import sqlite3
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.metrics import ALLOWED
 from dpbandits.service.retention import WARNING, erase
 from dpbandits.service.store import TABLES, Writes
-from service.conftest import CUSTOMERS, OFFERS, Caller
+from service.conftest import CUSTOMERS, OFFERS, Caller, Hands
 
 CANARY = "zq7canary"
 REWARD = 0.7358294617
@@ -130,13 +129,10 @@ def test_an_export_says_what_it_is(shop: Caller) -> None:
     assert "west" not in line  # contexts are not in it
 
 
-def test_what_is_old_is_erased_and_its_id_stays_used(
-    service: Service, shop: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_old_is_erased_and_its_id_stays_used(service: Service, shop: Caller, hands: Hands) -> None:
     decision = shop.decide("v1").json()
     shop.reward(decision["id"], REWARD)
-    later = time.time() + 31 * 86400.0
-    monkeypatch.setattr("time.time", lambda: later)
+    hands.passed += 31 * 86400.0
     shop.decide("v2")
     service.tick().result()
     assert str(REWARD) not in shop.get("/v1/policies/offers/raw").text
@@ -147,11 +143,10 @@ def test_what_is_old_is_erased_and_its_id_stays_used(
 
 
 def test_a_reward_that_comes_after_the_erasure_is_not_kept(
-    service: Service, shop: Caller, folder: Path, monkeypatch: pytest.MonkeyPatch
+    service: Service, shop: Caller, hands: Hands
 ) -> None:
     decision = shop.decide("v1").json()["id"]
-    later = time.time() + 31 * 86400.0
-    monkeypatch.setattr("time.time", lambda: later)
+    hands.passed += 31 * 86400.0
     shop.decide("v2")
     service.tick().result()
     assert shop.reward(decision, REWARD).json() == {"outcome": "late"}

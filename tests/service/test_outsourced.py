@@ -3,7 +3,6 @@
 import base64
 import json
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from dpbandits.privacy import SimulatedNoise
 from dpbandits.service.backups import adopt, back_up
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
-from service.conftest import Caller, served
+from service.conftest import Caller, Hands, served
 
 PATIENTS = {
     "name": "patients",
@@ -346,12 +345,11 @@ def test_canaries_of_answers(
 
 
 def test_old_answers_are_erased(
-    service: Service, begun: Caller, modeler: Caller, curator: Caller, monkeypatch: pytest.MonkeyPatch
+    service: Service, begun: Caller, modeler: Caller, curator: Caller, hands: Hands
 ) -> None:
     answered(modeler.post(f"{AT}/questions", {"rows": [3, 1]}))
     answered(curator.put(f"{AT}/questions/3/answer", {"answer": 0.7358294617}))
-    later = time.time() + 31 * 86400.0
-    monkeypatch.setattr("time.time", lambda: later)
+    hands.passed += 31 * 86400.0
     service.tick().result()
     told = answered(modeler.get(f"{AT}/questions"))["questions"]
     assert [(one["status"], one["answer"]) for one in told] == [("erased", None), ("open", None)]

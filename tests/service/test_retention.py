@@ -18,7 +18,7 @@ from dpbandits.service.retention import old_rounds
 from dpbandits.service.settings import Settings
 from internals.workers import folding
 from service import databases
-from service.conftest import CUSTOMERS, OFFERS, Caller, served
+from service.conftest import CUSTOMERS, OFFERS, Caller, Hands, served
 
 DAY = 86400.0
 AGE = 61.803398874989485
@@ -30,11 +30,18 @@ KINDS = ["folder", "database"]
 
 
 class Clock:
-    """The machine's time, and how long after it a service believes to be."""
+    """How many days have passed."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.days, real = 0.0, time.time
-        monkeypatch.setattr(core.time, "time", lambda: real() + DAY * self.days)
+    def __init__(self, hands: Hands) -> None:
+        self._hands = hands
+
+    @property
+    def days(self) -> float:
+        return self._hands.passed / DAY
+
+    @days.setter
+    def days(self, days: float) -> None:
+        self._hands.passed = DAY * days
 
 
 @pytest.fixture(autouse=True)
@@ -44,8 +51,8 @@ def _no_release_between_a_decision_and_its_reward(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return Clock(monkeypatch)
+def clock(hands: Hands) -> Clock:
+    return Clock(hands)
 
 
 @pytest.fixture(params=KINDS)
@@ -165,7 +172,7 @@ def erased_by_the_hour(
 ) -> list[Any]:
     """What is erased and released, and when, where the first of all has brought `context`."""
     clock.days = 0.0
-    began, service = core.time.time(), Service(folder, settings=settings)
+    began, service = time.time(), Service(folder, settings=settings)
     seen = []
 
     def day(at: object) -> float:
@@ -311,9 +318,10 @@ def test_whatever_interrupts_it_is_done_again_and_once(
         with pytest.raises(Stopped):
             folding(service).turn()
         monkeypatch.undo()
-    later = Clock(monkeypatch)
+    later = Clock(Hands(monkeypatch))
     later.days = 32.0
     service = Service(folder.with_name("killed"), settings=settings)
+    later.days += 0.01  # until the clock is trusted
     with served(service, token) as shop:
         told_the_time(service)
         assert raw(service, folder.with_name("killed")) == 0

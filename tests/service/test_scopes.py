@@ -11,7 +11,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
 from dpbandits.service.tokens import SCOPES, withdraw
-from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
+from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, Hands, served
 from service.test_local import ASKED as TIPS
 from service.test_local import PEOPLE as PEOPLE_OF_DEVICES
 from service.test_outsourced import AT, DOSES, PATIENTS, curator_of, release_of
@@ -337,9 +337,7 @@ def test_a_refused_token_changes_nothing(shop: Caller) -> None:
     assert answer.json()["id"].startswith("d1-")
 
 
-def test_a_token_that_was_withdrawn_or_has_ended_is_refused(
-    shop: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_that_was_withdrawn_or_has_ended_is_refused(shop: Caller, hands: Hands) -> None:
     made = shop.post("/v1/tokens", {"label": "x", "scopes": ["read"]}).json()
     reader = Caller(shop.client, made["token"])
     assert reader.get("/v1/policies").status_code == 200
@@ -348,10 +346,7 @@ def test_a_token_that_was_withdrawn_or_has_ended_is_refused(
     made = shop.post("/v1/tokens", {"label": "x", "scopes": ["read"], "seconds": 10}).json()
     brief = Caller(shop.client, made["token"])
     assert brief.get("/v1/policies").status_code == 200
-    import time
-
-    later = time.time() + 11.0
-    monkeypatch.setattr("time.time", lambda: later)
+    hands.passed += 11.0
     assert brief.get("/v1/policies").status_code == 401
 
 

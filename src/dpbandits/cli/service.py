@@ -1,6 +1,7 @@
 """`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,6 +86,20 @@ def adopt(
         typer.echo("adopted: it goes on where it stood")
     else:
         typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")
+
+
+@app.command("accept-clock")
+def accept_clock(
+    folder: Annotated[Path, Argument(help="The service's folder; the service may run.")],
+    *,
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Say that the clock is right after a jump, so that erasure and waits go on."""
+    from dpbandits.service import clock
+
+    now = clock.accept_clock(folder, settings=_settings(config, database))
+    typer.echo(f"accepted: it is {datetime.fromtimestamp(now, UTC):%Y-%m-%d %H:%M:%S} UTC")
 
 
 @app.command("copy")

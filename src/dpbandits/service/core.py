@@ -34,6 +34,7 @@ rooms'.
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -48,6 +49,7 @@ from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import MARK, STORE, held_store
+from dpbandits.service.clock import Clock
 from dpbandits.service.engines import Engines, Kept, configured
 from dpbandits.service.folding import Folding
 from dpbandits.service.gate import log
@@ -101,6 +103,8 @@ class Service:
         with ExitStack() as files:
             self.store = files.enter_context(opened_store(folder, self.settings))
             self.read_only = not self.settings.database and (folder / MARK).exists()
+            self.clock = Clock(self.store)
+            self.clock.begin()
             self.ledger = RowLedger(self.store, witness=self.settings.file_witness())
             under_way = folder / "under-way"
             swept(under_way)
@@ -110,7 +114,7 @@ class Service:
                 self.store,
                 self.ledger,
                 under_way,
-                now=self.now,
+                clock=self.clock,
                 made=self.engines.take,
                 failed=_not_folded,
             )
@@ -118,12 +122,12 @@ class Service:
             self.keys = Keys(folder / "service.key", self.read(adoptions))
             self.surveys = Surveys(self.store, self.ledger)
             self.mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
-            self._latest = 0.0
             self.first_token: str | None = None
             if self.read_only:
                 self.ledger.check()
             else:
                 self._begin_at_last()
+                self.clock.look()
             self._files = files.pop_all()
         self.writer = Writer(self.store)
         self._beside = Beside()
@@ -149,8 +153,6 @@ class Service:
     def _begin(self, writes: Writes) -> None:
         writes.locked("SELECT value FROM facts WHERE name = 'version'")  # one worker at a time
         check_key(writes, self.keys)
-        last = writes.one("SELECT asked_at FROM decisions ORDER BY number DESC LIMIT 1")
-        self._latest = 0.0 if last is None else float(last[0])
         if writes.one("SELECT id FROM tokens") is None:
             _, text = tokens.make_token(
                 writes, self.keys, label="the first", scopes=tokens.SCOPES, now=self.now()
@@ -158,9 +160,8 @@ class Service:
             writes.when(kept=lambda: setattr(self, "first_token", text))
 
     def now(self) -> float:
-        """Seconds since 1970, which never go back, whatever the machine's clock does."""
-        self._latest = max(self._latest, time.time())
-        return self._latest
+        """Seconds since 1970; see `clock.Clock`."""
+        return self.clock.now()
 
     def close(self) -> None:
         """Finish what waits, and leave the store to another process."""
@@ -303,7 +304,8 @@ class Service:
     # -- beside the answers ------------------------------------------------------------------------
 
     def tick(self) -> Future[None]:
-        """Do the work beside the answers and releases: erasure, and waits that are over.
+        """Look at the clock, and do the work beside the answers and releases: erasure, and waits that are
+        over.
 
         A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
 
@@ -314,13 +316,14 @@ class Service:
         return self._beside.begin(self._tick)
 
     def _tick(self) -> None:
-        failed = self.write(self._swept).result()
-        if failed:
+        self.clock.look()
+        over = self.clock.over()
+        if over > -math.inf and (failed := self.write(partial(self._swept, now=over)).result()):
             raise failed[0]
 
-    def _swept(self, writes: Writes) -> list[Exception]:
+    def _swept(self, writes: Writes, *, now: float) -> list[Exception]:
         """Errors of what was done in the writer's turn."""
-        now, sweep = self.now(), partial(decisions.sweep, writes, self.engines)
+        sweep = partial(decisions.sweep, writes, self.engines)
         keep = self.settings.retention_days * DAY
         old_ones = partial(erase, writes, before=now - keep, now=now, rounds_at=now + keep / 100)
         failed = [writes.apart(old_ones)]

@@ -32,6 +32,7 @@ from dpbandits.budget import MemoryLedger
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError
 from dpbandits.policy.bookkeeping import RoundStatus
+from dpbandits.service.clock import Clock
 from dpbandits.service.engines import configured, due_after, is_closed
 from dpbandits.service.retention import Old, done, old_rounds
 from dpbandits.service.round_log import StoredLife, rounds_of, scratch
@@ -96,7 +97,7 @@ class Folding:
     Args:
         store, ledger: the service's.
         folder: private; states pass through it.
-        now: seconds since 1970.
+        clock: the service's.
         made: told of a policy whose release was made here, its version, and what it published.
         failed: told the kind of what went wrong with a policy; the next turn tries again.
     """
@@ -107,12 +108,12 @@ class Folding:
         ledger: RowLedger,
         folder: Path,
         *,
-        now: Callable[[], float],
+        clock: Clock,
         made: Callable[[str, int, PublishedPosterior], object],
         failed: Callable[[Exception], object],
     ) -> None:
         self._store, self._ledger, self._folder = store, ledger, folder
-        self._now, self._failed, self._tell = now, failed, made
+        self._clock, self._failed, self._tell = clock, failed, made
         self._ends: dict[str, list[tuple[int, int]]] = {}
         self._ending, self._woken = threading.Event(), threading.Event()
         self._one_at_a_time = threading.Lock()
@@ -157,7 +158,7 @@ class Folding:
         try:
             with self._store.reading() as reads:
                 due = [str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")]
-                old = {one.policy: one for one in old_rounds(reads, now=self._now())}
+                old = {one.policy: one for one in old_rounds(reads, now=self._clock.over())}
         except DPBanditsError as error:
             self._failed(error)
             return 0
@@ -185,7 +186,7 @@ class Folding:
             gone = reads.one("SELECT policy FROM progress WHERE policy = ?", policy) is None
         if old is not None and gone:  # it came with a backup, and is never opened again
             with self._store.writing() as writes:
-                done(writes, old, now=self._now())
+                done(writes, old, now=self._clock.now())
         if found is None or gone:
             return 0
         upto = max(asked or 0, found.held)
@@ -201,7 +202,7 @@ class Folding:
             self._ledger.go_on(policy, found.at, folded.at)
             made = self._keep(writes, policy, folded, upto)
             if old is not None:
-                done(writes, old, now=self._now())
+                done(writes, old, now=self._clock.now())
         if made:
             version = max(folded.functions)
             self._tell(policy, version, folded.functions[version])
@@ -231,7 +232,7 @@ class Folding:
     def _keep(self, writes: Writes, policy: str, folded: _Folded, upto: int) -> int:
         """Write down what was folded; how many releases."""
         for number, text in folded.texts.items():
-            row = policy, number, folded.ends[number], self._now(), text
+            row = policy, number, folded.ends[number], self._clock.now(), text
             writes.run("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", *row)
         writes.run("UPDATE states SET held = ?, content = ? WHERE policy = ?", upto, folded.content, policy)
         # First what whoever decides locks first: neither waits for the other.

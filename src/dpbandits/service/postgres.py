@@ -449,6 +449,12 @@ class PostgresStore(Store):
                 connection.execute("ROLLBACK")
         self._pool.putconn(connection)
 
+    def clock(self, reads: Reads) -> float:  # noqa: D102
+        row = reads.one("SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS DOUBLE PRECISION)")
+        if row is None:
+            raise StateError("the database did not say the time")
+        return float(row[0])
+
     @contextmanager
     def reading(self) -> Iterator[Reads]:  # noqa: D102
         with self._begun(_BEGIN_READING) as (connection, _):

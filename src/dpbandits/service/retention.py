@@ -24,6 +24,7 @@ interrupts, it is done again, and then changes nothing more.
 """
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ from dpbandits.service.keys import Keys
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.store import Reads, Writes, note_event, note_fact
 
-__all__ = ["WARNING", "Old", "done", "erase", "exported", "old_rounds"]
+__all__ = ["WARNING", "Old", "done", "erase", "erase_old_rounds_by", "exported", "old_rounds"]
 
 WARNING = (
     "Raw data of people, and not a private release: no guarantee covers it. Whoever holds it sees every "
@@ -70,7 +71,7 @@ def erase(writes: Writes, *, before: float, now: float, rounds_at: float) -> int
         "SELECT number, asked_at, policy, ask, status FROM decisions WHERE number > ? ORDER BY number LIMIT ?"
     )
     rows = writes.rows(query, done, ERASED_TOGETHER)
-    rows = [row for row in rows if row[1] < before]  # times never go back: no later row is older
+    rows = [row for row in rows if row[1] < before]  # but for `JUMP_SECONDS`, no later row is older
     if not rows:
         return 0
     last = int(rows[-1][0])
@@ -121,6 +122,13 @@ def old_rounds(reads: Reads, *, now: float) -> list[Old]:
         if float(at) <= now:
             found.append(Old(name.removeprefix(_OLD), int(before), value))
     return found
+
+
+def erase_old_rounds_by(writes: Writes, latest: float) -> None:
+    """Let no rounds that are to be erased wait for a later time than this one."""
+    for policy, before, value in old_rounds(writes, now=math.inf):
+        at = min(float(value.partition(" ")[2]), latest)
+        note_fact(writes, _OLD + policy, f"{before} {at!r}")
 
 
 def done(writes: Writes, old: Old, *, now: float) -> None:

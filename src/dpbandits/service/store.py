@@ -35,6 +35,7 @@ One list of tables serves every engine; a store of another version is refused.
 import re
 import sqlite3
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
@@ -387,6 +388,10 @@ class Store(ABC):
     @current.setter
     def current(self, writes: Writes | None) -> None:
         self._own.writes = writes
+
+    def clock(self, reads: Reads) -> float:
+        """Seconds since 1970 by the clock that all processes of the store share; see `service.clock`."""
+        return time.time()
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
