@@ -9,8 +9,8 @@ import signal
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -44,6 +44,28 @@ def with_log() -> tuple[str, Callable[[], str]]:
     address = fresh("debian")
     folder = Path(unquote(address.partition("?host=")[2].partition("&")[0]))
     return address, (folder / "log").read_text
+
+
+@contextmanager
+def frozen(address: str) -> Iterator[None]:
+    """A server of this machine does nothing, and closes no connection, until the block is left."""
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+        assert row is not None
+        server = int((Path(row[0]) / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{server}/task/{server}/children").read_text()
+    stopped = [server, *map(int, children.split())]
+    for process in stopped:
+        with suppress(ProcessLookupError):  # the connection above has ended
+            os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in stopped:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGCONT)
 
 
 def encoded(encoding: str) -> str:

@@ -1,5 +1,6 @@
 """Who may do what: every route with every scope's token, and without one."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -364,10 +365,10 @@ def test_a_token_that_is_withdrawn_while_it_is_looked_up_is_not_remembered(
         return found
 
     monkeypatch.setattr(service, "read", withdrawn_meanwhile)
-    door.token(request)  # it was none of the withdrawn when it was read
+    asyncio.run(door.token(request))  # it was none of the withdrawn when it was read
     monkeypatch.setattr(service, "read", read)
     with pytest.raises(Problem, match="no-token"):
-        door.token(request)
+        asyncio.run(door.token(request))
 
 
 def test_tokens_are_not_kept(shop: Caller, folder: Any) -> None:

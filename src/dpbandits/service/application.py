@@ -8,7 +8,7 @@ import asyncio
 from asyncio import wrap_future
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
 
@@ -200,11 +200,11 @@ def application(service: Service) -> Application:
 
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
-        ticking = asyncio.create_task(_tick(service, app.state.door))
+        beside = [asyncio.create_task(_tick(service)), asyncio.create_task(app.state.door.watch())]
         yield
-        ticking.cancel()
-        with suppress(asyncio.CancelledError):
-            await ticking
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await asyncio.to_thread(service.close)
 
     app = Documented(
@@ -240,10 +240,9 @@ def application(service: Service) -> Application:
     return Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
 
 
-async def _tick(service: Service, door: Doorkeeper) -> None:
+async def _tick(service: Service) -> None:
     while not service.read_only:
         await asyncio.sleep(TICK_SECONDS)
-        door.forget()  # another worker may have withdrawn a token
         try:
             await wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again
@@ -334,8 +333,12 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             raise Problem("out-of-scope", "This token has limits: name policies and populations within them.")
         how: dict[str, Any] = {"now": service.now(), "limits": limits}
         how |= message.model_dump(include={"label", "scopes", "seconds"})
-        making = service.write(lambda writes: tokens.make_token(writes, service.keys, **how))
-        identity, text = await wrap_future(making)
+
+        def making(writes: Any) -> tuple[str, str]:
+            writes.when(kept=app.state.door.forget)
+            return tokens.make_token(writes, service.keys, **how)
+
+        identity, text = await wrap_future(service.write(making))
         return {"id": identity, "token": text, "scopes": message.scopes}
 
     @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
@@ -410,7 +413,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         token.refuse_new(message.name, message.population)
         kept = await asyncio.to_thread(service.begin_policy, _asked(message))
         response.headers["ETag"] = kept.etag
-        return service.read(lambda reads: policies.described(reads, kept))
+        return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
 
     @route("GET ", "All policies", {"policies": [_POLICY]})
     def every(token: ReaderWithin) -> dict[str, Any]:
@@ -441,7 +444,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         how: dict[str, Any] = {"status": message.status, "settings": settings, "if_match": if_match}
         kept = await wrap_future(service.write(lambda writes: policies.change(writes, policy, **how)))
         response.headers["ETag"] = kept.etag
-        return service.read(lambda reads: policies.described(reads, kept))
+        return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
 
     @route(
         "GET /{policy}/policy",
@@ -661,6 +664,6 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
 
     @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
-    def health() -> dict[str, Any]:
-        """Needs no token, and says nothing else."""
+    async def health() -> dict[str, Any]:
+        """Needs no token, says nothing else, and waits for no thread."""
         return {"status": "up"}

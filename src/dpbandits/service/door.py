@@ -1,9 +1,16 @@
-"""Who sends a request, and whether they may: tokens, scopes and limits, before a route sees anything."""
+"""Who sends a request, and whether they may: tokens, scopes and limits, before a route sees anything.
+
+The event loop never waits for the store. A text that is not known is looked up in a thread, for a short time,
+and what was found is remembered: tokens, and texts that are none. All of it is forgotten when this worker
+makes or withdraws a token, and within a quarter of a second after another worker did.
+"""
 
 import asyncio
 import math
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -14,6 +21,7 @@ from fastapi.security.base import SecurityBase
 from dpbandits.service import tokens
 from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads
 from dpbandits.service.tokens import Token
 
 __all__ = [
@@ -38,40 +46,128 @@ _NAMED = {
 }
 """Names in paths: the table of what they name, and what is said where there is none."""
 
-TOKENS_KEPT = 1000
-"""Tokens that are remembered between requests, so that not each asks the store."""
+TEXTS_KEPT = 1000
+"""Tokens that are remembered, and as many texts that are none; when there are more, all are forgotten."""
+
+LOOKUP_SECONDS = 2.0
+"""Longest time that a request waits for the store to say whose its token is."""
+
+LOOKUPS = 2
+"""Threads that ask the store at a time; while it is frozen they are stuck, and no others are."""
+
+MOST_LOOKING = 200
+"""Texts that are looked up or wait for it; a request with another one is turned away."""
+
+WATCH_SECONDS = 0.25
+"""How often the tokens of the store are compared with those that were there."""
+
+SILENT_SECONDS = 5.0
+"""Longest time that a token is known while the store does not answer: it may have been withdrawn."""
 
 
 class Doorkeeper:
-    """Sender of a request, and the rate that they may use."""
+    """Sender of a request, and the rate that they may use; used from one event loop."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._known: dict[str, Token] = {}
-        self._forgotten = 0
+        self._turns = asyncio.Semaphore(LOOKUPS)
         self._left: dict[str, tuple[float, float]] = {}
         self._paying: dict[tuple[str, str], str] = {}
+        self.forget()
 
-    def token(self, request: Request) -> Token:
-        """The token of a request; Problem where it has none that counts, or comes too often."""
+    async def token(self, request: Request) -> Token:
+        """The token of a request; Problem where it has none that counts, comes too often, or the store does
+        not say whose it is.
+        """
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         found = self._known.get(text)
-        if found is None and kind.lower() == "bearer" and text:
-            forgotten = self._forgotten
-            keys, now = self._service.keys, self._service.now()
-            found = self._service.read(lambda reads: tokens.token_of(reads, keys, text, now))
-            if found is not None:
-                if len(self._known) >= TOKENS_KEPT:
-                    self._known = {}
-                known = self._known
-                if forgotten == self._forgotten:  # else it may have been withdrawn while it was read
-                    known[text] = found
+        if found is None and kind.lower() == "bearer" and text and text not in self._none:
+            found = await self._looked_up(text)
         if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
             raise Problem(
                 "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
             )
         self.slow_down(found.id)
         return found
+
+    async def _looked_up(self, text: str) -> Token | None:
+        """Whose a text is; requests with the same text are one lookup."""
+        looking = self._looking
+        if text not in looking:
+            if len(looking) >= MOST_LOOKING:
+                raise _unanswered()
+            task = looking[text] = asyncio.ensure_future(self._look_up(text))
+
+            def ended(task: asyncio.Task[Token | None]) -> None:
+                del looking[text]
+                if not task.cancelled():
+                    task.exception()  # whoever waited for it may be gone
+
+            task.add_done_callback(ended)
+        return await asyncio.shield(looking[text])
+
+    async def _look_up(self, text: str) -> Token | None:
+        known, none = self._known, self._none
+        keys, now = self._service.keys, self._service.now()
+        found: Token | None = await self._read(lambda reads: tokens.token_of(reads, keys, text, now))
+        # Where something was forgotten meanwhile, these are not the ones that requests look at any more: what
+        # was read may be older than a token that was made or withdrawn.
+        if len(known) >= TEXTS_KEPT:
+            known.clear()
+        if len(none) >= TEXTS_KEPT:
+            none.clear()
+        if found is not None:
+            known[text] = found
+        elif len(text) <= tokens.LONGEST:
+            none.add(text)
+        return found
+
+    async def _read(self, call: Callable[[Reads], Any]) -> Any:
+        """Look at something in a thread; Problem where that takes too long. The thread ends when it can."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Any] = loop.create_future()
+
+        def done(found: Any, error: Exception | None) -> None:
+            self._turns.release()
+            if not answer.done():
+                answer.set_result(found) if error is None else answer.set_exception(error)
+
+        def read() -> None:
+            found, error = None, None
+            try:
+                found = self._service.read(call)
+            except Exception as failed:  # noqa: BLE001 - for whoever waits
+                error = failed
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(done, found, error)
+
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                await self._turns.acquire()
+                try:
+                    threading.Thread(target=read, name="dpbandits looks a token up", daemon=True).start()
+                except RuntimeError:
+                    self._turns.release()
+                    raise _unanswered() from None
+                return await answer
+        except TimeoutError:
+            raise _unanswered() from None
+
+    async def watch(self) -> None:
+        """Forget what was looked up when another worker has made or withdrawn a token; until cancelled."""
+        seen, heard = None, time.monotonic()
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            try:
+                found = await self._read(tokens.changes)
+            except Exception:  # noqa: BLE001 - the next look tries again
+                if time.monotonic() - heard > SILENT_SECONDS:
+                    self.forget()
+                continue
+            heard, self._paying = time.monotonic(), {}
+            if found != seen:
+                self.forget()
+                seen = found
 
     def slow_down(self, token: str) -> None:
         """Count a request of a token, by its id; Problem where it comes too often."""
@@ -87,9 +183,11 @@ class Doorkeeper:
         self._left[token] = (left - 1.0, now)
 
     def forget(self) -> None:
-        """Ask the store again who may; called once a token is known to be withdrawn."""
-        self._forgotten += 1
-        self._known, self._paying = {}, {}
+        """Ask the store again who may; called from any thread once a token was made or withdrawn."""
+        self._known: dict[str, Token] = {}
+        self._none: set[str] = set()
+        self._looking: dict[str, asyncio.Task[Token | None]] = {}
+        self._paying = {}
 
     def refuse_beyond(self, token: Token, path: Mapping[str, Any]) -> None:
         """Problem, as if it did not exist, where a path's parameters name what the token does not reach; and
@@ -122,6 +220,15 @@ class Doorkeeper:
         return found
 
 
+def _unanswered() -> Problem:
+    """The store does not say whose a token is; this tells nothing of the token."""
+    return Problem(
+        "not-recorded",
+        "The service could not use its store; repeat the request.",
+        headers={"Retry-After": "1"},
+    )
+
+
 class Needs(SecurityBase):
     """Dependency of a route: a token with any one of these scopes, whose limits include what the path names.
 
@@ -139,7 +246,7 @@ class Needs(SecurityBase):
     async def __call__(self, request: Request) -> Token:
         """The token; Problem where it lacks the scope."""
         door: Doorkeeper = request.app.state.door
-        token = door.token(request)
+        token = await door.token(request)
         if token.scopes.isdisjoint(self.scopes):
             raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(self.scopes)}.")
         if not self.within:

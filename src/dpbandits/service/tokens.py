@@ -32,10 +32,12 @@ from dpbandits.service.store import Reads, Row, Writes, note_event
 
 __all__ = [
     "COLUMNS",
+    "LONGEST",
     "SCOPES",
     "UNLIMITED",
     "Limits",
     "Token",
+    "changes",
     "listed",
     "make_token",
     "rotate",
@@ -50,7 +52,8 @@ COLUMNS = "t.id, t.scopes, t.ends_at, t.limits"
 """Columns of the table `tokens t` that `token_in` reads."""
 
 _SECRET_BYTES = 32
-_LONGEST = 200
+LONGEST = 200
+"""Characters of a text that may be a token."""
 
 
 class Limits(NamedTuple):
@@ -113,6 +116,18 @@ class Token(NamedTuple):
             raise Problem("out-of-scope", "This token has limits: begin what they name.")
 
 
+def changes(reads: Reads) -> Row | None:
+    """A number that is another one whenever a token was made, withdrawn or given another text."""
+    return reads.one("SELECT value FROM facts WHERE name = 'changes of tokens'")
+
+
+def _note_change(writes: Writes) -> None:
+    writes.run(
+        "INSERT INTO facts VALUES ('changes of tokens', '1') ON CONFLICT (name) DO UPDATE "
+        "SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)"
+    )
+
+
 def make_token(
     writes: Writes,
     keys: Keys,
@@ -129,6 +144,7 @@ def make_token(
     held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
     row = identity, keys.digest("token", text), label, held, now, ends, canonical(limits.sorted)
     writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL, ?, NULL, NULL)", *row)
+    _note_change(writes)
     note_event(writes, now, "token-made", f"token {identity}", " ".join(scopes))
     return identity, text
 
@@ -149,7 +165,7 @@ def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
 
     The text before the last rotation is one, too, and ends with its overlap.
     """
-    if len(text) > _LONGEST:
+    if len(text) > LONGEST:
         return None
     digest = keys.digest("token", text)
     before = COLUMNS.replace("t.ends_at", "t.previous_ends_at")
@@ -213,6 +229,7 @@ def rotate(
         *(keys.digest("token", text), ends, before, before_ends, identity),
     )
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
+    _note_change(writes)
     note_event(
         writes, now, "token-rotated", f"token {identity}", f"the old text ends in {overlap_seconds:g} s"
     )
@@ -229,4 +246,5 @@ def withdraw(writes: Writes, identity: str, now: float, within: Limits = UNLIMIT
     if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):
         raise Problem("not-found", _NO_TOKEN)
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
+    _note_change(writes)
     note_event(writes, now, "token-withdrawn", f"token {identity}")
