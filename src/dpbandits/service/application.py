@@ -23,6 +23,7 @@ from starlette.routing import Match, Route
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
+from dpbandits.service.browsers import open_to
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
@@ -237,7 +238,8 @@ def application(service: Service) -> Application:
         told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
         log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
 
-    return Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
+    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
+    return open_to(service.settings.cors_origins, gate)
 
 
 async def _tick(service: Service) -> None:

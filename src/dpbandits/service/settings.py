@@ -1,6 +1,7 @@
 """`Settings`: what an operator decides, in `service.toml` or the environment; every value has a default."""
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
@@ -23,6 +24,9 @@ PREFIX = "DPBANDITS_"
 
 NO_SETTINGS = frozenset({"DPBANDITS_DATA", "DPBANDITS_TRACEBACK"})
 """Variables with this beginning that other parts of the package read."""
+
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
+"""Form of an origin: scheme, host and port, without a path."""
 
 LONGEST_WAIT = 10 * 366 * 86400.0
 """Seconds: ten years."""
@@ -49,6 +53,8 @@ class Settings:
             policy that needs more alone cannot begin.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none. All workers of a database have the same one, never copies.
+        cors_origins: origins, as "https://shop.example.org", whose pages may use the routes of devices,
+            decisions and flags from a browser; see `dpbandits.service.browsers`. By default none.
 
     Raises:
         InvalidParameter: a number out of its range.
@@ -64,11 +70,20 @@ class Settings:
     policy_memory: int = 4 << 30
     witness: str = ""
     database: str = field(default="", repr=False)
+    cors_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("host", "witness", "database"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidParameter(f"{name}: expected a text")
+        origins: Any = self.cors_origins
+        listed = isinstance(origins, list | tuple)
+        if not listed or not all(isinstance(one, str) and _ORIGIN.fullmatch(one) for one in origins):
+            raise InvalidParameter(
+                'cors_origins: expected a list of origins, as ["https://shop.example.org"], without paths '
+                "or wildcards"
+            )
+        _checks.assign(self, cors_origins=tuple(origins))
         _checks.integer(self.port, name="port", minimum=0)
         _checks.number(self.requests_per_second, name="requests_per_second")
         _checks.integer(self.largest_body, name="largest_body", minimum=1024)

@@ -30,6 +30,7 @@ from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
 from dpbandits.service.desk.sessions import COOKIE, SECONDS, begin_session, end_session, session_token
+from dpbandits.service.documented import operations_in
 from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
 from dpbandits.service.keys import Keys
@@ -93,6 +94,11 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
         ("/desk/ledger.json", desk.ledger_json),
     ):
         app.add_api_route(path, desk.behind_login(show), methods=["GET"], include_in_schema=False)
+
+    def interface() -> Response:
+        return desk.interface(app.openapi())
+
+    app.add_api_route("/docs", interface, methods=["GET"], include_in_schema=False)
     app.add_api_route("/desk/desk.css", _style, methods=["GET"], include_in_schema=False)
     app.add_api_route("/login", desk.log_in, methods=["POST"], include_in_schema=False)
     app.add_api_route("/logout", desk.log_out, methods=["POST"], include_in_schema=False)
@@ -190,6 +196,10 @@ class _Desk:
         return Response(text, status_code=status, media_type="text/html")
 
     # -- pages -------------------------------------------------------------------------------------
+
+    def interface(self, document: dict[str, Any]) -> Response:
+        """The OpenAPI document, to be read; it is public, and so needs no login."""
+        return self._page("interface.html", operations=operations_in(document))
 
     def overview(self, token: Token) -> Response:
         """Populations with what is left, and policies with their releases."""
