@@ -64,6 +64,7 @@ from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.store import Writes
 from dpbandits.service.surveys import begin_survey
+from dpbandits.service.writer import awaited
 
 __all__ = ["application"]
 
@@ -316,7 +317,7 @@ async def _each(
         if isinstance(begun, Misfit):
             return {"problem": _misfit(begun.places).to_json()}
         try:
-            return told(await wrap_future(begun))
+            return told(await awaited(begun))
         except Exception as error:  # noqa: BLE001 - said as it would be of one alone
             return {"problem": problem_of(error).to_json()}
 
@@ -498,7 +499,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     @route("POST /decisions", "Decide for one person", _DECISION, *_REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
-        return Json(await wrap_future(service.decide(policy, token.id, _given(message))))
+        return Json(await awaited(service.decide(policy, token.id, _given(message))))
 
     @route("POST /decisions:batch", "Decide for several people", {"results": [{"decision": _DECISION}]})
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
@@ -532,7 +533,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
-        return Json({"outcome": await wrap_future(service.reward(policy, decision, float(message.reward)))})
+        return Json({"outcome": await awaited(service.reward(policy, decision, float(message.reward)))})
 
     @route("POST /rewards:batch", "Tell several rewards", {"results": [{"outcome": "counted"}]})
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:

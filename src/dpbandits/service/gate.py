@@ -41,9 +41,12 @@ _HEADERS = (
 )
 
 
+_WRITTEN = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
+
 def written_json(value: Any) -> bytes:
     """JSON in ASCII, without NaN."""
-    return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    return _WRITTEN.encode(value).encode()
 
 
 class Gate:

@@ -14,6 +14,7 @@ import json
 import secrets
 from bisect import bisect
 from collections.abc import Sequence
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,12 @@ Adoption = tuple[int, str]
 """The number of the first decision that follows it, and what tells it from every other."""
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def canonical(value: Any) -> str:
     """JSON in one form, whatever the order of its keys."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(value)
 
 
 def adoptions(reads: Reads) -> list[Adoption]:
@@ -80,9 +84,8 @@ class Keys:
 
     def digest(self, what: str, *parts: str) -> bytes:
         """Return a digest of texts, for one purpose; unequal lists of texts have unequal digests."""
-        return hashlib.blake2b(
-            json.dumps([what, *parts]).encode(), key=self._key, digest_size=_DIGEST_BYTES
-        ).digest()
+        text = ", ".join(map(encode_basestring_ascii, (what, *parts)))  # as json.dumps writes a list
+        return hashlib.blake2b(f"[{text}]".encode(), key=self._key, digest_size=_DIGEST_BYTES).digest()
 
     def decision_id(self, number: int) -> str:
         """The id of a decision: its number, and what nobody can guess."""

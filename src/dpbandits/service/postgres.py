@@ -258,6 +258,7 @@ class PostgresWrites(Writes):
 
     lock: ClassVar[tuple[str, str]] = " FOR UPDATE", " FOR UPDATE SKIP LOCKED"
     errors: ClassVar[tuple[type[Exception], ...]] = (StateError,)
+    looks_ahead: ClassVar[bool] = True
 
     def __init__(self, connection: _Adapted) -> None:
         super().__init__(connection)

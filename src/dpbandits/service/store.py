@@ -220,6 +220,8 @@ class Writes(Reads):
     those that others have. They are empty if nobody else writes."""
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     """Exceptions that a statement may raise."""
+    looks_ahead: ClassVar[bool] = False
+    """Whether queries that are made ahead of their turn save time."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)

@@ -20,6 +20,7 @@ process was faster, or has to make a release first. Where it says how long it wa
 thing wait with it.
 """
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ from typing import Any, TypeVar
 from dpbandits.errors import StateError
 from dpbandits.service.store import Ahead, NotKnown, Store, TryAgain, Writes
 
-__all__ = ["LooksAhead", "Refusal", "Writer"]
+__all__ = ["LooksAhead", "Refusal", "Writer", "awaited"]
 
 _T = TypeVar("_T")
 
@@ -62,6 +63,26 @@ class _Job:
     future: Future[Any] = field(default_factory=Future)
     until: float = 0.0
     again_at: float = 0.0
+
+
+def awaited(future: Future[_T]) -> asyncio.Future[_T]:
+    """The same for the event loop that runs now. Who waits may leave; the call is made all the same."""
+    loop = asyncio.get_running_loop()
+    mine: asyncio.Future[_T] = loop.create_future()
+
+    def tell() -> None:
+        if not mine.done():
+            try:
+                mine.set_result(future.result())
+            except Exception as error:  # noqa: BLE001 - for whoever waits
+                mine.set_exception(error)
+
+    def told(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(tell)
+
+    future.add_done_callback(told)
+    return mine
 
 
 class Writer:
@@ -160,6 +181,8 @@ class Writer:
 
 def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
     """Ask for what calls will ask for."""
+    if not writes.looks_ahead:
+        return
     looking = [job.ahead(writes) for job in jobs if job.ahead is not None]
     while looking:
         wanted = [next(one, None) for one in looking]
