@@ -26,7 +26,13 @@ from dpbandits.errors import (
 )
 from dpbandits.policy import Receipt
 from dpbandits.service import client
-from dpbandits.service.client import AsyncRemotePolicy, RemoteDecision, RemotePolicy, RemoteServer
+from dpbandits.service.client import (
+    AsyncRemotePolicy,
+    RemoteDecision,
+    RemotePolicy,
+    RemoteServer,
+    RemoteTokens,
+)
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.processes import BadNetwork, ServerProcess, free_port, serving
 
@@ -440,3 +446,27 @@ def test_it_imports_no_server(server: ServerProcess, tmp_path: Path) -> None:
     arm, receipt = done.stdout.split()
     assert arm in OFFERS["arms"]
     assert receipt == "counted"
+
+
+def test_tokens_are_made_listed_rotated_and_withdrawn(server: ServerProcess) -> None:
+    name = begun(server, "rotated")
+    admin = RemoteTokens(server.url, token=server.token)
+    made = admin.make("the till", ["decide"], policies=[name], seconds=600)
+    [listed] = [one for one in admin.listed() if one["id"] == made["id"]]
+    assert (listed["label"], listed["policies"], listed["populations"]) == ("the till", [name], None)
+    old = remote(server, name, token=made["token"])
+    decision = old.ask(AGNES, "u1", id="v1")
+    rotated = admin.rotate(made["id"], overlap_seconds=600)
+    assert rotated["token"] not in (made["token"], str(admin.listed()))
+    new = remote(server, name, token=rotated["token"])
+    assert old.ask(AGNES, "u1", id="v1").id == new.ask(AGNES, "u1", id="v1").id == decision.id
+    with pytest.raises(InvalidParameter, match="no policy of this name"):
+        remote(server, begun(server, "others"), token=rotated["token"]).ask(AGNES, "u1")
+    admin.withdraw(made["id"])
+    for one in (old, new):
+        with pytest.raises(InvalidParameter, match="with a token"):
+            one.ask(AGNES, "u2")
+    with pytest.raises(InvalidParameter, match="no such token"):
+        admin.withdraw(made["id"])
+    with pytest.raises(InvalidData):
+        admin.make("x", ["root"])

@@ -1,9 +1,12 @@
 """`dpbandits serve` and `dpbandits service`: private decisions over HTTP, and what a service keeps."""
 
+import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -12,6 +15,7 @@ from dpbandits.cli.options import names_in
 from dpbandits.errors import InvalidParameter
 
 if TYPE_CHECKING:
+    from dpbandits.service.core import Service
     from dpbandits.service.settings import Settings
 
 __all__ = ["app", "serve"]
@@ -32,6 +36,21 @@ def _settings(config: Path | None, database: str | None = None) -> "Settings":
     from dpbandits.service.settings import Settings
 
     return Settings.read(config, database=database)
+
+
+@contextmanager
+def _opened(data: Path, config: Path | None, database: str | None) -> "Iterator[Service]":
+    """The service, closed afterwards; what it refuses is an InvalidParameter."""
+    from dpbandits.service.core import Service
+    from dpbandits.service.problems import Problem
+
+    service = Service(data, settings=_settings(config, database))
+    try:
+        yield service
+    except Problem as problem:
+        raise InvalidParameter(problem.detail) from None
+    finally:
+        service.close()
 
 
 def serve(
@@ -137,40 +156,79 @@ def count(
 ) -> None:
     """Add reports that were counted in files to a local policy; in a database its workers go on meanwhile."""
     from dpbandits.local.server.aggregation import read_counts
-    from dpbandits.service.core import Service
-    from dpbandits.service.problems import Problem
 
-    settings, read = _settings(config, database), read_counts(counts)
-    service = Service(data, settings=settings)
-    try:
+    read = read_counts(counts)
+    with _opened(data, config, database) as service:
         service.refuse_in_a_copy()
         typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
-    except Problem as problem:
-        raise InvalidParameter(problem.detail) from None
-    finally:
-        service.close()
+
+
+Scopes = Annotated[str, Option(help="Names with commas between, as admin,read.")]
+Only = Annotated[str | None, Option(help="What it reaches: names with commas between; default all.")]
+Days = Annotated[float | None, Option(help="It ends after so many days; default never.", min=0.0)]
+TokenId = Annotated[str, Argument(metavar="ID", help="The token's, as `service tokens` lists it.")]
 
 
 @app.command("token")
 def token(
     *,
     data: Data,
-    scopes: Annotated[str, Option(help="Names with commas between, as admin,read.")],
+    scopes: Scopes,
     label: Annotated[str, Option(help="What it is for.")] = "made on the machine",
+    policies: Only = None,
+    populations: Only = None,
+    days: Days = None,
+    database: Database = None,
     config: Config = None,
 ) -> None:
     """Make a token and show it once."""
-    from dpbandits.service.core import Service
-    from dpbandits.service.tokens import SCOPES, make_token
+    from dpbandits.service.tokens import SCOPES, Limits, make_token
 
     named = names_in(scopes)
     if not set(named) <= set(SCOPES):
         raise InvalidParameter(f"--scopes: expected some of {', '.join(SCOPES)}")
-    service = Service(data, settings=_settings(config))
-    try:
-        made = service.write(
-            lambda writes: make_token(writes, service.keys, label=label, scopes=named, now=service.now())
-        )
+    limits = Limits.of(*(None if one is None else names_in(one) for one in (policies, populations)))
+    seconds = None if days is None else 86400.0 * days
+    with _opened(data, config, database) as service:
+        how: dict[str, Any] = {"label": label, "scopes": named, "now": service.now(), "seconds": seconds}
+        made = service.write(lambda writes: make_token(writes, service.keys, **how, limits=limits))
         typer.echo(made.result()[1])
-    finally:
-        service.close()
+
+
+@app.command("tokens")
+def tokens(*, data: Data, database: Database = None, config: Config = None) -> None:
+    """List tokens that may be used, as lines of JSON; never their texts."""
+    from dpbandits.service.tokens import UNLIMITED, listed
+
+    with _opened(data, config, database) as service:
+        for one in service.read(lambda reads: listed(reads, UNLIMITED, service.now())):
+            typer.echo(json.dumps(one))
+
+
+@app.command("rotate")
+def rotate_token(
+    identity: TokenId,
+    *,
+    data: Data,
+    overlap_seconds: Annotated[float, Option(help="The old text stays valid for so long.", min=0.0)] = 3600.0,
+    database: Database = None,
+    config: Config = None,
+) -> None:
+    """Give a token a new text and show it once."""
+    from dpbandits.service.tokens import rotate
+
+    with _opened(data, config, database) as service:
+        how: dict[str, Any] = {"overlap_seconds": overlap_seconds, "now": service.now()}
+        rotated = service.write(lambda writes: rotate(writes, service.keys, identity, **how))
+        typer.echo(rotated.result()["token"])
+
+
+@app.command("withdraw")
+def withdraw_token(
+    identity: TokenId, *, data: Data, database: Database = None, config: Config = None
+) -> None:
+    """Withdraw a token: it is refused from now on."""
+    from dpbandits.service.tokens import withdraw
+
+    with _opened(data, config, database) as service:
+        service.write(lambda writes: withdraw(writes, identity, service.now())).result()

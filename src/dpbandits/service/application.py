@@ -62,7 +62,7 @@ from dpbandits.service.messages import (
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.retention import WARNING, exported
-from dpbandits.service.store import Writes
+from dpbandits.service.store import Writes, note_event
 from dpbandits.service.surveys import begin_survey
 from dpbandits.service.writer import awaited
 
@@ -194,6 +194,7 @@ _EVENT = {
     "what": "token-made",
     "subject": "token 5f0c2a9d6b7e",
     "told": "decide reward",
+    "token": "0b1c2d3e4f50",
 }
 
 
@@ -334,7 +335,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         limits = tokens.Limits.of(message.policies, message.populations)
         if not token.limits.include(limits):
             raise Problem("out-of-scope", "This token has limits: name policies and populations within them.")
-        how: dict[str, Any] = {"now": service.now(), "limits": limits}
+        how: dict[str, Any] = {"now": service.now(), "limits": limits, "by": token.id}
         how |= message.model_dump(include={"label", "scopes", "seconds"})
 
         def making(writes: Any) -> tuple[str, str]:
@@ -347,7 +348,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
     async def withdraw_token(identity: TokenId, token: AdminWithin) -> Response:
         def withdrawing(writes: Writes) -> None:
-            tokens.withdraw(writes, identity, service.now(), token.limits)
+            tokens.withdraw(writes, identity, service.now(), within=token.limits, by=token.id)
             writes.when(kept=app.state.door.forget)
 
         await wrap_future(service.write(withdrawing))
@@ -361,7 +362,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", _ROTATED, "not-found")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
         """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
-        how = {"now": service.now(), "within": token.limits, **message.model_dump()}
+        how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
 
         def rotating(writes: Writes) -> dict[str, Any]:
             writes.when(kept=app.state.door.forget)
@@ -377,12 +378,10 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         def opening(writes: Any) -> dict[str, Any]:
             service.ledger.open_account(message.name, privacy=promise_of(privacy))
-            writes.run(
-                "INSERT INTO populations VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                message.name,
-                canonical({"privacy": privacy}),
-                service.now(),
-            )
+            row = message.name, canonical({"privacy": privacy}), service.now()
+            if writes.run("INSERT INTO populations VALUES (?, ?, ?) ON CONFLICT DO NOTHING", *row):
+                subject = f"population {message.name}"
+                note_event(writes, service.now(), "population-opened", subject, by=token.id)
             return {"name": message.name, **balance_to_json(service.ledger.balance(message.name))}
 
         return await wrap_future(service.write(opening))
@@ -414,7 +413,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     async def begin(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
         token.refuse_new(message.name, message.population)
-        kept = await asyncio.to_thread(service.begin_policy, _asked(message))
+        kept = await asyncio.to_thread(service.begin_policy, _asked(message), token.id)
         response.headers["ETag"] = kept.etag
         return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
 
@@ -445,6 +444,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         """Its status and settings; never what it promises. `If-Match` is needed."""
         settings = None if message.settings is None else message.settings.model_dump(exclude_unset=True)
         how: dict[str, Any] = {"status": message.status, "settings": settings, "if_match": if_match}
+        how |= {"now": service.now(), "by": token.id}
         kept = await wrap_future(service.write(lambda writes: policies.change(writes, policy, **how)))
         response.headers["ETag"] = kept.etag
         return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
@@ -581,7 +581,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         token.refuse_new(message.name, message.population)
         asked = message.model_dump()
         await wrap_future(
-            service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now()))
+            service.write(lambda writes: begin_survey(writes, service.ledger, asked, service.now(), token.id))
         )
         return {"name": message.name, "population": message.population}
 
@@ -641,9 +641,10 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
 
     @route("GET /v1/events", "What an operator should know, the latest first", {"events": [_EVENT]})
     def events(token: Admin) -> dict[str, Any]:
+        """`token` is the id of the token that acted; empty where the service did, or a command beside it."""
         rows = service.read(
             lambda reads: reads.rows(
-                "SELECT number, at, what, subject, told FROM events ORDER BY number DESC LIMIT 200"
+                "SELECT number, at, what, subject, told, token FROM events ORDER BY number DESC LIMIT 200"
             )
         )
         return {"events": [dict(zip(_EVENT, row, strict=True)) for row in rows]}
@@ -657,8 +658,11 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         options={"response_class": Lines},
     )
     def raw(policy: PolicyName, token: Admin) -> Response:
-        """Lines of JSON, the first of which says what they are."""
+        """Lines of JSON, the first of which says what they are. The export is an event."""
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
+        if not service.read_only:
+            event = service.now(), "raw-exported", f"policy {policy}"
+            service.write(lambda writes: note_event(writes, *event, by=token.id)).result()
 
         def lines() -> Iterator[str]:
             with service.store.reading() as reads:

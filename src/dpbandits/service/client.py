@@ -1,5 +1,5 @@
 """`RemotePolicy`: a policy of a service, asked and told as one of this process; `AsyncRemotePolicy` awaits.
-`RemoteServer` is a local one, for people's own devices.
+`RemoteServer` is a local one, for people's own devices; `RemoteTokens` makes, lists and rotates tokens.
 
 *Retries.* Every ask has an id, the caller's or a random one, and is repeated with it: whichever attempt
 arrived first took the one round, and all get its answer. An attempt is repeated where no answer came, where
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from dpbandits.local.contract.bins import PublishedArms
     from dpbandits.local.contract.spec import Spec
 
-__all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy", "RemoteServer"]
+__all__ = ["AsyncRemotePolicy", "RemoteDecision", "RemotePolicy", "RemoteServer", "RemoteTokens"]
 
 _T = TypeVar("_T")
 _P = ParamSpec("_P")
@@ -150,7 +150,7 @@ class _Remote(Seen):
         self,
         kind: str,
         url: str,
-        name: str,
+        name: str | None,
         *,
         token: str,
         timeout: float = 5.0,
@@ -158,17 +158,17 @@ class _Remote(Seen):
         plain_http: bool = False,
     ) -> None:
         self._secure, self._host, self._port, self._path = _address(url, plain_http=plain_http)
-        if not _fits(name, _NAME):
+        if name is not None and not _fits(name, _NAME):
             raise InvalidParameter("name: expected a policy's name, of small letters, digits and . _ -")
         if not _fits(token, _TOKEN):
             raise InvalidParameter("token: expected the text that the service showed once")
         self._timeout = _checks.number(timeout, name="timeout")
         self._patience = _checks.number(patience, name="patience", minimum=0.0)
         self._name, self._token, self._local = name, token, threading.local()
-        self._kind = kind
+        self._under = f"{self._path}/v1/{kind}" + ("" if name is None else f"/{name}")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._name!r})"
+        return f"{type(self).__name__}({'' if self._name is None else repr(self._name)})"
 
     def __reduce__(self) -> Any:
         raise ProtocolError(f"a {type(self).__name__} holds a token: build another one where it is needed")
@@ -197,9 +197,9 @@ class _Remote(Seen):
         while True:
             asked_for = 0.0
             try:
-                answer = self._once(method, f"{self._path}/v1/{self._kind}/{self._name}{path}", data, media)
-                if answer.status == 200:
-                    found = answer.json()
+                answer = self._once(method, f"{self._under}{path}", data, media)
+                if answer.status in (200, 201, 204):
+                    found = {} if answer.status == 204 else answer.json()
                     if not isinstance(found, dict):
                         raise _strange()
                     return found
@@ -660,6 +660,69 @@ class RemoteServer(_Remote):
             body = b"".join(len(one).to_bytes(2, "little") + one for one in part)
             accepted += int(self._made("POST", "/reports", body)["accepted"])
         return accepted
+
+
+@worded
+class RemoteTokens(_Remote):
+    """Tokens of a service, for a token with the scope `admin`.
+
+    Arguments are those of `RemotePolicy`, without a name and a queue. Making is not repeated: where no answer
+    came, `listed` says whether it is there, and `rotate` gives it a text.
+
+    Raises:
+        InvalidParameter: there is no such token, or this one may not do it, in every method.
+        InvalidData: names, scopes or times that do not fit.
+        ServiceUnavailable: no answer came.
+
+    Example:
+        >>> RemoteTokens("http://127.0.0.1:8080", token="dpb_of_yours")
+        RemoteTokens()
+    """
+
+    def __init__(self, url: str, *, token: str, **options: Any) -> None:
+        super().__init__("tokens", url, None, token=token, **options)
+
+    def make(
+        self,
+        label: str,
+        scopes: Sequence[str],
+        *,
+        policies: Sequence[str] | None = None,
+        populations: Sequence[str] | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """Make a token; its text is in `token` of the answer, and nowhere else.
+
+        Args:
+            label: what it is for.
+            scopes: what it may do.
+            policies, populations: names that it reaches; default all. Each list narrows the other.
+            seconds: it ends after so many seconds; default never.
+        """
+        limits = {"policies": policies, "populations": populations}
+        body = {"label": label, "scopes": list(scopes), "seconds": seconds}
+        body |= {name: None if names is None else list(names) for name, names in limits.items()}
+        self.close()  # on a connection that lay open a request may be sent twice
+        return self._made("POST", "", body, patience=0.0)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return tokens that may be used, the latest first, without their texts."""
+        return list(self._made("GET", "", None)["tokens"])
+
+    def rotate(
+        self, identity: str, *, overlap_seconds: float = 3600.0, seconds: float | None = None
+    ) -> dict[str, Any]:
+        """Give a token, by its id, a new text, in `token` of the answer; the old one ends after the overlap.
+
+        `seconds` moves its end to so many from now. Repeat it where no answer came: the oldest text stays.
+        """
+        body = {"overlap_seconds": overlap_seconds, "seconds": seconds}
+        self.close()
+        return self._made("POST", f"/{_quoted(identity)}:rotate", body, patience=0.0)
+
+    def withdraw(self, identity: str) -> None:
+        """Withdraw a token, by its id."""
+        self._made("DELETE", f"/{_quoted(identity)}", None, patience=0.0)
 
 
 def _request(

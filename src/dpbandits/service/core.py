@@ -250,7 +250,7 @@ class Service:
 
     # -- policies ----------------------------------------------------------------------------------
 
-    def begin_policy(self, asked: dict[str, Any]) -> Kept:
+    def begin_policy(self, asked: dict[str, Any], by: str) -> Kept:
         """See `policies.begin`; what takes long is done before the writer's turn."""
         built = [policies.built(self.ledger, asked)]
         configured(canonical(built[0].to_config()))  # which is quick from then on, also in the writer's turn
@@ -259,7 +259,7 @@ class Service:
             return built.pop() if built else policies.built(self.ledger, asked)
 
         return self.write(
-            lambda writes: policies.begin(writes, self.engines, self.ledger, asked, new, self.now())
+            lambda writes: policies.begin(writes, self.engines, self.ledger, asked, new, self.now(), by)
         ).result()
 
     def published(self, name: str) -> tuple[str, str]:

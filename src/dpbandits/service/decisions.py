@@ -116,7 +116,7 @@ class Mismatches:
     def note(self, writes: Writes, token: str, now: float) -> None:
         """One more."""
         told = "an id was used again for another request"
-        note_event(writes, now, "other-body", f"token {token}", told)
+        note_event(writes, now, "other-body", f"token {token}", told, by=token)
 
 
 def decide(

@@ -102,7 +102,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         token.refuse_new(message.name, message.population)
         asked = _asked(message)
         return await written(
-            lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now())
+            lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now(), token.id)
         )
 
     @route("GET ", "All exchanges", {"exchanges": [_EXCHANGE]})
@@ -120,7 +120,8 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, "not-found", status=204)
     async def end(exchange: _Name, token: Admin) -> Response:
         """For good; what was paid stays paid, and whoever has fetched it has it."""
-        await wrap_future(service.write(partial(exchanges.end_exchange, name=exchange)))
+        how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
+        await wrap_future(service.write(partial(exchanges.end_exchange, **how)))
         return Response(status_code=204)
 
     @route(
@@ -135,7 +136,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
-        return await written(lambda writes: exchanges.upload(writes, exchange, new))
+        return await written(lambda writes: exchanges.upload(writes, exchange, new, service.now(), token.id))
 
     @route("GET /{exchange}/release", "The release", _RELEASE, "not-found", "conflict")
     def release(exchange: _Name, token: _Party) -> dict[str, Any]:

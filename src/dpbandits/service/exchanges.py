@@ -46,7 +46,7 @@ from dpbandits.service.budgets import previewed, promise_of, standing
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 
 __all__ = [
     "Upload",
@@ -123,8 +123,11 @@ def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
-def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> dict[str, Any]:
-    """Begin an exchange, whose population pays for all of it now; the same request changes nothing.
+def begin_exchange(
+    writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str
+) -> dict[str, Any]:
+    """Begin an exchange, whose population pays for all of it now, asked by a token; the same request changes
+    nothing.
 
     Raises:
         BudgetExceeded, InvalidParameter, Problem: it cannot be; nothing was kept.
@@ -142,6 +145,7 @@ def begin_exchange(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: f
         ledger.charge(population, charge_id=f"outsourced:{identity}", cost=cost)
         entering = "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'awaited', NULL, NULL, NULL, ?)"
         writes.run(entering, identity, name, population, text, now)
+        note_event(writes, now, "exchange-begun", f"exchange {name}", f"population {population}", by=by)
     return described_exchange(writes, name)
 
 
@@ -177,8 +181,8 @@ def checked_upload(
     return Upload(canonical(description), data, at)
 
 
-def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
-    """Take a release that was checked; Problem if there is another, or if the exchange has ended."""
+def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[str, Any]:
+    """Take a release that was checked, from a token; Problem if there is another, or it has ended."""
     found = _exchange(writes, name)
     check_open(writes, found.population)
     if found.status == "ended":
@@ -189,6 +193,7 @@ def upload(writes: Writes, name: str, new: Upload) -> dict[str, Any]:
         return described_exchange(writes, name)
     opening = "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?"
     writes.run(opening, *new, found.id)
+    note_event(writes, now, "release-uploaded", f"exchange {name}", by=by)
     return described_exchange(writes, name)
 
 
@@ -222,9 +227,11 @@ def fetched(reads: Reads, name: str) -> dict[str, Any]:
     return {"description": found.description, "inputs": inputs, "at": found.at}
 
 
-def end_exchange(writes: Writes, name: str) -> None:
-    """Erase release and answers; again, it changes nothing."""
+def end_exchange(writes: Writes, name: str, now: float, by: str) -> None:
+    """Erase release and answers, asked by a token; again, it changes nothing."""
     found = _exchange(writes, name)
+    if found.status != "ended":
+        note_event(writes, now, "exchange-ended", f"exchange {name}", by=by)
     erased = "status = 'ended', description = NULL, inputs = NULL, at = NULL"
     writes.run(f"UPDATE exchanges SET {erased} WHERE id = ?", found.id)  # noqa: S608 - SQL of ours
     writes.run("UPDATE questions SET status = 'erased', answer = NULL WHERE exchange = ?", found.id)

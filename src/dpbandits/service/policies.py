@@ -23,7 +23,7 @@ from dpbandits.service.engines import Engines, Kept
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.served import ServedBandit
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.tables import Schema
 
 __all__ = [
@@ -144,10 +144,12 @@ def begin(
     asked: dict[str, Any],
     new: Callable[[], ServedBandit],
     now: float,
+    by: str = "",
 ) -> Kept:
     """Begin a policy, whose population pays for all of it now; the same request again gives the same policy.
 
-    `new` gives what `built` makes of the request, once: what began and was undone does not begin again.
+    `new` gives what `built` makes of the request, once: what began and was undone does not begin again. `by`
+    is the token that asks.
 
     Raises:
         BudgetExceeded: the population cannot pay; nothing was kept or computed.
@@ -170,13 +172,22 @@ def begin(
     writes.run("INSERT INTO policies VALUES (?, ?, ?, ?, ?, 'active', 1, ?)", *row)
     with writes.kept_alive():
         engines.begin(writes, identity, fresh)
+    note_event(writes, now, "policy-begun", f"policy {name}", f"population {population}", by=by)
     return kept_policy(writes, name)
 
 
 def change(
-    writes: Writes, name: str, *, status: str | None, settings: Mapping[str, Any] | None, if_match: str | None
+    writes: Writes,
+    name: str,
+    *,
+    status: str | None,
+    settings: Mapping[str, Any] | None,
+    if_match: str | None,
+    now: float,
+    by: str,
 ) -> Kept:
-    """Change the settings of a policy, never its promise. `if_match` is the ETag that the change is based on.
+    """Change the settings of a policy, never its promise, asked by a token. `if_match` is the ETag that the
+    change is based on.
 
     Raises:
         Problem: somebody else changed it meanwhile; or a retired policy, which stays so.
@@ -194,6 +205,8 @@ def change(
     new = canonical(_checked_settings({**kept.settings, **(settings or {})}, kept.asked))
     changing = "UPDATE policies SET status = ?, settings = ?, revision = revision + 1 WHERE id = ?"
     writes.run(changing, status or kept.status, new, kept.id)
+    told = ", ".join([*([status] if status else []), *(settings or {})])
+    note_event(writes, now, "policy-changed", f"policy {name}", told, by=by)
     return kept_policy(writes, name)
 
 

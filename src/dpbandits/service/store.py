@@ -20,7 +20,7 @@ locks no rows, because nobody else writes. `PostgresStore` is the other store; b
 | `surveys` | a local policy: its population and its spec | - |
 | `exchanges` | an outsourced table: its population, its promise, what the curator published | - |
 | `questions` | a row that the modeler asked for, and the curator's answer | answers |
-| `events` | what an operator should know: alarms, tokens made, policies begun | - |
+| `events` | what an operator should know: alarms, and what was done, by which token | - |
 | `progress` | a policy: rounds asked, when its next release is due, its configuration, its salt | the salt |
 | `slots` | a round that no release holds yet: who, what was chosen, what became of it | all of it |
 | `people` | a person's rounds of a policy | a keyed digest |
@@ -91,7 +91,7 @@ TABLES: tuple[str, ...] = (
         spec TEXT NOT NULL, made_at REAL NOT NULL)""",
     """CREATE TABLE events (
         number INTEGER PRIMARY KEY, at REAL NOT NULL, what TEXT NOT NULL, subject TEXT NOT NULL,
-        told TEXT NOT NULL)""",
+        told TEXT NOT NULL, token TEXT NOT NULL DEFAULT '')""",
     """CREATE TABLE progress (
         policy TEXT PRIMARY KEY NOT NULL, asked INTEGER NOT NULL, due INTEGER, released INTEGER NOT NULL,
         config TEXT NOT NULL, salt BLOB NOT NULL)""",
@@ -371,9 +371,13 @@ def note_fact(writes: Writes, name: str, value: str) -> None:
     )
 
 
-def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "") -> None:
-    """Let the operator know: words and names that are public."""
-    writes.run("INSERT INTO events (at, what, subject, told) VALUES (?, ?, ?, ?)", at, what, subject, told)
+def note_event(writes: Writes, at: float, what: str, subject: str, told: str = "", *, by: str = "") -> None:
+    """Let the operator know: words and names that are public.
+
+    `by` is the id of the token that acted; empty where the service acted itself, or a command beside it.
+    """
+    row = at, what, subject, told, by
+    writes.run("INSERT INTO events (at, what, subject, told, token) VALUES (?, ?, ?, ?, ?)", *row)
 
 
 class Store(ABC):

@@ -18,7 +18,7 @@ from dpbandits.budget import Ledger, cost_of_guarantee
 from dpbandits.errors import StateError
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Store, Writes
+from dpbandits.service.store import Store, Writes, note_event
 
 if TYPE_CHECKING:
     from dpbandits.local.server.counting import Absorbed
@@ -70,8 +70,8 @@ def _of_one_length(body: bytes) -> list[bytes]:
     return [body[end - step + _LENGTH.size : end] for end in range(step, len(body) + 1, step)]
 
 
-def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float) -> None:
-    """Begin a local policy: its population is charged; the same request again changes nothing.
+def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str = "") -> None:
+    """Begin a local policy, asked by a token: its population is charged; the same request changes nothing.
 
     After an error nothing was kept.
     """
@@ -92,6 +92,7 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         from dpbandits.service.shared_surveys import SharedServer  # as in `Surveys`
 
         SharedServer.begin(writes, identity, spec)
+        note_event(writes, now, "local-begun", f"local policy {name}", f"population {population}", by=by)
     ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
 
 

@@ -137,15 +137,16 @@ def make_token(
     now: float,
     seconds: float | None = None,
     limits: Limits = UNLIMITED,
+    by: str = "",
 ) -> tuple[str, str]:
-    """Make a token: its id, and the text that its owner sends, which is kept nowhere."""
+    """Make a token, asked by another: its id, and the text that its owner sends, which is kept nowhere."""
     identity = secrets.token_hex(6)
     text = _text(identity)
     held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
     row = identity, keys.digest("token", text), label, held, now, ends, canonical(limits.sorted)
     writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL, ?, NULL, NULL)", *row)
     _note_change(writes)
-    note_event(writes, now, "token-made", f"token {identity}", " ".join(scopes))
+    note_event(writes, now, "token-made", f"token {identity}", held, by=by)
     return identity, text
 
 
@@ -205,6 +206,7 @@ def rotate(
     now: float,
     seconds: float | None = None,
     within: Limits = UNLIMITED,
+    by: str = "",
 ) -> dict[str, Any]:
     """Give a token a new text; the text that it replaces is valid for `overlap_seconds` more.
 
@@ -213,7 +215,7 @@ def rotate(
 
     Args:
         seconds: the token ends after so many seconds from now; default as before.
-        within: of whoever asks: a token that is not within these limits is none.
+        within, by: limits and id of the token that asks: one that is not within these limits is none.
     """
     asked = "SELECT digest, limits, ends_at, previous, previous_ends_at FROM tokens WHERE id = ?"
     known = writes.locked(f"{asked} AND withdrawn_at IS NULL", identity)
@@ -230,21 +232,20 @@ def rotate(
     )
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
     _note_change(writes)
-    note_event(
-        writes, now, "token-rotated", f"token {identity}", f"the old text ends in {overlap_seconds:g} s"
-    )
+    told = f"the old text ends in {before_ends - now:.0f} s"
+    note_event(writes, now, "token-rotated", f"token {identity}", told, by=by)
     return {"id": identity, "token": text, "ends_at": ends, "old_text_ends_at": before_ends}
 
 
 _NO_TOKEN = "There is no such token, or it was withdrawn before."  # noqa: S105 - a message
 
 
-def withdraw(writes: Writes, identity: str, now: float, within: Limits = UNLIMITED) -> None:
-    """Withdraw a token that is within these limits; it is refused from now on."""
+def withdraw(writes: Writes, identity: str, now: float, *, within: Limits = UNLIMITED, by: str = "") -> None:
+    """Withdraw a token, asked by one with the limits `within`; it is refused from now on."""
     known = writes.one("SELECT limits FROM tokens WHERE id = ?", identity)
     change = "UPDATE tokens SET withdrawn_at = ? WHERE id = ? AND withdrawn_at IS NULL"
     if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):
         raise Problem("not-found", _NO_TOKEN)
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
     _note_change(writes)
-    note_event(writes, now, "token-withdrawn", f"token {identity}")
+    note_event(writes, now, "token-withdrawn", f"token {identity}", by=by)

@@ -89,6 +89,7 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
         ("/desk/local/{survey}", desk.local),
         ("/desk/local/{survey}/by/{across}/{up}", desk.local),
         ("/desk/local/{survey}/statement", desk.local_statement),
+        ("/desk/events", desk.events),
         ("/desk/ledger", desk.ledger),
         ("/desk/ledger.csv", desk.ledger_csv),
         ("/desk/ledger.json", desk.ledger_json),
@@ -182,8 +183,8 @@ class _Desk:
     def log_out(self, request: Request) -> Response:
         """End the session, at all workers."""
         _refuse_other_sites(request)
-        cookie = request.cookies.get(COOKIE, "")
-        self._service.writer.submit(lambda writes: end_session(writes, self._service.keys, cookie)).result()
+        cookie, keys, now = request.cookies.get(COOKIE, ""), self._service.keys, self._service.now()
+        self._service.writer.submit(lambda writes: end_session(writes, keys, cookie, now)).result()
         answer = Response(status_code=303, headers={"Location": "/"})
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer
@@ -209,6 +210,7 @@ class _Desk:
             populations=self._balances(token.limits),
             policies=[one for one in found if reach(one["name"], one["population"])],
             local=[row for row in self._service.read(_local) if reach(row[1], row[2])],
+            admin="admin" in token.scopes and token.limits == UNLIMITED,
         )
 
     def population(self, population: str) -> Response:
@@ -323,6 +325,14 @@ class _Desk:
         charges = [row.exported() for row in self._charged(token.limits)]
         told = {"populations": self._balances(token.limits), "charges": charges}
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
+
+    def events(self, token: Token) -> Response:
+        """What was done and by which token, for an admin without limits."""
+        if "admin" not in token.scopes or token.limits != UNLIMITED:
+            raise Problem("out-of-scope", "Events need a token with the scope admin and without limits.")
+        query = "SELECT e.at, e.what, e.subject, e.told, e.token, t.label FROM events e "
+        query += "LEFT JOIN tokens t ON t.id = e.token ORDER BY e.number DESC LIMIT 200"
+        return self._page("events.html", events=self._service.read(lambda reads: reads.rows(query)))
 
     # -- what they ask -----------------------------------------------------------------------------
 

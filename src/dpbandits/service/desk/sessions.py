@@ -8,7 +8,7 @@ token, and each page reads both anew.
 import secrets
 
 from dpbandits.service.keys import Keys
-from dpbandits.service.store import Reads, Writes
+from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.service.tokens import COLUMNS, Token, token_in
 
 __all__ = ["COOKIE", "SECONDS", "begin_session", "end_session", "session_token"]
@@ -29,6 +29,7 @@ def begin_session(writes: Writes, keys: Keys, token: str, now: float) -> str:
     last = "SELECT digest FROM sessions WHERE token = ? ORDER BY ends_at DESC LIMIT ?"
     writes.run(f"DELETE FROM sessions WHERE token = ? AND digest NOT IN ({last})", token, token, MOST - 1)  # noqa: S608
     writes.run("INSERT INTO sessions VALUES (?, ?, ?)", keys.digest("session", cookie), token, now + SECONDS)
+    note_event(writes, now, "session-begun", f"token {token}", by=token)
     return cookie
 
 
@@ -39,6 +40,8 @@ def session_token(reads: Reads, keys: Keys, cookie: str, now: float) -> Token | 
     return token_in(reads.one(query, keys.digest("session", cookie), now), now)
 
 
-def end_session(writes: Writes, keys: Keys, cookie: str) -> None:
+def end_session(writes: Writes, keys: Keys, cookie: str, now: float) -> None:
     """End a session at all workers."""
-    writes.run("DELETE FROM sessions WHERE digest = ?", keys.digest("session", cookie))
+    ended = "DELETE FROM sessions WHERE digest = ? RETURNING token"
+    for (token,) in writes.rows(ended, keys.digest("session", cookie)):
+        note_event(writes, now, "session-ended", f"token {token}", by=token)
