@@ -39,6 +39,14 @@ def any_kind() -> str:
     return fresh("debian" if _programs() is not None else "wheel")
 
 
+def own() -> str:
+    """An empty database of whichever server there is, that nobody else uses."""
+    server = (_debian if _programs() is not None else _wheel)()
+    if server is None:
+        pytest.skip("no PostgreSQL is installed")
+    return _database(server)
+
+
 def with_log() -> tuple[str, Callable[[], str]]:
     """An empty schema of Debian's server, and what its log holds."""
     address = fresh("debian")

@@ -23,6 +23,8 @@ ONE = "/v1/policies/offers/decisions/d1-0"
 ROUTES: dict[tuple[str, str], tuple[set[str], str, Any]] = {
     ("get", "/metrics"): ({"admin", "read"}, "/metrics", None),
     ("get", "/v1/health"): (set(SCOPES), "/v1/health", None),
+    ("get", "/v1/live"): (set(SCOPES), "/v1/live", None),
+    ("get", "/v1/ready"): (set(SCOPES), "/v1/ready", None),
     ("get", "/v1/events"): ({"admin"}, "/v1/events", None),
     ("post", "/v1/tokens"): ({"admin"}, "/v1/tokens", {"label": "mine", "scopes": ["admin"]}),
     ("get", "/v1/tokens"): ({"admin"}, "/v1/tokens", None),
@@ -96,7 +98,8 @@ LISTS: dict[tuple[str, str], dict[str, list[Any]]] = {
 }
 """Routes that list everything, and what they answer a token whose limits have nothing of it."""
 
-ITS_OWN = {("get", "/v1/tokens"), ("post", "/v1/tokens"), ("get", "/v1/health")}
+ITS_OWN = {("get", "/v1/tokens"), ("post", "/v1/tokens")}
+ITS_OWN |= {("get", f"/v1/{name}") for name in ("health", "live", "ready")}
 """Routes that have tests of their own, or need no token. Every other route answers a token with limits as if
 what the path or the body names did not exist: a route that does not look at the limits fails the test."""
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from dpbandits.service.messages import PolicyRequest
 from dpbandits.service.problems import PROBLEM_TYPES
+from dpbandits.service.readiness import WORDS
 
 __all__ = [
     "ChecksAnswer",
@@ -57,6 +58,7 @@ class ProblemAnswer(BaseModel):
     id: str = LEFT_OUT
     reason: Literal["context", "available", "candidates"] = LEFT_OUT
     faults: list[Fault] = LEFT_OUT
+    reasons: list[Literal[WORDS]] = LEFT_OUT  # type: ignore[valid-type]
 
 
 class DecisionAnswer(BaseModel):

@@ -61,6 +61,7 @@ from dpbandits.service.messages import (
 )
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
+from dpbandits.service.readiness import Readiness
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.store import Writes, note_event
 from dpbandits.service.surveys import begin_survey
@@ -204,10 +205,12 @@ def application(service: Service) -> Application:
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         beside = [asyncio.create_task(_tick(service)), asyncio.create_task(app.state.door.watch())]
+        app.state.readiness = Readiness(service)
         yield
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
+        await asyncio.to_thread(app.state.readiness.close)
         await asyncio.to_thread(service.close)
 
     app = Documented(
@@ -670,7 +673,16 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
 
         return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
 
-    @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
-    async def health() -> dict[str, Any]:
-        """Needs no token, says nothing else, and waits for no thread."""
+    async def live() -> dict[str, Any]:
+        """Needs no token, and says nothing else."""
         return {"status": "up"}
+
+    for path in ("live", "health"):
+        route(f"GET /v1/{path}", "Whether it answers", {"status": "up"}, needs_token=False)(live)
+
+    @route("GET /v1/ready", "Whether it can serve", {"status": "ready"}, "not-ready", needs_token=False)
+    async def ready(request: Request) -> dict[str, Any]:
+        """Needs no token. If it is not ready, `reasons` says why, in fixed words."""
+        if reasons := request.app.state.readiness.reasons():
+            raise Problem("not-ready", "See `reasons`.", more={"reasons": reasons})
+        return {"status": "ready"}

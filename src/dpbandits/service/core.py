@@ -88,6 +88,7 @@ class Service:
         settings: see `Settings`.
 
     Attributes:
+        folder: the service's.
         read_only: whether it is a backup that was not adopted; see `backups`.
         first_token: of a new folder, with every scope: shown here and never again. Else None.
 
@@ -106,7 +107,7 @@ class Service:
             self.clock = Clock(self.store)
             self.clock.begin()
             self.ledger = RowLedger(self.store, witness=self.settings.file_witness())
-            under_way = folder / "under-way"
+            self.folder, under_way = folder, folder / "under-way"
             swept(under_way)
             most = self.settings.policy_memory
             self.engines = Engines(self.store, self.ledger, under_way, most=most)

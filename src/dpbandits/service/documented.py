@@ -59,6 +59,9 @@ OPERATIONS: dict[str, tuple[str, type[BaseModel] | None]] = {
     "PUT /v1/outsourced/{exchange}/questions/{row}/answer": ("answer_row", None),
     "GET /metrics": ("metrics", None),
     "GET /v1/events": ("list_events", None),
+    "GET /v1/live": ("live", None),
+    "GET /v1/health": ("health", None),
+    "GET /v1/ready": ("ready", None),
 }
 """Method and path -> the operation's id and the type of its answer. Ids are part of the interface and never
 change. A route that is not here has the name of its function. Where no type is named the example gives it:

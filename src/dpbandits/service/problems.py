@@ -33,6 +33,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "needs-if-match": (428, "If-Match is needed"),
     "too-many-requests": (429, "Too many requests"),
     "defect": (500, "The service has a defect"),
+    "not-ready": (503, "The service is not ready"),
     "read-only": (503, "The service is read-only"),
     "not-recorded": (503, "Nothing was recorded"),
     "not-known": (503, "Whether it was recorded is not known"),

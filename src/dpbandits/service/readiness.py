@@ -1,0 +1,107 @@
+"""`Readiness`: whether this process can serve now, in fixed words.
+
+A thread tries every `BEAT_SECONDS` what answers rest on. `/v1/ready` tells what it found, so an answer costs
+nothing and waits for nothing, whatever the store does and however often somebody without a token asks.
+
+| word | what is tried, or known |
+|---|---|
+| `starting` | nothing was tried yet |
+| `disk` | the disk of the service's folder has `disk_floor` bytes left |
+| `connection` | the store is read |
+| `witness` | the witness is told how far the ledger has gone, and answers |
+| `ledger` | the two agree |
+| `store` | a row is written by the writer, in its turn, and committed |
+| `clock` | the clock is not stopped |
+| `copy` | the folder is not a copy that was not adopted |
+
+A step that takes longer than `LATE_SECONDS` has failed until it ends.
+
+Privacy: the words are fixed and tell of machines. The service's own row takes its turn among those of
+callers; how long that takes says how busy the service is, as the time of every answer does.
+"""
+
+import secrets
+import shutil
+import threading
+import time
+from collections.abc import Callable
+
+from dpbandits.errors import ForkedState, IncompatibleState, StateError
+from dpbandits.service.core import Service
+from dpbandits.service.store import Writes
+
+__all__ = ["WORDS", "Readiness"]
+
+WORDS = ("clock", "connection", "copy", "disk", "ledger", "starting", "store", "witness")
+"""Everything that may be said."""
+
+BEAT_SECONDS = 2.0
+"""Seconds between two tries: a commit every two seconds costs a disk nothing that is seen."""
+
+LATE_SECONDS = 1.5
+"""Seconds after which a step counts as failed."""
+
+
+class Readiness:
+    """The thread; see the module."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._steps: dict[str, Callable[[], object]] = {
+            "disk": self._disk,
+            "connection": self._read,
+            "witness": service.ledger.check if service.read_only else service.ledger.settle,
+        }
+        if not service.read_only:
+            self._steps["store"] = self._write
+        self._name = f"ready {secrets.token_hex(8)}"  # no two workers write the same row
+        self._failed = {"starting"}
+        self._step = "starting", time.monotonic()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="dpbandits readiness", daemon=True)
+        self._thread.start()
+
+    def reasons(self) -> list[str]:
+        """Why it is not ready: words of the module; empty if it is."""
+        step, since = self._step
+        late = {step} if time.monotonic() - since > LATE_SECONDS else set()
+        stopped = {"clock"} if self._service.clock.stopped else set()
+        return sorted(self._failed | late | stopped | ({"copy"} if self._service.read_only else set()))
+
+    def close(self) -> None:
+        """Stop, once what is being tried has ended."""
+        self._ending.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._ending.is_set():
+            self.beat()
+            self._ending.wait(BEAT_SECONDS)
+
+    def beat(self) -> None:
+        """Try everything once."""
+        for word, call in self._steps.items():
+            self._step = word, time.monotonic()
+            failed = self._failed - {word, "ledger" if word == "witness" else word}
+            try:
+                call()
+            except (ForkedState, IncompatibleState):
+                failed |= {"ledger"}
+            except Exception:  # noqa: BLE001 - whatever it is, this does not work
+                failed |= {word}
+            self._failed = failed
+        self._step, self._failed = ("", float("inf")), self._failed - {"starting"}
+
+    def _disk(self) -> None:
+        if shutil.disk_usage(self._service.folder).free < self._service.settings.disk_floor:
+            raise StateError("the disk is almost full")
+
+    def _read(self) -> None:
+        self._service.read(lambda reads: reads.one("SELECT value FROM facts WHERE name = 'version'"))
+
+    def _write(self) -> None:
+        def writing(writes: Writes) -> None:
+            writes.run("INSERT INTO facts VALUES (?, '')", self._name)
+            writes.run("DELETE FROM facts WHERE name = ?", self._name)
+
+        self._service.write(writing).result()
