@@ -42,7 +42,9 @@ def test_every_field_comes_from_its_variable_and_from_a_file_that_a_variable_nam
     one: Any, tmp_path: Path
 ) -> None:
     value = another(getattr(Settings(), one.name))
-    if one.name in ("host", "witness", "database"):
+    if one.name == "proxies":
+        value = "10.0.0.0/8, 2001:db8::7"
+    elif isinstance(value, str):
         value = f"any text of {one.name}: \"quoted\", 'twice' \\ = #1"
     variable = f"{PREFIX}{one.name.upper()}"
     assert getattr(Settings.read(environ={variable: as_variable(value)}), one.name) == value
@@ -84,6 +86,8 @@ def test_a_variable_that_the_command_line_replaces_does_not_matter() -> None:
         ),
         ({"DPBANDITS_RETENTION_DAYS": "2030-01-01"}, "DPBANDITS_RETENTION_DAYS: expected a number"),
         ({"DPBANDITS_RETENTION_DAY": "hunter2"}, "DPBANDITS_RETENTION_DAY is not known; expected one of "),
+        ({"DPBANDITS_PROXIES": "*"}, "DPBANDITS_PROXIES: expected IP addresses and networks, commas betw"),
+        ({"DPBANDITS_PROXIES": "10.4711.0.0"}, "DPBANDITS_PROXIES: expected IP addresses and networks"),
         ({"DPBANDITS_DATABASE_FILE": "/hunter2"}, "DPBANDITS_DATABASE_FILE: cannot read the file (FileNotF"),
         ({"DPBANDITS_DATABASE_FILE": "hunter2\0"}, "DPBANDITS_DATABASE_FILE: cannot read the file (ValueE"),
         (

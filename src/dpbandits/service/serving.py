@@ -83,7 +83,9 @@ def _serve(service: "Service", listening: socket.socket) -> None:
     from dpbandits.service.application import application
     from dpbandits.service.http_server import http_server
 
-    http_server(application(service), limit_concurrency=1000).run(sockets=[listening])
+    proxies = service.settings.proxies
+    server = http_server(application(service), limit_concurrency=1000, forwarded_allow_ips=proxies)
+    server.run(sockets=[listening])
 
 
 def _keep(count: int, serve: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,8 @@ class Settings:
 
     Args:
         host, port: where it listens.
+        proxies: addresses and networks, with commas between, whose X-Forwarded-For and X-Forwarded-Proto are
+            believed. A proxy among them replaces these headers, else a client names its own address.
         requests_per_second: of one token, on average; a second's worth may come at once.
         largest_body: bytes of a request.
         longest_request: seconds in which a request must have come.
@@ -63,6 +66,7 @@ class Settings:
 
     host: str = "127.0.0.1"
     port: int = 8080
+    proxies: str = "127.0.0.1,::1"
     requests_per_second: float = 1000.0
     largest_body: int = 4 << 20
     longest_request: float = 30.0
@@ -75,7 +79,7 @@ class Settings:
     cors_origins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("host", "witness", "database"):
+        for name in ("host", "proxies", "witness", "database"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidParameter(f"{name}: expected a text")
         origins: Any = self.cors_origins
@@ -87,6 +91,11 @@ class Settings:
             )
         _checks.assign(self, cors_origins=tuple(origins))
         _checks.integer(self.port, name="port", minimum=0)
+        try:
+            for one in filter(None, self.proxies.split(",")):
+                ip_network(one.strip())
+        except ValueError:
+            raise InvalidParameter("proxies: expected IP addresses and networks, commas between") from None
         _checks.number(self.requests_per_second, name="requests_per_second")
         _checks.integer(self.largest_body, name="largest_body", minimum=1024)
         _checks.number(self.longest_request, name="longest_request")
