@@ -126,6 +126,8 @@ class TuningRequest(_Strict):
     n_features: Annotated[int, Field(ge=1, le=500)] | None = None
     thompson_scale: Number | None = None
     decision_sets: Literal["private", "public"] | None = None
+    forget: Whole | None = None
+    census: bool | None = None
 
 
 class PolicyRequest(_Strict):

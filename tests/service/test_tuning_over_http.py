@@ -1,0 +1,136 @@
+"""Settings of `GPTuning` in a request are the library's own, also with workers and after a restart."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dpbandits as dpb
+from dpbandits.policy import kept
+from dpbandits.privacy.noise import SimulatedNoise
+from dpbandits.service.budgets import promise_of
+from dpbandits.service.core import Service
+from dpbandits.service.settings import Settings
+from service import databases
+from service.conftest import CUSTOMERS, OFFERS, PEOPLE, Caller
+
+ROUNDS = 90
+FADES = {"blocks": [30, 60, 90], "forget": 30, "lag": 2}
+COUNTS = {"blocks": [30, 60, 90], "census": True, "lag": 2}
+NEITHER = {**COUNTS, "census": False}
+
+
+def asked_with(tuning: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**OFFERS, "horizon": ROUNDS, "tuning": tuning, **more}
+
+
+def of_the_library(tuning: dict[str, Any]) -> dpb.central.GPBandit:
+    return dpb.central.GPBandit(
+        contexts=dpb.Schema.from_config({"type": "Schema", "columns": PEOPLE}),
+        arms=OFFERS["arms"],
+        reward_range=(0, 1),
+        horizon=ROUNDS,
+        privacy=dpb.JointDP(epsilon=1, delta=1e-6),
+        tuning=dpb.central.GPTuning(**tuning),
+        noise=SimulatedNoise(7),
+    )
+
+
+@pytest.mark.parametrize("tuning", [FADES, COUNTS], ids=["forget", "census"])
+@pytest.mark.parametrize("shared", [False, True], ids=["restarted", "two workers"])
+def test_every_decision_is_the_librarys_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tuning: dict[str, Any], shared: bool
+) -> None:
+    monkeypatch.setattr(kept, "SecureNoise", partial(SimulatedNoise, 7))
+    settings = Settings(database=databases.any_kind() if shared else "")
+    policy = of_the_library(tuning)
+    workers = [Service(folder, settings=settings) for _ in range(1 + shared)]
+    try:
+        workers[0].ledger.open_account("customers", privacy=promise_of(CUSTOMERS["privacy"]))
+        workers[0].begin_policy({**asked_with(tuning), "settings": {}})
+        released = set()
+        for number in range(ROUNDS):
+            if number == 45 and not shared:
+                workers[0].close()
+                workers[0] = Service(folder, settings=settings)
+            context = {"age": 18 + number % 60, "region": ("north", "south", "west")[number % 3]}
+            body = {"id": f"v{number}", "user": f"v{number}", "context": context}
+            answer = workers[number % len(workers)].decide("offers", "t", body).result(60.0)
+            decision = policy.ask(context, user=f"v{number}")
+            assert (answer["arm"], answer["propensity"]) == (decision.arm, decision.propensity), number
+            released.add(answer["release"])
+            value = float(answer["arm"] == OFFERS["arms"][number // 45])
+            assert workers[number // 2 % len(workers)].reward("offers", answer["id"], value).result(60.0)
+            policy.tell(decision.id, value)
+        assert released == {0, 1, 2}
+        text, _ = workers[-1].published("offers")
+        published, own = json.loads(text), policy.publish()
+    finally:
+        for worker in workers:
+            worker.close()
+    law = dpb.central.PublishedPosterior.from_json(text)
+    assert law.recommend_batch([context, PERSON]) == own.recommend_batch([context, PERSON])
+    mechanisms = [one["name"] for one in published["guarantee"]["mechanisms"]]
+    assert mechanisms == [one.name for one in own.guarantee.mechanisms]
+    assert published["guarantee"]["epsilon"] == own.guarantee.epsilon
+
+
+PERSON = {"age": 70, "region": "west"}
+
+
+def learned(admin: Caller, name: str, tuning: dict[str, Any]) -> Any:
+    """The arm that is recommended after people have changed: first one arm is good, and then the other."""
+    columns = [PEOPLE[1]]
+    asked = asked_with(tuning, name=name, contexts=columns, arms=["mail", "call"], privacy=PLENTY)
+    assert admin.post("/v1/policies", asked).status_code == 201
+    for number in range(ROUNDS):
+        context = {"region": "west"}
+        answer = admin.decide(f"v{number}", policy=name, context=context).json()
+        good = "mail" if number < 60 else "call"
+        assert admin.reward(answer["id"], int(answer["arm"] == good), policy=name).status_code == 200
+    text = admin.get(f"/v1/policies/{name}/policy").text
+    return dpb.central.PublishedPosterior.from_json(text).recommend({"region": "west"})
+
+
+PLENTY = {"epsilon": 100, "delta": 1e-6}
+
+
+def test_a_policy_that_forgets_follows_people_who_change(admin: Caller) -> None:
+    people = {"name": "customers", "privacy": {"epsilon": 1000, "delta": 1e-5}}
+    assert admin.post("/v1/populations", people).status_code == 201
+    found = {
+        name: learned(admin, name, {"blocks": [15, 30, 45, 60, 75, 90], "lag": 0, **tuning})
+        for name, tuning in (("forgets", {"forget": 10}), ("remembers", {}))
+    }
+    assert found == {"forgets": "call", "remembers": "mail"}
+
+
+@pytest.mark.parametrize(
+    ("tuning", "said"),
+    [
+        ({"forget": 1}, "forget"),
+        ({"forget": 30, "census": True}, "census"),
+        ({"census": "yes"}, "census"),
+        ({"forget": 2.5}, "forget"),
+    ],
+)
+def test_what_the_library_refuses_is_refused_in_its_words(
+    admin: Caller, tuning: dict[str, Any], said: str
+) -> None:
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    for path in ("/v1/policies:preview", "/v1/policies"):
+        reply = admin.post(path, asked_with({"blocks": [30, 60, 90], **tuning}))
+        assert reply.status_code == 422
+        assert said in reply.json()["detail"]
+    assert admin.get("/v1/policies").json() == {"policies": []}
+
+
+def test_a_census_is_named_in_the_statement_and_can_be_left_out(admin: Caller) -> None:
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    said = [
+        admin.post("/v1/policies:preview", asked_with(tuning)).json()["statement"]
+        for tuning in (COUNTS, NEITHER)
+    ]
+    assert ["census" in one for one in said] == [True, False]
