@@ -32,6 +32,7 @@ PAGES = (
     "/desk/local/app/by/1/2",
     "/desk/local/app/statement",
     "/desk/ledger",
+    "/desk/events",
     "/desk/policies/none",
 )
 
@@ -150,8 +151,9 @@ def test_a_statement_is_printed_in_black_without_what_is_for_the_screen(browser:
 
 def test_a_script_does_not_see_the_cookie(browser: Any, shop: Any) -> None:
     page = logged_in(browser, shop, 1300, "light")
-    [cookie] = page.context.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+    cookies = page.context.cookies()
+    assert {one["name"] for one in cookies} == {"dpbandits_desk", "dpbandits_form"}
+    assert {(one["httpOnly"], one["sameSite"]) for one in cookies} == {(True, "Strict")}
     assert page.evaluate("document.cookie") == ""
     assert shop[1] not in page.url + page.content()
     page.keyboard.press("Tab")

@@ -62,6 +62,8 @@ class Gate:
         self, application: Application, settings: Settings, saw: Callable[[str, str, int, float], None]
     ) -> None:
         self._application, self._settings, self._saw = application, settings, saw
+        strict = f"max-age={settings.hsts_seconds}".encode()
+        self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -75,7 +77,7 @@ class Gate:
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
                 named = {name.lower() for name, _ in message["headers"]}
-                more = (pair for pair in _HEADERS if pair[0] not in named)
+                more = (pair for pair in self._headers if pair[0] not in named)
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 

@@ -59,6 +59,11 @@ class Settings:
             for none. All workers of a database have the same one, never copies.
         cors_origins: origins, as "https://shop.example.org", whose pages may use the routes of devices,
             decisions and flags from a browser; see `dpbandits.service.browsers`. By default none.
+        behind_tls: whether browsers reach the service over HTTPS alone, by a proxy before it. Cookies of the
+            desk are then Secure and have the prefix `__Host-`, also where the proxy does not say how it was
+            reached.
+        hsts_seconds: `max-age` of `Strict-Transport-Security`: for so long browsers come over HTTPS alone.
+            Over plain HTTP they ignore it. By default it is 0 and not sent.
 
     Raises:
         InvalidParameter: a number out of its range.
@@ -77,6 +82,8 @@ class Settings:
     witness: str = ""
     database: str = field(default="", repr=False)
     cors_origins: tuple[str, ...] = ()
+    behind_tls: bool = False
+    hsts_seconds: int = 0
 
     def __post_init__(self) -> None:
         for name in ("host", "proxies", "witness", "database"):
@@ -103,6 +110,9 @@ class Settings:
         _checks.number(self.retention_days, name="retention_days")
         _checks.integer(self.policy_memory, name="policy_memory", minimum=1 << 20)
         _checks.integer(self.disk_floor, name="disk_floor", minimum=0)
+        _checks.integer(self.hsts_seconds, name="hsts_seconds", minimum=0)
+        if not isinstance(self.behind_tls, bool):
+            raise InvalidParameter("behind_tls: expected true or false")
 
     def file_witness(self) -> FileWitness | None:
         """The witness of the ledger; None where there is none."""

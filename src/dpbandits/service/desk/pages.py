@@ -8,8 +8,11 @@ site sends is refused.
 import asyncio
 import csv
 import hashlib
+import hmac
 import io
 import json
+import re
+import secrets
 from asyncio import wrap_future
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -29,7 +32,14 @@ from dpbandits.service.core import Service
 from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
-from dpbandits.service.desk.sessions import COOKIE, SECONDS, begin_session, end_session, session_token
+from dpbandits.service.desk.sessions import (
+    SECONDS,
+    begin_session,
+    end_session,
+    form_field,
+    named,
+    session_token,
+)
 from dpbandits.service.documented import operations_in
 from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
@@ -129,10 +139,10 @@ class _Desk:
         """
 
         def shown(request: Request) -> Response:
-            cookie = request.cookies.get(COOKIE, "")
+            cookie = self._cookie(request, "desk")
             token = self._read(session_token, cookie) if cookie else None
             if token is None:
-                return self._form(401, "")
+                return self._form(request, 401, "")
             try:
                 self._allow(token)
                 if not request.path_params:
@@ -160,37 +170,50 @@ class _Desk:
     async def log_in(self, request: Request) -> Response:
         """Take a token, and send a cookie that stands for it."""
         _refuse_other_sites(request)
-        text = _field(await request.body(), "token")
+        body, form = await request.body(), self._cookie(request, "form")
+        sent, due = _field(body, "form").encode(), form_field(self._service.keys, form).encode()
+        if not form or not hmac.compare_digest(sent, due):
+            return self._form(request, 403, "This form was old, or your browser keeps no cookies. Try again.")
         try:
-            token = self._allow(await asyncio.to_thread(self._read, token_of, text))
+            token = self._allow(await asyncio.to_thread(self._read, token_of, _field(body, "token")))
         except Problem as problem:
-            return self._form(problem.status, problem.detail)
+            return self._form(request, problem.status, problem.detail)
         keys, now = self._service.keys, self._service.now()
         # The writer itself: a backup that only reads has sessions too.
         beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token.id, now))
         cookie = await wrap_future(beginning)
         answer = Response(status_code=303, headers={"Location": "/"})
-        answer.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=SECONDS,
-            httponly=True,
-            samesite="strict",
-            secure=request.url.scheme == "https",
-        )
+        self._keep(request, answer, "desk", cookie)
         return answer
 
     def log_out(self, request: Request) -> Response:
         """End the session, at all workers."""
         _refuse_other_sites(request)
-        cookie, keys, now = request.cookies.get(COOKIE, ""), self._service.keys, self._service.now()
+        cookie, keys, now = self._cookie(request, "desk"), self._service.keys, self._service.now()
         self._service.writer.submit(lambda writes: end_session(writes, keys, cookie, now)).result()
         answer = Response(status_code=303, headers={"Location": "/"})
-        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        self._keep(request, answer, "desk", "", seconds=0)
         return answer
 
-    def _form(self, status: int, said: str) -> Response:
-        return self._page("login.html", status, said=said)
+    def _secure(self, request: Request) -> bool:
+        return self._service.settings.behind_tls or request.url.scheme == "https"
+
+    def _cookie(self, request: Request, what: str) -> str:
+        return request.cookies.get(named(what, secure=self._secure(request)), "")
+
+    def _keep(
+        self, request: Request, answer: Response, what: str, cookie: str, *, seconds: int = SECONDS
+    ) -> None:
+        secure = self._secure(request)
+        how: dict[str, Any] = {"max_age": seconds, "httponly": True, "samesite": "strict", "secure": secure}
+        answer.set_cookie(named(what, secure=secure), cookie, **how)
+
+    def _form(self, request: Request, status: int, said: str) -> Response:
+        known = self._cookie(request, "form")  # of a form in another tab
+        cookie = known if re.fullmatch(r"[\w-]{43}", known, re.ASCII) else secrets.token_urlsafe(32)
+        answer = self._page("login.html", status, said=said, form=form_field(self._service.keys, cookie))
+        self._keep(request, answer, "form", cookie)
+        return answer
 
     def _page(self, template: str, status: int = 200, **told: Any) -> Response:
         text = self._templates.get_template(template).render(version=__version__, **told)

@@ -1,5 +1,8 @@
 """Sessions of the desk: a random cookie stands for a token, at every worker, until it ends.
 
+The login form has a cookie of its own, and in a field its keyed digest: another site's page can neither read
+the field nor, over HTTPS, place the cookie (`__Host-`), so it logs nobody in with a token of its choice.
+
 The cookie is kept nowhere but in the browser. The store has its digest under the service's key, so any worker
 knows it, a restart logs nobody out, and whoever logs out is logged out everywhere. A session ends with its
 token, and each page reads both anew.
@@ -11,15 +14,23 @@ from dpbandits.service.keys import Keys
 from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.service.tokens import COLUMNS, Token, token_in
 
-__all__ = ["COOKIE", "SECONDS", "begin_session", "end_session", "session_token"]
-
-COOKIE = "dpbandits_desk"
+__all__ = ["SECONDS", "begin_session", "end_session", "form_field", "named", "session_token"]
 
 SECONDS = 8 * 3600
 """A session ends after a working day."""
 
 MOST = 20
 """Sessions of one token; a further one ends the oldest, so that no token logs the owners of others out."""
+
+
+def named(what: str, *, secure: bool) -> str:
+    """Name of a cookie, "desk" or "form"; over HTTPS one that only this host can set, and for no other."""
+    return f"{'__Host-' if secure else ''}dpbandits_{what}"
+
+
+def form_field(keys: Keys, cookie: str) -> str:
+    """What the form holds beside its cookie."""
+    return keys.digest("form", cookie).hex()
 
 
 def begin_session(writes: Writes, keys: Keys, token: str, now: float) -> str:
