@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpbandits.service import readiness
 from dpbandits.service.core import Service
 from dpbandits.service.metrics import ALLOWED
 from dpbandits.service.retention import WARNING, erase
@@ -99,10 +100,19 @@ def test_metrics_are_those_that_are_allowed(shop: Caller) -> None:
     assert plain <= ALLOWED
     assert {"dpbandits_requests", "dpbandits_releases", "dpbandits_budget_spent"} <= plain
     labels = set(re.findall(r'(\w+)="', text))
-    assert labels <= {"method", "route", "policy", "population", "part", "le"}
+    assert labels <= {"method", "route", "policy", "population", "part", "le", "process", "status", "reason"}
 
 
+@pytest.fixture
+def one_beat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "BEAT_SECONDS", 1e6)
+
+
+@pytest.mark.usefixtures("one_beat")
 def test_metrics_do_not_count_rewards(shop: Caller) -> None:
+    while shop.get("/v1/ready").status_code != 200:
+        pass
+
     def counted() -> set[str]:
         text = shop.get("/metrics").text
         return {line for line in text.splitlines() if "/metrics" not in line and '/decisions"' not in line}

@@ -508,8 +508,9 @@ def decisions_counted(server: Any) -> float:
     request = urllib.request.Request(f"{server.url}/metrics", headers=named)  # noqa: S310 - loopback
     with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - the same
         lines = reply.read().decode().splitlines()
-    name = 'dpbandits_requests_total{method="POST",route="/v1/policies/{policy}/decisions"} '
-    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+    route = 'route="/v1/policies/{policy}/decisions"'
+    counts = [line for line in lines if line.startswith("dpbandits_requests_total{") and route in line]
+    return sum(float(line.rpartition(" ")[2]) for line in counts)
 
 
 def asked_until_answered(server: Any, body: dict[str, Any]) -> dict[str, Any]:

@@ -205,7 +205,7 @@ def application(service: Service) -> Application:
     @asynccontextmanager
     async def living(app: FastAPI) -> AsyncIterator[None]:
         beside = [asyncio.create_task(_tick(service)), asyncio.create_task(app.state.door.watch())]
-        app.state.readiness = Readiness(service)
+        app.state.readiness = Readiness(service, metrics.beat)
         yield
         for task in beside:
             task.cancel()

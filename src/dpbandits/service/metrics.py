@@ -6,31 +6,63 @@ Who reads metrics sees what everybody may see, and nothing of what people brough
   `:abandon`, its status): where only clicks are told, and the default reward is 0, a count of
   these requests is the sum of rewards. Not by status: how many contexts could not be read, or how many
   rewards were refused, is a count over people;
-- releases and rounds released of every policy; what every population has spent and has left;
-- defects, and ids that were used again for another request.
+- answers with 500 and 503 by route, for the same routes: they tell of defects, the store and the load. What
+  follows a decision has none here either: while the store is away every reward that is told is answered 503,
+  and their count would be a count over people again. A decision needs the same store and the same writer, so
+  an alarm on decisions misses nothing; a defect in another route is in the log;
+- how long a connection, the writer's queue and a commit took, and why the service is not ready. All of it
+  is measured on what the service itself does every two seconds (`readiness`), never on what callers do. The
+  number of commits, or of calls that wait, less the decisions that are counted here, would be the number of
+  rewards told; a duration tells of the load, as the duration of any request does;
+- releases and rounds released of every policy, and how many rounds a release is late: rounds are asked for,
+  and requests for decisions are counted anyway; what every population has spent and has left;
+- ids that were used again for another request;
+- the process's memory in MiB and its processor time in whole seconds, which whoever runs the machine sees as
+  well. A reward takes about a thousandth of a second of it.
+
+Counters of processes that serve together are added up. Those of others differ in the label `process`, so that
+a scraper that reaches now one and now another sees no counter go back.
 
 There are no counts by arm, by reward or by what became of decisions. A policy's arms depend on what it has
 learned from people: somebody who watched a counter of each arm, round by round, would see every single
 person's arm, which joint differential privacy promises to show to nobody else.
 """
 
+import hashlib
 import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from dpbandits.service.core import Service
+from dpbandits.service.readiness import WORDS
 from dpbandits.service.settings import COUNTERS
 
 __all__ = ["ALLOWED", "Metrics"]
+
+_Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 
 ALLOWED = frozenset(
     {
         "dpbandits_requests",
         "dpbandits_request_seconds",
-        "dpbandits_defects",
+        "dpbandits_errors",
+        "dpbandits_connection_seconds",
+        "dpbandits_queue_seconds",
+        "dpbandits_commit_seconds",
+        "dpbandits_not_ready",
+        "dpbandits_release_lag_rounds",
+        "process_cpu_seconds",
+        "process_resident_memory_bytes",
+        "process_open_fds",
         "dpbandits_other_bodies",
         "dpbandits_releases",
         "dpbandits_rounds_released",
@@ -57,18 +89,21 @@ class _Released(Collector):
         """Return the metrics of every policy and population."""
         releases = GaugeMetricFamily("dpbandits_releases", "Releases so far", labels=["policy"])
         rounds = GaugeMetricFamily("dpbandits_rounds_released", "Rounds in releases", labels=["policy"])
+        lag = GaugeMetricFamily("dpbandits_release_lag_rounds", "Rounds since one is due", labels=["policy"])
         spent = GaugeMetricFamily("dpbandits_budget_spent", "Spent", labels=["population", "part"])
         limit = GaugeMetricFamily("dpbandits_budget_limit", "Limit", labels=["population", "part"])
         with self._service.store.reading() as reads:
             policies = reads.rows(
-                "SELECT p.name, MAX(r.version), MAX(r.rounds) FROM policies p "
-                "LEFT JOIN releases r ON r.policy = p.id GROUP BY p.name"
+                "SELECT p.name, MAX(r.version), MAX(r.rounds), MAX(g.asked - g.due) FROM policies p "
+                "LEFT JOIN releases r ON r.policy = p.id LEFT JOIN progress g ON g.policy = p.id "
+                "GROUP BY p.name"
             )
             populations = reads.rows("SELECT name FROM populations")
             (others,) = reads.rows("SELECT COUNT(*) FROM events WHERE what = 'other-body'")[0]
-        for name, version, released in policies:
+        for name, version, released, late in policies:
             releases.add_metric([name], version or 0)
             rounds.add_metric([name], released or 0)
+            lag.add_metric([name], max(late or 0, 0))
         for (name,) in populations:
             for part, used, most in self._service.ledger.balance(name).parts:
                 spent.add_metric([name, part], float(used))
@@ -76,7 +111,7 @@ class _Released(Collector):
         other_bodies = CounterMetricFamily(
             "dpbandits_other_bodies", "Ids used again for another request", others
         )
-        return [releases, rounds, spent, limit, other_bodies]
+        return [releases, rounds, lag, spent, limit, other_bodies]
 
 
 class Metrics:
@@ -86,25 +121,60 @@ class Metrics:
         self._registry = CollectorRegistry()
         self._released = _Released(service)
         self._registry.register(self._released)
-        self._requests = Counter(
-            "dpbandits_requests", "Requests by route", ["method", "route"], registry=self._registry
+        together = os.environ.get(COUNTERS) or secrets.token_hex(8)
+        self._process = hashlib.sha256(together.encode()).hexdigest()[:8]
+        self._cpu = 0
+        of_routes = ["method", "route"]
+        self._requests = self._made(Counter, "dpbandits_requests", "Requests by route", of_routes)
+        self._seconds = self._made(
+            Histogram, "dpbandits_request_seconds", "Seconds of requests", of_routes, buckets=_SECONDS
         )
-        self._seconds = Histogram(
-            "dpbandits_request_seconds",
-            "Seconds of requests",
-            ["method", "route"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._defects = Counter("dpbandits_defects", "Answers with a status of 500", registry=self._registry)
+        self._errors = self._made(Counter, "dpbandits_errors", "Answers with 5xx", [*of_routes, "status"])
+        self._steps = {
+            step: self._made(Histogram, f"dpbandits_{step}_seconds", said, buckets=_SECONDS)
+            for step, said in (
+                ("connection", "Seconds until a connection has read a row"),
+                ("queue", "Seconds until a call has its turn at the writer"),
+                ("commit", "Seconds from its turn until it is committed"),
+            )
+        }
+        how: dict[str, Any] = {"multiprocess_mode": "livemax"}
+        self._reasons = self._made(Gauge, "dpbandits_not_ready", "Why, 1 or 0", ["reason"], **how)
+        how = {"multiprocess_mode": "livesum"}
+        self._memory = self._made(Gauge, "process_resident_memory_bytes", "In whole MiB", **how)
+        self._files = self._made(Gauge, "process_open_fds", "Open files", **how)
+        self._time = self._made(Counter, "process_cpu_seconds", "In whole seconds")
+
+    def _made(
+        self, kind: Callable[..., _Kind], name: str, said: str, labels: Sequence[str] = (), **how: Any
+    ) -> Callable[..., _Kind]:
+        """A metric, by the values of its labels."""
+        made: Any = kind(name, said, ["process", *labels], registry=self._registry, **how)
+        return lambda *values: made.labels(self._process, *values)
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request; routes are templates, so that there are few."""
-        if not route.startswith(_UNCOUNTED):
-            self._requests.labels(method, route).inc()
-            self._seconds.labels(method, route).observe(seconds)
-        if status == 500:
-            self._defects.inc()
+        if route.startswith(_UNCOUNTED):
+            return
+        self._requests(method, route).inc()
+        self._seconds(method, route).observe(seconds)
+        if status >= 500:
+            self._errors(method, route, status).inc()
+
+    def beat(self, seconds: Mapping[str, float], reasons: Sequence[str]) -> None:
+        """What `readiness` has tried, and how long each step took."""
+        for step, metric in self._steps.items():
+            if step in seconds:
+                metric().observe(seconds[step])
+        for word in WORDS:
+            self._reasons(word).set(word in reasons)
+        spent = int(time.process_time())
+        self._time().inc(spent - self._cpu)
+        self._cpu = spent
+        with suppress(OSError, AttributeError):  # a system without /proc has neither
+            pages = int(Path("/proc/self/statm").read_text().split()[1])
+            self._memory().set(pages * os.sysconf("SC_PAGE_SIZE") >> 20 << 20)
+            self._files().set(len(list(Path("/proc/self/fd").iterdir())))
 
     def text(self) -> bytes:
         """In Prometheus' text format; where several processes serve, the counters of all of them together."""

@@ -24,7 +24,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from dpbandits.errors import ForkedState, IncompatibleState, StateError
 from dpbandits.service.core import Service
@@ -43,10 +43,19 @@ LATE_SECONDS = 1.5
 
 
 class Readiness:
-    """The thread; see the module."""
+    """The thread; see the module.
 
-    def __init__(self, service: Service) -> None:
-        self._service = service
+    Args:
+        service: it is asked whether it can serve.
+        seen: told how many seconds "connection", "queue" and "commit" took, where they did not fail, and
+            `reasons`, after every turn.
+    """
+
+    def __init__(
+        self, service: Service, seen: Callable[[Mapping[str, float], Sequence[str]], object]
+    ) -> None:
+        self._service, self._seen = service, seen
+        self._seconds: dict[str, float] = {}
         self._steps: dict[str, Callable[[], object]] = {
             "disk": self._disk,
             "connection": self._read,
@@ -80,6 +89,7 @@ class Readiness:
 
     def beat(self) -> None:
         """Try everything once."""
+        self._seconds.clear()
         for word, call in self._steps.items():
             self._step = word, time.monotonic()
             failed = self._failed - {word, "ledger" if word == "witness" else word}
@@ -91,17 +101,25 @@ class Readiness:
                 failed |= {word}
             self._failed = failed
         self._step, self._failed = ("", float("inf")), self._failed - {"starting"}
+        self._seen(self._seconds, self.reasons())
 
     def _disk(self) -> None:
         if shutil.disk_usage(self._service.folder).free < self._service.settings.disk_floor:
             raise StateError("the disk is almost full")
 
     def _read(self) -> None:
+        began = time.perf_counter()
         self._service.read(lambda reads: reads.one("SELECT value FROM facts WHERE name = 'version'"))
+        self._seconds["connection"] = time.perf_counter() - began
 
     def _write(self) -> None:
+        began = turn = time.perf_counter()
+
         def writing(writes: Writes) -> None:
+            nonlocal turn
+            turn = time.perf_counter()
             writes.run("INSERT INTO facts VALUES (?, '')", self._name)
             writes.run("DELETE FROM facts WHERE name = ?", self._name)
 
         self._service.write(writing).result()
+        self._seconds |= {"queue": turn - began, "commit": time.perf_counter() - turn}

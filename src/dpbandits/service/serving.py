@@ -94,6 +94,7 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
     running: set[int] = set()
 
     told = {signal.SIGTERM, signal.SIGINT}
+    from prometheus_client.multiprocess import mark_process_dead
 
     def begin() -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, told)  # who is told meanwhile must know of whom
@@ -126,6 +127,7 @@ def _keep(count: int, serve: Callable[[], None]) -> None:
     while running:
         process, _ = os.wait()
         running.discard(process)
+        mark_process_dead(process)  # type: ignore[no-untyped-call]  # its memory is counted no more
         if not stopping.is_set():
             time.sleep(AGAIN_SECONDS)  # where a worker cannot begin, not a thousand times a second
             if not stopping.is_set():
