@@ -16,6 +16,7 @@ import tempfile
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -23,7 +24,11 @@ from packaging.specifiers import SpecifierSet
 from typer.testing import CliRunner
 
 from dpbandits.cli import app
+from dpbandits.errors import CorruptState, InvalidParameter, StateError
+from dpbandits.service.core import Service
+from dpbandits.service.keys import Keys
 from dpbandits.service.settings import Settings
+from service import databases
 from service.processes import ServerProcess, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -152,10 +157,18 @@ def health(port: int) -> int:
     return done.returncode
 
 
+def soon_healthy(port: int) -> bool:
+    """Whether it is ready within ten seconds."""
+    ends = time.monotonic() + 10.0
+    while health(port) != 0 and time.monotonic() < ends:
+        time.sleep(0.1)
+    return health(port) == 0
+
+
 def test_the_health_check_is_that_of_the_service(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data")
     try:
-        assert health(int(server.url.rpartition(":")[2])) == 0
+        assert soon_healthy(int(server.url.rpartition(":")[2]))
     finally:
         server.stop()
     assert health(free_port()) == 1
@@ -246,17 +259,234 @@ def served_confined(place: Path) -> None:
         status = Path(f"/proc/{process.pid}/status").read_text()
         assert re.search(rf"^Uid:(\s+{USER}){{4}}$", status, re.MULTILINE)
         assert re.search(r"^CapEff:\s+0+$", status, re.MULTILINE)
-        for _ in range(100):
-            if (answer := health(port)) == 0:
-                break
-            time.sleep(0.1)
-        assert answer == 0
+        assert soon_healthy(port)
     finally:
         process.terminate()
         process.wait(20)
         if process.stdout is not None:
             process.stdout.close()
     assert {path.name for path in (place / "data").iterdir()} >= {"service.key", "service.db"}
+
+
+# -- compose ---------------------------------------------------------------------------------------
+
+
+def composed() -> dict[str, Any]:
+    """The compose file, images named by a digest, as a library that knows the format reads it."""
+    from compose_spec import PyCompose
+
+    text = (FOLDER / "compose.yaml").read_text()
+    digest = f"example@sha256:{'0' * 64}"
+    text, named = re.subn(r"\$\{(?:POSTGRES|SERVICE)_IMAGE:\?[^}]*\}", digest, text)
+    assert named == 2  # neither has a default, which would grow old
+    read = PyCompose.from_yaml(text)
+    read.validate()
+    found: dict[str, Any] = read.to_dict()
+    return found
+
+
+def test_the_compose_file_is_one_and_names_what_it_has() -> None:
+    found = composed()
+    mounted = {one.split(":")[0] for each in found["services"].values() for one in each["volumes"]}
+    assert {one for one in mounted if not one.startswith("./")} == set(found["volumes"])
+    assert all((FOLDER / one).exists() for one in mounted if one.startswith("./"))
+    own = found["services"]["service"]
+    assert own["depends_on"]["database"]["condition"] == "service_healthy"
+    assert found["services"]["database"]["healthcheck"]["test"][:2] == ["CMD", "pg_isready"]
+    assert found["networks"]["inside"] == {"internal": True}
+    assert found["services"]["database"]["networks"] == ["inside"]
+
+
+def test_the_service_of_the_compose_file_is_confined_and_has_its_settings() -> None:
+    own = composed()["services"]["service"]
+    assert own["read_only"] is True
+    assert own["cap_drop"] == ["ALL"]
+    assert own["security_opt"] == ["no-new-privileges:true"]
+    assert own["ports"] == [f"127.0.0.1:{Settings().port}:{Settings().port}"]
+    assert served_with(own["command"])["--data"] == one("VOLUME")
+    [network] = composed()["networks"]["outside"]["ipam"]["config"]
+    kept = {part.partition(":")[2] for part in own["volumes"]} | {"/run/secrets/address"}
+    in_bounds(own["environment"], 2 << 30, workers=int(served_with(own["command"])["--workers"]), kept=kept)
+    assert own["mem_limit"] == "2gb"
+    assert own["environment"]["DPBANDITS_PROXIES"] == network["gateway"]
+
+
+def in_bounds(environment: dict[str, str], memory: int, *, workers: int, kept: set[str]) -> None:
+    """Settings are known; folders and files that they name are mounted; policies take half of the memory."""
+    named = {name: value for name, value in environment.items() if name.endswith("_FILE")}
+    settings = Settings.read(
+        environ={name: value for name, value in environment.items() if name not in named}
+    )
+    assert named.keys() <= {"DPBANDITS_DATABASE_FILE"}
+    for path in [settings.witness, *named.values()]:
+        assert any(Path(path).is_relative_to(one) for one in kept), path
+    assert workers * settings.policy_memory <= memory // 2
+
+
+def test_the_database_of_the_compose_file_lets_its_role_keep_statements_out_of_logs(tmp_path: Path) -> None:
+    """What the image of PostgreSQL runs when it is empty, on Debian's; then a service begins there."""
+    import psycopg
+
+    admin = databases.encoded("UTF8")
+    secret = tmp_path / "password"
+    secret.write_text("only 'here'\n")
+    text = (FOLDER / "database.sql").read_text()
+    assert "/run/secrets/password" in text
+    (tmp_path / "database.sql").write_text(text.replace("/run/secrets/password", str(secret)))
+    psql = [program("psql"), "--no-psqlrc", admin, "--file", str(tmp_path / "database.sql")]
+    address = re.sub(r"//postgres@/[^?]*", "//dpbandits@/dpbandits", admin)
+    try:
+        done = subprocess.run(psql, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        with psycopg.connect(address) as connection:
+            connection.execute("SET LOCAL log_min_error_statement = panic")
+            superuser = connection.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+            assert superuser.fetchone() == (False,)
+        service = Service(tmp_path / "data", settings=Settings(database=address))
+        assert service.first_token is not None
+        service.close()
+    finally:
+        with psycopg.connect(admin, autocommit=True) as connection:
+            row = connection.execute(
+                "SELECT rolpassword FROM pg_authid WHERE rolname = 'dpbandits'"
+            ).fetchone()
+            connection.execute("DROP DATABASE IF EXISTS dpbandits WITH (FORCE)")
+            connection.execute("DROP OWNED BY dpbandits")
+            connection.execute("DROP ROLE IF EXISTS dpbandits")
+    assert row is not None
+    assert row[0].startswith("SCRAM-SHA-256$")
+
+
+# -- Kubernetes ------------------------------------------------------------------------------------
+
+MANIFESTS = sorted((FOLDER / "kubernetes").glob("*.yaml"))
+WORKLOADS = {"database": "Deployment", "folder": "StatefulSet"}
+
+
+def objects(name: str) -> list[dict[str, Any]]:
+    import yaml
+
+    return list(yaml.safe_load_all((FOLDER / "kubernetes" / f"{name}.yaml").read_text()))
+
+
+def of_kind(name: str, kind: str) -> dict[str, Any]:
+    [found] = [each for each in objects(name) if each["kind"] == kind]
+    return found
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.37"])
+def test_manifests_fit_the_schemas_of_kubernetes(version: str) -> None:
+    import kubernetes_validate
+
+    assert [path.stem for path in MANIFESTS] == ["database", "folder", "namespace", "secret"]
+    for path in MANIFESTS:
+        for each in objects(path.stem):
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+@pytest.mark.parametrize(("name", "kind"), WORKLOADS.items())
+def test_pods_are_confined_as_kubernetes_standard_restricted_asks(name: str, kind: str) -> None:
+    pod = of_kind(name, kind)["spec"]["template"]["spec"]
+    assert not pod["automountServiceAccountToken"]
+    user = int(USER)
+    expected = {"runAsNonRoot": True, "runAsUser": user, "runAsGroup": user, "fsGroup": user}
+    assert pod["securityContext"].items() >= expected.items()
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["initContainers"] + pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    labels = of_kind("namespace", "Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize(("name", "kind"), WORKLOADS.items())
+def test_pods_have_probes_settings_and_room(name: str, kind: str) -> None:
+    whole = of_kind(name, kind)["spec"]
+    pod = whole["template"]["spec"]
+    [container] = pod["containers"]
+    probes = {name: each["httpGet"] for name, each in container.items() if name.endswith("Probe")}
+    assert probes == {
+        "startupProbe": {"path": "/v1/live", "port": "http"},
+        "livenessProbe": {"path": "/v1/live", "port": "http"},
+        "readinessProbe": {"path": "/v1/ready", "port": "http"},
+    }
+    assert container["ports"] == [{"name": "http", "containerPort": Settings().port}]
+    served_with(container["args"])
+    mounted = {each["mountPath"] for each in container["volumeMounts"]}
+    environment = {each["name"]: each["value"] for each in container["env"]}
+    assert container["resources"]["limits"]["memory"] == "2Gi"
+    in_bounds(environment, 2 << 30, workers=1, kept=mounted)
+    assert Path(container["args"][-1]).is_relative_to("/data")
+    assert {"/data", "/tmp"} <= mounted  # noqa: S108 - in the container
+    claims = [each["metadata"]["name"] for each in whole.get("volumeClaimTemplates", [])]
+    known = {each["name"] for each in pod["volumes"]} | set(claims)
+    assert {each["name"] for each in container["volumeMounts"]} <= known
+    # A Service named dpbandits would otherwise set DPBANDITS_PORT to tcp://10.0.0.1:80.
+    assert not pod["enableServiceLinks"]
+    with pytest.raises(InvalidParameter, match="DPBANDITS_PORT"):
+        Settings.read(environ={"DPBANDITS_PORT": "tcp://10.0.0.1:80"})
+
+
+@pytest.mark.parametrize(("name", "kind"), WORKLOADS.items())
+def test_services_budgets_and_policies_select_the_pods(name: str, kind: str) -> None:
+    whole = of_kind(name, kind)
+    labels = whole["spec"]["template"]["metadata"]["labels"]
+    assert whole["spec"]["selector"]["matchLabels"] == labels
+    assert of_kind(name, "Service")["spec"]["selector"] == labels
+    policy = of_kind(name, "NetworkPolicy")["spec"]
+    assert policy["podSelector"] == {"matchLabels": labels}
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    if name == "folder":
+        assert whole["spec"]["replicas"] == 1
+        assert policy["egress"] == []
+    else:
+        budget = of_kind(name, "PodDisruptionBudget")["spec"]
+        assert budget["selector"] == {"matchLabels": labels}
+        assert budget["minAvailable"] < whole["spec"]["replicas"] == 2
+        # Versions before 0.1.0 are not tested together.
+        assert whole["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize(("name", "kind"), WORKLOADS.items())
+def test_folders_of_a_pod_are_the_services_own_in_volumes_of_its_group(
+    name: str, kind: str, tmp_path: Path
+) -> None:
+    """Kubernetes gives volumes to a group, which may write there (fsGroup): the service refuses that."""
+    pod = of_kind(name, kind)["spec"]["template"]["spec"]
+    [init], [container] = pod["initContainers"], pod["containers"]
+    assert init["image"] == container["image"]
+    for volume in ("data", "witness", "run/secrets/dpbandits"):
+        (tmp_path / volume).mkdir(parents=True)
+        (tmp_path / volume).chmod(0o2775)
+    key = tmp_path / "run/secrets/dpbandits/service.key"
+    key.write_bytes(bytes(range(32)))
+
+    def here(text: str) -> str:
+        return re.sub(r"/(data|witness|run/secrets)\b", rf"{tmp_path}/\1", text)
+
+    for _ in range(2):  # a pod that starts again has its volumes
+        subprocess.run([*map(here, init["command"])], check=True)
+    data = Path(here(container["args"][-1]))
+    environment = {each["name"]: here(each["value"]) for each in container["env"]}
+    environment.pop("DPBANDITS_DATABASE_FILE", "")
+    Service(data, settings=Settings.read(environ=environment)).close()
+    if name == "database":
+        assert (data / "service.key").read_bytes() == key.read_bytes()
+    with pytest.raises(StateError, match="can be written by others"):
+        Service(tmp_path / "data", settings=Settings())
+
+
+def test_the_secret_as_it_stands_is_refused(tmp_path: Path) -> None:
+    values = of_kind("secret", "Secret")["stringData"]
+    assert values.keys() == {"database", "service.key"}
+    (tmp_path / "service.key").write_text(values["service.key"])
+    with pytest.raises(CorruptState, match=r"restore it from a backup"):
+        Keys(tmp_path / "service.key")
+    with pytest.raises(InvalidParameter, match="expected an address"):
+        Service(tmp_path / "data", settings=Settings(database=values["database"]))
 
 
 # -- systemd ---------------------------------------------------------------------------------------

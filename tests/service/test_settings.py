@@ -42,7 +42,9 @@ def test_every_field_comes_from_its_variable_and_from_a_file_that_a_variable_nam
     one: Any, tmp_path: Path
 ) -> None:
     value = another(getattr(Settings(), one.name))
-    if one.name == "proxies":
+    if one.name == "cors_origins":
+        value = ("https://shop.example.org", "http://127.0.0.1:8000")
+    elif one.name == "proxies":
         value = "10.0.0.0/8, 2001:db8::7"
     elif isinstance(value, str):
         value = f"any text of {one.name}: \"quoted\", 'twice' \\ = #1"
