@@ -6,7 +6,7 @@ problems.
 
 import asyncio
 from asyncio import wrap_future
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import partial
@@ -661,17 +661,15 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         options={"response_class": Lines},
     )
     def raw(policy: PolicyName, token: Admin) -> Response:
-        """Lines of JSON, the first of which says what they are. The export is an event."""
+        """Lines of JSON, the first of which says what they are: all decisions that there are when it begins,
+        each as it stands when its page is read. The export is an event.
+        """
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
         if not service.read_only:
             event = service.now(), "raw-exported", f"policy {policy}"
             service.write(lambda writes: note_event(writes, *event, by=token.id)).result()
-
-        def lines() -> Iterator[str]:
-            with service.store.reading() as reads:
-                yield from exported(reads, service.keys, kept.id)
-
-        return Lines(lines(), headers={"X-Not-A-Private-Release": WARNING})
+        pages = exported(service.read, service.keys, kept.id)
+        return Lines(pages, headers={"X-Not-A-Private-Release": WARNING})
 
     async def live() -> dict[str, Any]:
         """Needs no token, and says nothing else."""

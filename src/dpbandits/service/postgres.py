@@ -42,7 +42,8 @@ IDLE_SECONDS = 5.0
 (`idle_in_transaction_session_timeout`)."""
 
 MOST_CONNECTIONS = 6
-"""Connections of one process: its writer, its loop beside the answers, and those who only look."""
+"""Connections of one process: one is the writer's alone, the others are for what is done beside the answers,
+reports, and those who only look."""
 
 _LOST_AFTER = {
     "connect_timeout": 10,
@@ -73,6 +74,8 @@ _PIECE = 1 << 14
 
 _LARGE = 1 << 20
 """Bytes of an argument that is large."""
+
+_NO_CONNECTION = "no connection to the service's database; nothing was recorded"
 
 _FAILED = "the transaction had failed and was undone; nothing was recorded"
 
@@ -366,6 +369,7 @@ class PostgresStore(Store):
             said = conninfo_to_dict(address)
         except psycopg.ProgrammingError:
             raise InvalidParameter("database: the address cannot be read") from None
+        self._timeout, self._others = timeout, threading.BoundedSemaphore(MOST_CONNECTIONS - 1)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             address,
             kwargs={
@@ -431,18 +435,24 @@ class PostgresStore(Store):
                     raise
             else:
                 return connection, adapted, begun
-        raise StateError("no connection to the service's database; nothing was recorded")
+        raise StateError(_NO_CONNECTION)
 
     @contextmanager
     def _begun(self, statement: str) -> Iterator[tuple[_Adapted, Any]]:
         """A connection with a transaction that has begun; one that the database ended meanwhile is passed
         over; and the cursor of what began it. Left, it is given back without a transaction.
         """
-        connection, adapted, begun = self._begin(statement)
+        if not self.comes_first and not self._others.acquire(timeout=self._timeout):
+            raise StateError(_NO_CONNECTION)
         try:
-            yield adapted, begun
+            connection, adapted, begun = self._begin(statement)
+            try:
+                yield adapted, begun
+            finally:
+                self._give_back(connection)
         finally:
-            self._give_back(connection)
+            if not self.comes_first:
+                self._others.release()
 
     def _give_back(self, connection: "psycopg.Connection[Any]") -> None:
         with suppress(psycopg.Error):

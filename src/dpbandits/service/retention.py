@@ -25,7 +25,7 @@ interrupts, it is done again, and then changes nothing more.
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from dpbandits.service.keys import Keys
@@ -40,6 +40,9 @@ WARNING = (
 )
 
 ERASED_TOGETHER = 500
+
+_PAGE = 1000
+"""Decisions that an export reads at once."""
 
 
 _OLD = "old "
@@ -142,17 +145,30 @@ def done(writes: Writes, old: Old, *, now: float) -> None:
         note_event(writes, now, "rounds-erased", f"policy {name[0]}", told)
 
 
-def exported(reads: Reads, keys: Keys, policy: str) -> Iterator[str]:
-    """Decisions of a policy as lines of JSON, after a line that says what they are."""
+def exported(read: Callable[[Callable[[Reads], Any]], Any], keys: Keys, policy: str) -> Iterator[str]:
+    """Pages of a policy's decisions as lines of JSON, after a line that says what they are.
+
+    Each page is a transaction of its own, so that whoever reads slowly holds none. Every decision that was
+    committed when the first page was read comes once, in the order of numbers, as it stands when its page is
+    read; so a reward that comes meanwhile may be in it, and what is erased meanwhile is not. Decisions that
+    come later are left out.
+
+    Args:
+        read: makes a call in a transaction that reads.
+        keys: of decisions' ids.
+        policy: its id.
+    """
     yield json.dumps({"warning": WARNING}) + "\n"
-    after = 0
-    while rows := reads.rows(
-        "SELECT number, asked_at, status, answer, reward FROM decisions "
-        "WHERE policy = ? AND number > ? AND answer IS NOT NULL ORDER BY number LIMIT 1000",
-        policy,
-        after,
-    ):
+    newest = read(lambda reads: reads.one("SELECT MAX(number) FROM decisions"))
+    after, last = 0, int((newest[0] if newest else None) or 0)
+    page = (
+        "SELECT number, asked_at, status, answer, reward FROM decisions WHERE policy = ? AND number > ? "
+        "AND number <= ? AND answer IS NOT NULL ORDER BY number LIMIT ?"
+    )
+    while rows := read(lambda reads: reads.rows(page, policy, after, last, _PAGE)):  # noqa: B023 - at once
+        lines = []
         for number, asked_at, status, answer, reward in rows:
             line: dict[str, Any] = {"id": keys.decision_id(number), "asked_at": asked_at, "status": status}
-            yield json.dumps({**line, **json.loads(answer), "reward": reward}) + "\n"
+            lines.append(json.dumps({**line, **json.loads(answer), "reward": reward}) + "\n")
+        yield "".join(lines)
         after = int(rows[-1][0])

@@ -126,7 +126,7 @@ class SharedServer:
     @property
     def server(self) -> Server[Any]:
         """The server, with all that any worker has written by now: to look at."""
-        with self._store.reading() as reads, self._in_turn(), self._forgotten_on_error():
+        with self._in_turn(), self._store.reading() as reads, self._forgotten_on_error():
             return self._followed(reads)
 
     def close(self) -> None:

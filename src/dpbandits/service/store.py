@@ -399,6 +399,15 @@ class Store(ABC):
         """Seconds since 1970 by the clock that all processes of the store share; see `service.clock`."""
         return time.time()
 
+    @property
+    def comes_first(self) -> bool:
+        """Whether this thread has a connection when all others are in use: the writer's, which decides."""
+        return getattr(self._own, "first", False)
+
+    @comes_first.setter
+    def comes_first(self, first: bool) -> None:
+        self._own.first = first
+
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
         """One consistent state of what is committed; any number at a time, from any thread."""

@@ -118,6 +118,7 @@ class Writer:
         self._thread.join()
 
     def _work(self) -> None:
+        self._store.comes_first = True
         while not self._ending:
             jobs = self._next()
             self._make([job for job in jobs if job.until or job.future.set_running_or_notify_cancel()])
