@@ -72,15 +72,15 @@ def generated(made: Path, shop: Caller, monkeypatch: pytest.MonkeyPatch) -> Iter
 
 def test_it_decides_and_tells_and_its_results_have_types(generated: Generated) -> None:
     models = generated.models
-    assert generated.result("decisions", "decide") >= {models.DecisionAnswer, models.ProblemAnswer}
-    assert generated.result("decisions", "tell_reward") >= {models.OutcomeAnswer, models.ProblemAnswer}
+    assert generated.result("decisions", "decide") >= {models.Decision, models.Problem}
+    assert generated.result("decisions", "tell_reward") >= {models.Outcome, models.Problem}
 
     def asked(context: dict[str, Any], user: str) -> Any:
         body = models.DecisionRequest.from_dict({"id": f"of {user}", "user": user, "context": context})
         return generated("decisions", "decide", "offers", body=body)
 
     decision = asked(AGNES, "u-1")
-    assert type(decision) is models.DecisionAnswer
+    assert type(decision) is models.Decision
     assert decision.arm in OFFERS["arms"]
     assert (decision.release, decision.fallback, decision.propensity) == (0, False, pytest.approx(1 / 3))
     outcome = generated(
@@ -88,20 +88,20 @@ def test_it_decides_and_tells_and_its_results_have_types(generated: Generated) -
     )
     assert outcome.to_dict() == {"outcome": "counted"}
     refused = asked({"age": 44}, "u-2")
-    assert type(refused) is models.ProblemAnswer
+    assert type(refused) is models.Problem
     assert [(one.column, one.rule) for one in refused.faults] == [("region", "is missing")]
 
 
 def test_it_reads_policies_populations_and_batches(generated: Generated) -> None:
     models = generated.models
     found = generated("policies", "get_policy", "offers")
-    assert (type(found), found.arms, found.status) == (models.PolicyAnswer, OFFERS["arms"], "active")
+    assert (type(found), found.arms, found.status) == (models.Policy, OFFERS["arms"], "active")
     (population,) = generated("populations", "list_populations").populations
     assert [one.name for one in population.parts] == ["epsilon", "delta"]
     bodies = [{"id": "b1", "user": "b1", "context": AGNES}, {"id": "b2", "user": 7, "context": {}}]
     batch = models.DecisionsRequest.from_dict({"decisions": bodies})
     first, second = generated("decisions", "decide_batch", "offers", body=batch).results
-    assert (type(first.decision), type(second.problem)) == (models.DecisionAnswer, models.ProblemAnswer)
+    assert (type(first.decision), type(second.problem)) == (models.Decision, models.Problem)
     checked = generated(
         "decisions", "check_contexts", "offers", body=models.CheckRequest.from_dict({"contexts": [AGNES]})
     )

@@ -25,10 +25,10 @@ def test_every_operation_has_a_name_of_its_own_that_is_a_name_in_any_language(ad
 @pytest.mark.parametrize(
     ("method", "path", "name", "answer"),
     [
-        ("post", "/v1/policies/{policy}/decisions", "decide", "DecisionAnswer"),
-        ("post", "/v1/policies/{policy}/decisions:batch", "decide_batch", "DecisionsAnswer"),
-        ("put", "/v1/policies/{policy}/decisions/{decision}/reward", "tell_reward", "OutcomeAnswer"),
-        ("post", "/v1/policies", "begin_policy", "PolicyAnswer"),
+        ("post", "/v1/policies/{policy}/decisions", "decide", "Decision"),
+        ("post", "/v1/policies/{policy}/decisions:batch", "decide_batch", "Decisions"),
+        ("put", "/v1/policies/{policy}/decisions/{decision}/reward", "tell_reward", "Outcome"),
+        ("post", "/v1/policies", "begin_policy", "Policy"),
         ("get", "/v1/policies/{policy}/releases", "list_releases", "ListReleasesAnswer"),
     ],
 )
@@ -50,7 +50,7 @@ def test_every_answer_in_json_has_a_type_with_members(admin: Caller) -> None:
                 assert schemas[content["schema"]["$ref"].rpartition("/")[2]]["properties"], place
                 typed += 1
     assert typed > 30
-    decision = schemas["DecisionAnswer"]
+    decision = schemas["Decision"]
     assert decision["required"] == ["id", "release", "fallback", "propensity"]
     assert "null" not in json.dumps(decision["properties"]["arm"])  # it may be left out, and is never null
 

@@ -40,7 +40,6 @@ from dpbandits.service.desk.sessions import (
     named,
     session_token,
 )
-from dpbandits.service.documented import operations_in
 from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
 from dpbandits.service.keys import Keys
@@ -107,7 +106,7 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
         app.add_api_route(path, desk.behind_login(show), methods=["GET"], include_in_schema=False)
 
     def interface() -> Response:
-        return desk.interface(app.openapi())
+        return desk.page("interface.html", document=app.openapi())
 
     app.add_api_route("/docs", interface, methods=["GET"], include_in_schema=False)
     app.add_api_route("/desk/desk.css", _style, methods=["GET"], include_in_schema=False)
@@ -150,7 +149,7 @@ class _Desk:
                 self._door.refuse_beyond(token, request.path_params)
                 return show(**request.path_params)
             except Problem as problem:
-                return self._page("problem.html", problem.status, problem=problem.to_json())
+                return self.page("problem.html", problem.status, problem=problem.to_json())
 
         return shown
 
@@ -211,24 +210,21 @@ class _Desk:
     def _form(self, request: Request, status: int, said: str) -> Response:
         known = self._cookie(request, "form")  # of a form in another tab
         cookie = known if re.fullmatch(r"[\w-]{43}", known, re.ASCII) else secrets.token_urlsafe(32)
-        answer = self._page("login.html", status, said=said, form=form_field(self._service.keys, cookie))
+        answer = self.page("login.html", status, said=said, form=form_field(self._service.keys, cookie))
         self._keep(request, answer, "form", cookie)
         return answer
 
-    def _page(self, template: str, status: int = 200, **told: Any) -> Response:
+    def page(self, template: str, status: int = 200, **told: Any) -> Response:
+        """Return a page of a template, which is told some things."""
         text = self._templates.get_template(template).render(version=__version__, **told)
         return Response(text, status_code=status, media_type="text/html")
 
     # -- pages -------------------------------------------------------------------------------------
 
-    def interface(self, document: dict[str, Any]) -> Response:
-        """The OpenAPI document, to be read; it is public, and so needs no login."""
-        return self._page("interface.html", operations=operations_in(document))
-
     def overview(self, token: Token) -> Response:
         """Populations with what is left, and policies with their releases."""
         found, reach = self._service.read(policies.all_described), token.limits.reach
-        return self._page(
+        return self.page(
             "overview.html",
             populations=self._balances(token.limits),
             policies=[one for one in found if reach(one["name"], one["population"])],
@@ -243,7 +239,7 @@ class _Desk:
         charged = [row for row in self._charged(UNLIMITED) if row.population == population]
         balance = self._balance(population)
         adds = ACCOUNTANTS[balance["accountant"]]
-        return self._page("population.html", population=balance, charged=charged, adds=adds)
+        return self.page("population.html", population=balance, charged=charged, adds=adds)
 
     def policy(self, policy: str) -> Response:
         """One policy: what it promises, what its releases say, and when the next one comes."""
@@ -264,7 +260,7 @@ class _Desk:
         known = known[:: -(-len(known) // MOST_SHOWN)] + known[-1:] if len(known) > MOST_SHOWN else known
         texts = self._service.written_down(kept.id, [version for version, _ in known]) if known else []
         said = [(rounds, self._learned(text)) for (_, rounds), text in zip(known, texts, strict=True)]
-        return self._page(
+        return self.page(
             "policy.html",
             policy=described,
             asked=asked,
@@ -305,7 +301,7 @@ class _Desk:
                 "across": pair[0],
                 "up": pair[1],
             }
-        return self._page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
+        return self.page("local.html", name=name, population=population, spec=spec, made_at=made_at, **told)
 
     def local_statement(self, survey: str) -> Response:
         """Show the promise of a local policy, to be printed and signed."""
@@ -320,7 +316,7 @@ class _Desk:
         return row
 
     def _stated(self, name: str, population: str, made_at: float, statement: str, promised: str) -> Response:
-        return self._page(
+        return self.page(
             "statement.html",
             name=name,
             population=population,
@@ -332,7 +328,7 @@ class _Desk:
 
     def ledger(self, token: Token) -> Response:
         """Everything that was charged."""
-        return self._page("ledger.html", charged=self._charged(token.limits))
+        return self.page("ledger.html", charged=self._charged(token.limits))
 
     def ledger_csv(self, token: Token) -> Response:
         """The ledger, as a table."""
@@ -355,7 +351,7 @@ class _Desk:
             raise Problem("out-of-scope", "Events need a token with the scope admin and without limits.")
         query = "SELECT e.at, e.what, e.subject, e.told, e.token, t.label FROM events e "
         query += "LEFT JOIN tokens t ON t.id = e.token ORDER BY e.number DESC LIMIT 200"
-        return self._page("events.html", events=self._service.read(lambda reads: reads.rows(query)))
+        return self.page("events.html", events=self._service.read(lambda reads: reads.rows(query)))
 
     # -- what they ask -----------------------------------------------------------------------------
 
