@@ -313,20 +313,37 @@ def _given(message: BaseModel) -> dict[str, Any]:
 
 
 async def _each(
-    members: Sequence[Any], begin: Callable[[Any], Future[Any]], told: Callable[[Any], dict[str, Any]]
+    members: Sequence[Any],
+    together: Callable[[list[Any]], Future[list[Any]]],
+    begin: Callable[[Any], Future[Any]],
+    told: Callable[[Any], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Results of a batch, each by itself, in order."""
-
-    async def one(begun: Future[Any] | Misfit) -> dict[str, Any]:
-        if isinstance(begun, Misfit):
-            return {"problem": _misfit(begun.places).to_json()}
+    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one."""
+    found: dict[int, Any] = {
+        place: _misfit(one.places) for place, one in enumerate(members) if isinstance(one, Misfit)
+    }
+    left = [place for place in range(len(members)) if place not in found]
+    before = len(left) + 1
+    while 1 < len(left) < before:
+        before = len(left)
         try:
-            return told(await awaited(begun))
-        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
-            return {"problem": problem_of(error).to_json()}
+            results = await awaited(together([members[place] for place in left]))
+        except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
+            if problem_of(error).slug == "defect":
+                log.error("a batch in one pass: %s", type(error).__name__)
+            break
+        found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
+        left = [place for place in left if place not in found]
 
-    all_begun = [member if isinstance(member, Misfit) else begin(member) for member in members]
-    return {"results": await asyncio.gather(*map(one, all_begun))}
+    async def alone(place: int) -> None:
+        try:
+            found[place] = await awaited(begin(members[place]))
+        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
+            found[place] = problem_of(error)
+
+    await asyncio.gather(*map(alone, left))
+    each = [found[place] for place in range(len(members))]
+    return {"results": [{"problem": it.to_json()} if isinstance(it, Problem) else told(it) for it in each]}
 
 
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
@@ -509,6 +526,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         """Each is answered or refused by itself."""
         return await _each(
             message.decisions,
+            lambda some: service.decide_together(policy, token.id, list(map(_given, some))),
             lambda one: service.decide(policy, token.id, _given(one)),
             lambda answer: {"decision": answer},
         )
@@ -542,6 +560,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
         return await _each(
             message.rewards,
+            lambda some: service.reward_together(policy, [(one.decision, float(one.reward)) for one in some]),
             lambda one: service.reward(policy, one.decision, float(one.reward)),
             lambda outcome: {"outcome": outcome},
         )

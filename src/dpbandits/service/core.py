@@ -215,6 +215,30 @@ class Service:
             ),
         )
 
+    def decide_together(
+        self, policy: str, token: str, bodies: Sequence[dict[str, Any]]
+    ) -> Future[list[dict[str, Any] | Problem | None]]:
+        """See `decisions.decide_together`."""
+        return self.write(
+            lambda writes: decisions.decide_together(
+                writes, self.engines, self.keys, policy=policy, token=token, bodies=bodies, now=self.now()
+            ),
+            about=policy,
+            ahead=lambda _: decisions.ahead_of_policy(self.engines, policy),
+        )
+
+    def reward_together(
+        self, policy: str, told: Sequence[tuple[str, float]]
+    ) -> Future[list[decisions.Outcome | Problem | None]]:
+        """See `decisions.reward_together`."""
+        return self.write(
+            lambda writes: decisions.reward_together(
+                writes, self.engines, self.keys, policy=policy, told=told, now=self.now()
+            ),
+            about=f"{policy} told",
+            ahead=lambda _: iter(()),
+        )
+
     def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
         """See `decisions.reward`."""
         return self.write(

@@ -38,7 +38,7 @@ for a while, so that replaying guesses of a context confirms a few of them an ho
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -55,10 +55,12 @@ from dpbandits.errors import (
     StateError,
 )
 from dpbandits.policy.decision import Receipt
+from dpbandits.policy.rounds import round_taken
 from dpbandits.service.engines import Engine, Engines, Kept
 from dpbandits.service.keys import Keys, canonical
 from dpbandits.service.policies import kept_policy
 from dpbandits.service.problems import Problem, problem_of
+from dpbandits.service.round_log import slot_of
 from dpbandits.service.store import NUMBER, Ahead, Reads, Row, TryAgain, Writes, note_event
 from dpbandits.tables import Schema
 from dpbandits.tables.checking import Finding
@@ -70,12 +72,15 @@ __all__ = [
     "abandon",
     "activate",
     "ahead_of_decision",
+    "ahead_of_policy",
     "ahead_of_reward",
     "check",
     "decide",
+    "decide_together",
     "decision_status",
     "overdue",
     "reward",
+    "reward_together",
     "sweep",
 ]
 
@@ -156,15 +161,111 @@ def decide(
     _check_shape(kept, body)
     engine = engines.use(writes, kept.id)
     answer, ask, status = _answer(engine, kept, body)
+    text, due = _finished(engine, kept, answer, status, now)
+    row = kept.id, token, asked_as, digest, ask, status, text, now, due
+    return _answered(keys.decision_id(writes.enter("decisions", _COLUMNS, *row)), text)
+
+
+_COLUMNS = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at"
+
+
+def _finished(
+    engine: Engine, kept: Kept, answer: dict[str, Any], status: str, now: float
+) -> tuple[str, float | None]:
+    """An answer as it is kept, and until when its reward is awaited."""
     if "problem" not in answer:
         answer["release"] = engine.version  # by now: the ask may have made one, and decided by it
     wait = kept.settings.get("wait_seconds")
     due = now + wait if wait is not None and status in ("pending", "deferred") else None
     if due is not None:
         answer["expires_at"] = due
-    columns, text = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at", canonical(answer)
-    row = kept.id, token, asked_as, digest, ask, status, text, now, due
-    return _answered(keys.decision_id(writes.enter("decisions", columns, *row)), text)
+    return canonical(answer), due
+
+
+def decide_together(
+    writes: Writes,
+    engines: Engines,
+    keys: Keys,
+    *,
+    policy: str,
+    token: str,
+    bodies: Sequence[dict[str, Any]],
+    now: float,
+) -> list[dict[str, Any] | Problem | None]:
+    """Answer in one pass those of several requests that only bring a context: what `decide` gives or raises.
+
+    None stands for each that `decide` has to answer: it is repeated, brings more than a context, has no round
+    left, comes after another one of its user, or is decided by another release.
+    """
+    found: list[dict[str, Any] | Problem | None] = [None] * len(bodies)
+    kept = _read_last(writes, engines, policy)
+    now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
+    if now_is != (kept.id, kept.status, kept.revision):
+        engines.not_so(policy)
+        return found
+    if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
+        return found
+    engine = engines.use(writes, kept.id)
+    engine.book.hold()
+    asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
+    for place, body in enumerate(bodies):
+        if body.keys() <= _PLAIN and "context" in body:
+            asked_as.setdefault(keys.digest("asked as", kept.id, token, body["id"]), place)
+    query = "SELECT asked_as FROM decisions WHERE policy = ? AND token = ? AND asked_as IN "
+    for row in writes.among(query, list(asked_as), kept.id, token):
+        del asked_as[bytes(row[0])]
+    admitted = engine.book.admissible([bodies[place].get("user") for place in asked_as.values()])
+    chosen = [one for one, fits in zip(asked_as.items(), admitted, strict=True) if fits][: engine.room]
+    if not chosen:
+        return found
+    users = [bodies[place]["user"] for _, place in chosen] if engine.book.user_ids else None
+    batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], users)
+    rows: list[Row] = []
+    for (digest, place), decision in zip(chosen, batch, strict=True):
+        body = bodies[place]
+        ask: str | None = decision.id
+        answer: dict[str, Any] = {"fallback": False, "propensity": decision.propensity, "arm": decision.arm}
+        status = "deferred" if body.get("deferred") else "pending"
+        if decision.index < 0:
+            answer, ask, status = _unreadable(engine, kept, body, slot_of(decision.id))
+        text, due = _finished(engine, kept, answer, status, now)
+        digest_of_body = keys.digest("body", canonical(body))
+        rows.append((kept.id, token, digest, digest_of_body, ask, status, text, now, due))
+    numbers = writes.enter_many("decisions", _COLUMNS, rows)
+    for (_, place), number, row in zip(chosen, numbers, rows, strict=True):
+        try:
+            found[place] = _answered(keys.decision_id(number), row[6])
+        except Problem as problem:
+            found[place] = problem
+    writes.forget_ahead()
+    return found
+
+
+_PLAIN = frozenset({"id", "user", "context", "deferred"})
+"""Members of a request that shares a pass with others."""
+
+
+def _unreadable(
+    engine: Engine, kept: Kept, body: dict[str, Any], slot: int
+) -> tuple[dict[str, Any], str | None, str]:
+    """As `_answer`, for a context that was refused; its round is taken."""
+    menu = engine.policy.menu
+    try:
+        with round_taken():
+            if menu is not None:
+                menu.refuse(body["context"], None)
+    except InvalidData as error:
+        ask, why = f"{kept.id[:8]}-{slot}-refused", _why(menu, body["context"])
+        return _without(kept, body, problem_of(error), "refused", ask=ask, why=why)
+    raise StateError("a context was refused that can be read")
+
+
+def ahead_of_policy(engines: Engines, policy: str) -> Iterator[list[Ahead]]:
+    """Yield the query that keeps a policy's rounds from others."""
+    kept = engines.kept.get(policy)
+    engine = None if kept is None else engines.opened(kept.id)
+    if engine is not None:
+        yield engine.book.ahead(None)
 
 
 _KNOWN = (
@@ -196,10 +297,7 @@ def _known(
     In one query where the policy's row was read before and is the same still.
     """
     while True:
-        kept = engines.kept.get(policy)
-        if kept is None:
-            kept = engines.kept[policy] = kept_policy(writes, policy)
-            writes.when(lost=partial(engines.not_so, policy))
+        kept = _read_last(writes, engines, policy)
         if (engine := engines.opened(kept.id)) is not None:
             engine.book.hold()  # before it is looked up: who answers the same request meanwhile is waited for
         digest = keys.digest("asked as", kept.id, token, asked_as)
@@ -207,6 +305,15 @@ def _known(
         if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
             return kept, digest, None if row[3] is None else row[3:]
         engines.not_so(policy)
+
+
+def _read_last(writes: Writes, engines: Engines, policy: str) -> Kept:
+    """A policy as it was read last."""
+    kept = engines.kept.get(policy)
+    if kept is None:
+        kept = engines.kept[policy] = kept_policy(writes, policy)
+        writes.when(lost=partial(engines.not_so, policy))
+    return kept
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
@@ -389,6 +496,46 @@ def reward(
         _becomes(writes, row, row.status)
         return "late"
     return _tell(writes, engines, row, value, now, counted="counted")
+
+
+def reward_together(
+    writes: Writes,
+    engines: Engines,
+    keys: Keys,
+    *,
+    policy: str,
+    told: Sequence[tuple[str, float]],
+    now: float,
+) -> list[Outcome | Problem | None]:
+    """Tell several rewards, (id of a decision, value) each, in one pass: of each what `reward` gives or
+    raises. None stands for what `reward` has to tell: it is of no open decision, or its id stands there
+    twice.
+    """
+    found: list[Outcome | Problem | None] = [None] * len(told)
+    places: dict[int, int] = {}  # number -> place
+    for place, (decision_id, _) in enumerate(told):
+        number = keys.number_of(decision_id)
+        if number is not None:
+            places.setdefault(number, place)
+    query = (
+        "SELECT number, policy, ask, status FROM decisions "
+        "WHERE policy = (SELECT id FROM policies WHERE name = ?) AND number IN "
+    )
+    rows = [
+        _Row(int(row[0]), str(row[1]), row[2], str(row[3]))
+        for row in writes.among(query, sorted(places), policy, lock="number")
+        if row[2] is not None and row[3] in _OPEN
+    ]
+    if rows:
+        engines.use(writes, rows[0].policy).book.look([slot_of(row.ask or "") for row in rows])
+    for row in rows:
+        place = places[row.number]
+        try:
+            found[place] = _tell(writes, engines, row, told[place][1], now, counted="counted")
+        except Problem as problem:
+            found[place] = problem
+    writes.forget_ahead()
+    return found
 
 
 def _tell(writes: Writes, engines: Engines, row: _Row, value: float, now: float, *, counted: str) -> Outcome:

@@ -27,9 +27,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from dpbandits._typing import BoolArray, FloatArray
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter, ProtocolError
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
@@ -50,6 +52,7 @@ WAIT_FOR_RELEASE = 0.05
 _PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
 _ROUNDS = "SELECT rounds FROM people WHERE policy = ? AND person = ?"
 _STATUS = "SELECT status FROM slots WHERE policy = ? AND slot = ?"
+_ONE_MORE = "ON CONFLICT (policy, person) DO UPDATE SET rounds = people.rounds + 1 WHERE people.rounds < ?"
 
 
 class Kept(NamedTuple):
@@ -101,6 +104,7 @@ class StoredBook(RoundBook):
         self._next: int | None = None  # rounds at which a release is due
         self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
         self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
+        self._seen: dict[int, int | None] = {}  # by `look`, each until it is asked for
 
     def hold(self) -> None:
         """Let nobody else take a slot until the commit."""
@@ -115,13 +119,13 @@ class StoredBook(RoundBook):
         writes.when(kept=self._unlocked, lost=self._unlocked)
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
-        """As `RoundBook`'s; nobody else takes a slot until the commit."""
-        if count != 1:
-            raise ProtocolError("rounds in the store are asked one by one")
+        """As `RoundBook`'s; nobody else takes a slot until the commit. The users of a `batch` are
+        `admissible`.
+        """
         self.hold()
         writes = self._store.now_writing
         digests = super().check_open(count, users, batch=batch)
-        if digests and self.rounds_per_user is not None:
+        if digests and self.rounds_per_user is not None and not batch:
             had = writes.one(_ROUNDS, self._policy, digests[0])
             if had is not None and had[0] >= self.rounds_per_user:
                 self.refuse_user()
@@ -133,8 +137,57 @@ class StoredBook(RoundBook):
     def open(
         self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None = None
     ) -> tuple[str, ...]:
-        """`open_one` of the only row: rounds come one by one here."""
-        return (self.open_one(digests, actions[0], refused=refused is not None and bool(refused[0])),)
+        """Enter rounds that `check_open` was called for, whose users are all different."""
+        first, count, writes = self.asked, len(actions), self._store.now_writing
+        writes.when(lost=self._unlocked)
+        if digests:
+            marks = ", ".join(["(?, ?, 1)"] * count)
+            writes.later(
+                f"INSERT INTO people VALUES {marks} {_ONE_MORE}",  # noqa: S608 - marks
+                *(value for digest in digests for value in (self._policy, digest)),
+                self.rounds_per_user,
+                changes=count,
+            )
+        writes.later(
+            "UPDATE progress SET asked = asked + ? WHERE policy = ? AND asked = ?", count, self._policy, first
+        )
+        status = np.full(count, int(RoundStatus.PENDING))
+        if refused is not None:
+            status[refused] = int(RoundStatus.REFUSED)
+        people: Sequence[bytes | None] = digests or [None] * count
+        rounds = enumerate(zip(people, actions.astype("<f8"), status.tolist(), strict=True), first)
+        writes.many(
+            "slots",
+            [(self._policy, at, person, row.tobytes(), became, None) for at, (person, row, became) in rounds],
+        )
+        self.asked, self.entered = first + count, self.entered + count
+        if self._next is not None and self.asked > self._next:
+            writes.when(kept=self._due)
+        return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
+
+    def admissible(self, users: Sequence[object]) -> list[bool]:
+        """Whether each of several users may have their next round if no other round comes before: False for
+        all but the first of the same user. Nobody else may take a slot until the commit; see `hold`.
+        """
+        if not self.user_ids:
+            return [user is None or self.rounds_per_user is None for user in users]
+        digests: list[bytes | None] = []
+        for user in users:
+            try:
+                digests += self._users.digests([user])
+            except DPBanditsError:  # who it is cannot be read
+                digests.append(None)
+        seen: set[bytes | None] = {None}
+        if self.rounds_per_user is not None:
+            query = "SELECT person, rounds FROM people WHERE policy = ? AND person IN "
+            named = [digest for digest in dict.fromkeys(digests) if digest is not None]
+            had = self._store.now_writing.among(query, named, self._policy)
+            seen.update(bytes(person) for person, rounds in had if rounds >= self.rounds_per_user)
+        found = []
+        for digest in digests:
+            found.append(digest not in seen)
+            seen.add(digest)
+        return found
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """Enter the round that `check_open` was called for."""
@@ -142,8 +195,7 @@ class StoredBook(RoundBook):
         writes.when(lost=self._unlocked)
         if digests:
             writes.later(  # TryAgain where another worker gave this user a round meanwhile
-                "INSERT INTO people VALUES (?, ?, 1) ON CONFLICT (policy, person) DO UPDATE "
-                "SET rounds = people.rounds + 1 WHERE people.rounds < ?",
+                f"INSERT INTO people VALUES (?, ?, 1) {_ONE_MORE}",  # noqa: S608 - SQL of ours
                 self._policy,
                 digests[0],
                 self.rounds_per_user,
@@ -206,7 +258,17 @@ class StoredBook(RoundBook):
             )
         return became
 
+    def look(self, slots: Sequence[int]) -> None:
+        """Read the status of rounds that are settled next, and keep them from others until the commit."""
+        writes = self._store.now_writing
+        query = "SELECT slot, status FROM slots WHERE policy = ? AND slot IN "
+        found = writes.among(query, sorted(slots), self._policy, lock="slot")
+        self._seen = dict.fromkeys(slots) | {int(slot): int(status) for slot, status in found}
+        writes.when(kept=self._seen.clear, lost=self._seen.clear)
+
     def _status_of(self, slot: int) -> int | None:
+        if slot in self._seen:
+            return self._seen.pop(slot)
         found = self._store.now_writing.locked(_STATUS, self._policy, slot)
         return int(found[0][0]) if found else None
 
@@ -241,6 +303,13 @@ class Engine:
     @property
     def version(self) -> int:  # noqa: D102
         return self._known[0]
+
+    @property
+    def room(self) -> int | None:
+        """Rounds from the next one on that the same release decides, and the horizon covers; None: all."""
+        horizon, asked = self.policy.horizon, self.book.asked
+        ends = [one for one in (*self.policy.batch_boundaries, horizon) if one is not None and one > asked]
+        return min(ends) - asked if ends else None if horizon is None else 0
 
     def _at(self, slot: int) -> PublishedPosterior | None:
         """Return the posterior that decides a round; TryAgain if it is due and not there yet."""

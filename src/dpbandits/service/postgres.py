@@ -242,9 +242,7 @@ _UNLOGGED = "; SELECT " + ", ".join(
 """No statement of a transaction that fails, or stands in another's way, is in the database's log."""
 
 
-_NUMBERS = (
-    "SELECT nextval(pg_get_serial_sequence('decisions', 'number')) FROM generate_series(1, CAST(? AS BIGINT))"
-)
+_NUMBERS = "SELECT nextval(pg_get_serial_sequence(?, 'number')) FROM generate_series(1, CAST(? AS BIGINT))"
 
 
 _BEGIN = (
@@ -279,7 +277,7 @@ class PostgresWrites(Writes):
         statements = [_Statement(one.sql + self.lock[0] * one.lock, one.arguments, None) for one in wanted]
         numbers = queries.count(NUMBER)
         if numbers:
-            statements.append(_Statement(_NUMBERS, (numbers,), None))
+            statements.append(_Statement(_NUMBERS, ("decisions", numbers), None))
         if not statements:
             return
         found = self._connection.several(statements)
@@ -322,6 +320,12 @@ class PostgresWrites(Writes):
         marks = ", ".join("?" * (len(values) + 1))
         self.later(f"INSERT INTO {table} (number, {columns}) VALUES ({marks})", number, *values)  # noqa: S608
         return number
+
+    def forget_ahead(self) -> None:
+        self._seen = {}
+
+    def numbers(self, table: str, count: int) -> list[int]:
+        return [int(row[0]) for row in self.rows(_NUMBERS, table, count)]
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:

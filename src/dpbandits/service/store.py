@@ -268,8 +268,36 @@ class Writes(Reads):
             raise StateError("a row was not entered; nothing was recorded")
         return int(row[0])
 
+    def forget_ahead(self) -> None:
+        """What `ahead` has found and nobody has asked for yet may be another one by now."""
+
+    def enter_many(self, table: str, columns: str, rows: Sequence[Row]) -> list[int]:
+        """Insert rows of a table whose rows are numbered; their numbers."""
+        numbers = self.numbers(table, len(rows))
+        given = [(number, *row) for number, row in zip(numbers, rows, strict=True)]
+        self.many(f"{table} (number, {columns})", given)
+        return numbers
+
+    def numbers(self, table: str, count: int) -> list[int]:
+        """Numbers that the next rows of a table may have."""
+        row = self.one(f"SELECT COALESCE(MAX(number), 0) FROM {table}")  # noqa: S608 - a name of ours
+        first = 1 + int(row[0] if row else 0)
+        return list(range(first, first + count))
+
+    def among(self, sql: str, values: Sequence[object], *arguments: object, lock: str = "") -> list[Row]:
+        """Rows of a query that ends with IN, for many values; kept from others in the order of `lock`."""
+        found: list[Row] = []
+        for first in range(0, len(values), _TOGETHER):
+            some = values[first : first + _TOGETHER]
+            text = f"{sql}({', '.join('?' * len(some))})"
+            if lock:
+                found += self.locked(f"{text} ORDER BY {lock}", *arguments, *some)
+            else:
+                found += self.rows(text, *arguments, *some)
+        return found
+
     def many(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows of all columns of a table, some hundred in a statement."""
+        """Insert rows of a table, of all columns or those that are named, some hundred in a statement."""
         for first in range(0, len(rows), _TOGETHER):
             some = rows[first : first + _TOGETHER]
             marks = f"({', '.join('?' * len(some[0]))})"
