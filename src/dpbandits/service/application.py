@@ -241,7 +241,8 @@ def application(service: Service) -> Application:
         metrics.saw(method, route, status, seconds)
         of_people = "{policy}/" in route or "{row}/" in route  # the status may depend on a person
         told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
-        log.info("%s %s %s %.1f ms", method, route, told, 1000.0 * seconds)
+        fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
+        log.info("%s %s %s %.1f ms", *fields.values(), extra={"fields": fields})
 
     gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
     return open_to(service.settings.cors_origins, gate)

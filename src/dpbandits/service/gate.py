@@ -9,15 +9,19 @@ hold data. The log of requests holds the route's template, never the path; no qu
 import asyncio
 import json
 import logging
+import re
+import secrets
 import time
 import traceback
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any
 
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 
-__all__ = ["Gate", "answer_of", "once", "written_json"]
+__all__ = ["Gate", "LogLines", "answer_of", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -49,6 +53,48 @@ def written_json(value: Any) -> bytes:
     return _WRITTEN.encode(value).encode()
 
 
+_REQUEST: ContextVar[str] = ContextVar("request", default="")
+"""Id of the request that is being answered, for all lines of the log that are about it."""
+
+_RANDOM = re.compile(rb"[0-9A-Za-z._-]{16,64}")
+"""Ids of requests that are taken from callers. Random ids are as long; a name or a number of a person, which
+would stay in the log, seldom is, and is replaced."""
+
+
+def _request_id(headers: Sequence[tuple[bytes, bytes]]) -> str:
+    sent = next((value for name, value in headers if name == b"x-request-id"), b"")
+    return sent.decode() if _RANDOM.fullmatch(sent) else secrets.token_hex(16)
+
+
+class LogLines(logging.Formatter):
+    """Lines of the log with the id of their request, as text or as one object of JSON each.
+
+    An exception is named by its kind alone: its text, and a traceback's, could hold data.
+
+    Args:
+        as_json: `time`, `level`, `message`, `request`, and of a request `method`, `route`, `status` and `ms`.
+    """
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:  # noqa: D102
+        request = _REQUEST.get()
+        if not self._as_json:
+            return super().format(record) + f" request={request}" * bool(request)
+        line = {"time": datetime.fromtimestamp(record.created, UTC).isoformat(), "level": record.levelname}
+        line |= {"message": record.getMessage(), **getattr(record, "fields", {})}
+        if request:
+            line["request"] = request
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: D102, N802 - the name is that of the standard library
+        return ei[0].__name__ if ei[0] else ""
+
+
 class Gate:
     """The application behind it; see the module.
 
@@ -70,7 +116,8 @@ class Gate:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        began, status, started = time.perf_counter(), 500, False
+        began, status, started, request = time.perf_counter(), 500, False, _request_id(scope["headers"])
+        about = _REQUEST.set(request)
 
         async def sending(message: Message) -> None:
             nonlocal status, started
@@ -78,7 +125,7 @@ class Gate:
                 status, started = message["status"], True
                 named = {name.lower() for name, _ in message["headers"]}
                 more = (pair for pair in self._headers if pair[0] not in named)
-                message["headers"] = [*message["headers"], *more]
+                message["headers"] = [*message["headers"], *more, (b"x-request-id", request.encode())]
             await send(message)
 
         try:
@@ -97,6 +144,7 @@ class Gate:
             template = str(getattr(route, "path_format", "")) or "none"
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # else it is anybody's text
             self._saw(method, template, status, time.perf_counter() - began)
+            _REQUEST.reset(about)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """The whole body, within its bound and its time."""

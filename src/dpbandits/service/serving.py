@@ -56,6 +56,7 @@ def serve_folder(
     with needing("the service needs its extra: pip install 'dpbandits[service]'"):
         import uvicorn  # noqa: F401 - before anything is said
     from dpbandits.service.core import Service
+    from dpbandits.service.gate import LogLines
 
     settings = Settings.read(config, host=host, port=port, database=database)
     if workers > 1 and not settings.database:
@@ -64,7 +65,9 @@ def serve_folder(
         raise InvalidParameter("--workers: this platform cannot fork processes: use one worker")
     listening = _bound(settings.host, settings.port)
     service = Service(folder, settings=settings)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(LogLines(as_json=settings.log_format == "json"))
+    logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it repeats what it was given
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"http://{shown}:{listening.getsockname()[1]}")

@@ -54,6 +54,7 @@ class Settings:
             estimated peak memory, from public numbers. The service closes those that were used least
             recently, and opens a closed policy when it is asked, which takes some tens of milliseconds. A
             policy that needs more alone cannot begin.
+        log_format: "text", or "json" for an object of JSON in each line.
         disk_floor: bytes that the disk of the folder has left; with fewer the service is not ready.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none. All workers of a database have the same one, never copies.
@@ -78,6 +79,7 @@ class Settings:
     mismatches_per_hour: int = 10
     retention_days: float = 30.0
     policy_memory: int = 4 << 30
+    log_format: str = "text"
     disk_floor: int = 256 << 20
     witness: str = ""
     database: str = field(default="", repr=False)
@@ -109,6 +111,8 @@ class Settings:
         _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
         _checks.number(self.retention_days, name="retention_days")
         _checks.integer(self.policy_memory, name="policy_memory", minimum=1 << 20)
+        if self.log_format not in ("text", "json"):
+            raise InvalidParameter("log_format: expected text or json")
         _checks.integer(self.disk_floor, name="disk_floor", minimum=0)
         _checks.integer(self.hsts_seconds, name="hsts_seconds", minimum=0)
         if not isinstance(self.behind_tls, bool):
