@@ -10,19 +10,18 @@ proves each promise, which pays for more policies than adding up their epsilons.
 import matplotlib.pyplot as plt
 
 import dpbandits as dpb
-from dpbandits.budget import cost_of_guarantee, epsilon_for
 
 ledger = dpb.MemoryLedger()
 customers = ledger.open_account("customers", privacy=dpb.JointDP(3, 1e-5))
 age, promise = dpb.Range(18, 90), dpb.JointDP(epsilon=1, delta=1e-6)
 known = {"contexts": dpb.Schema(age=age), "arms": ["mail", "call"], "reward_range": (0, 1)}
-costs, spent, refused = [], [0.0], False
+known["tuning"] = dpb.central.GPTuning(release="features")  # Gaussian noise
+spent, refused = [0.0], False
 while not refused:
     campaign = dpb.central.GPBandit(**known, horizon=1_000, privacy=promise, account=customers)
     try:
         campaign.ask({"age": 44}, user="u-17")
-        costs.append(cost_of_guarantee(campaign.guarantee))
-        spent.append(epsilon_for(costs, delta=1e-5))
+        spent.append(float(ledger.balance("customers").spent_as_epsilon))
     except dpb.errors.BudgetExceeded as error:
         print(error)
         refused = True
@@ -32,7 +31,7 @@ while not refused:
 
 figure, axes = plt.subplots(figsize=(6, 3.2), layout="constrained")
 axes.plot(spent, "o-", label="spent, as the account adds it up")
-axes.plot(range(4), "o:", color="grey", label="epsilons added up")
+axes.plot(range(len(spent)), "o:", color="grey", label="epsilons added up")
 axes.axhline(3, color="tab:red", linestyle="--", label="the account")
 axes.set(xlabel="campaigns", ylabel="epsilon")
 axes.legend()

@@ -311,3 +311,79 @@ def test_bare_promises_with_a_delta_are_added_up_as_they_are():
     with pytest.raises(BudgetExceeded):
         ledger.charge("people", charge_id="one more", cost=JointDP(0.01, 1e-8))
     assert ledger.balance("people").accountant == "basic"
+
+
+# -- what was spent, as an epsilon --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("law", [near, concentrated], ids=["gaussian", "zcdp"])
+@pytest.mark.parametrize("pure", [0, 0.3])
+def test_what_was_spent_is_the_smallest_epsilon_whose_account_pays_for_it(law, pure):
+    """An account of that epsilon admits the same charges, and one of a millionth less does not."""
+    cost, first = cost_of(law(0.5, 1e-6), privacy=JointDP(0.5, 1e-6)), Cost.of(JointDP(pure or 1))
+
+    def charged(epsilon, count):
+        balance = Balance(Terms.of(JointDP(epsilon, 1e-5)))
+        for one in [first] * bool(pure) + [cost] * count:
+            balance = balance.charged(one.charged_to(balance.terms, account="people"), account="people")
+        return balance
+
+    before = 0.0
+    for count in (1, 2, 5, 9):
+        spent = charged(2, count).spent_as_epsilon
+        assert before < spent < 2
+        assert charged(float(spent) * (1 + 1e-9), count).accountant == charged(2, count).accountant
+        with pytest.raises(BudgetExceeded):
+            charged(float(spent) * (1 - 1e-6), count)
+        before = spent
+
+
+def test_what_was_spent_reaches_the_promise_when_the_account_is_spent():
+    for law in (near, concentrated, lambda e, d: GaussianDP(gaussian_mu(e, d))):
+        ledger = opened()
+        assert ledger.balance("people").spent_as_epsilon == 0
+        ledger.charge(
+            "people", charge_id="all", cost=cost_of(law(1.9999, 0.98e-5), privacy=JointDP(1.9999, 0.98e-5))
+        )
+        assert 1.99 < ledger.balance("people").spent_as_epsilon <= 2
+
+
+def test_half_of_rho_costs_far_more_than_half_of_epsilon():
+    ledger, rho = opened(), zcdp_rho(2.0, 1e-5)
+    ledger.charge("people", charge_id="half", cost=cost_of(ZeroConcentratedDP(rho / 2), privacy=TWO))
+    balance = ledger.balance("people")
+    assert balance.accountant == "zcdp"
+    [(_, spent, limit)] = balance.parts
+    assert float(spent / limit) == pytest.approx(0.5, rel=1e-9)
+    exact = ZeroConcentratedDP(rho / 2).epsilon_at(1e-5)
+    assert float(balance.spent_as_epsilon) == pytest.approx(exact, rel=1e-9)
+    assert 1.3 < exact < 1.4
+    assert balance.spent_as_epsilon >= Decimal(exact)
+    assert f"spent: epsilon {exact:.6g} of 2" in repr(balance)
+    assert f"Spent: epsilon {exact:.6g} of 2" in balance.explain()
+
+
+def test_what_was_spent_of_pure_charges_and_of_basic_composition_is_their_sum():
+    ledger = opened()
+    ledger.charge("people", charge_id="pure", cost=JointDP(0.25))
+    assert ledger.balance("people").spent_as_epsilon == Decimal("0.25")
+    ledger.charge("people", charge_id="both", cost=JointDP(0.5, 1e-6))
+    assert ledger.balance("people").accountant == "basic"
+    assert ledger.balance("people").spent_as_epsilon == Decimal("0.75")
+
+
+def test_what_is_only_concentrated_is_converted_at_its_share_of_delta_in_a_gaussian_account():
+    ledger = opened()
+    ledger.charge("people", charge_id="near", cost=cost_of(near(0.2, 1e-7), privacy=JointDP(0.2, 1e-7)))
+    by_mu = ledger.balance("people").spent_as_epsilon
+    ledger.charge(
+        "people", charge_id="rho", cost=cost_of(ZeroConcentratedDP(1e-4), privacy=JointDP(0.2, 1e-7))
+    )
+    balance = ledger.balance("people")
+    assert balance.accountant == "gaussian"
+    [(name, rho, _)] = balance.parts
+    assert name == "rho"
+    assert float(balance.spent_as_epsilon) == pytest.approx(
+        ZeroConcentratedDP(float(rho)).epsilon_at(1e-7), rel=1e-9
+    )
+    assert balance.spent_as_epsilon > by_mu

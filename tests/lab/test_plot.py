@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.budget import cost_of
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.lab import plot
 from dpbandits.lab.evaluation import BANNER, FIRST_REPORT_SEED, repeat, report_seeds
+from dpbandits.privacy.calibration import zcdp_rho
+from dpbandits.privacy.certificates import ZeroConcentratedDP
 from dpbandits.privacy.definitions import JointDP
 
 SEEDS = report_seeds(FIRST_REPORT_SEED, 2)
@@ -189,8 +192,24 @@ def test_a_budget_is_drawn_as_it_was_spent():
     ledger.open_account("team", privacy=JointDP(4, 1e-6))
     ledger.charge("team", charge_id="one", cost=JointDP(1))
     (ax,) = plot.budget_left(ledger, "team").axes
-    assert {text.get_text() for text in ax.texts} == {"epsilon: 3 left of 4", "delta: 1e-06 left of 1e-06"}
+    said = {"epsilon: 1 spent of 4, at delta 1e-06", "delta: 1e-06 left of 1e-06"}
+    assert {text.get_text() for text in ax.texts} == said
     assert 0.25 in [bar.get_width() for bar in ax.patches]
+
+
+def test_a_budget_of_rho_is_drawn_in_epsilon_with_rho_beside_it():
+    ledger, half = dpb.MemoryLedger(), ZeroConcentratedDP(zcdp_rho(2.0, 1e-5) / 2.0)
+    ledger.open_account("team", privacy=JointDP(2, 1e-5))
+    ledger.charge("team", charge_id="one", cost=cost_of(half, privacy=JointDP(2, 1e-5)))
+    (ax,) = plot.budget_left(ledger, "team").axes
+    spent = half.epsilon_at(1e-5)
+    assert 1.3 < spent < 1.4  # rho is half spent, and the epsilon is not
+    rho = half.rho
+    said = {f"epsilon: {spent:.6g} spent of 2, at delta 1e-05", f"rho: {rho:.6g} left of {2 * rho:.6g}"}
+    assert {text.get_text() for text in ax.texts} == said
+    widths = [bar.get_width() for bar in ax.patches]
+    assert any(width == pytest.approx(spent / 2, rel=1e-9) for width in widths)
+    assert any(width == pytest.approx(0.5, rel=1e-9) for width in widths)
 
 
 def test_pictures_can_be_read_in_grey_and_are_shown_in_notebooks():

@@ -178,9 +178,11 @@ def test_pages_take_no_script_no_style_and_nothing_from_elsewhere(desk: Caller) 
 
 def test_budgets_and_rounds_are_those_of_the_service(desk: Caller) -> None:
     cookie = cookie_of(desk)
-    part = desk.get("/v1/populations/customers").json()["parts"][0]
+    balance = desk.get("/v1/populations/customers").json()
+    spent, promised = float(balance["spent_as_epsilon"]), float(balance["promised"]["epsilon"])
     overview = page(desk, "/", cookie).text
-    assert f"<strong>{float(part['left']):.4g} left</strong>" in overview
+    assert f"<strong>{spent:.4g} of {promised:.4g} spent</strong>" in overview
+    assert f"<dt>epsilon, at delta {float(balance['promised']['delta']):.4g}</dt>" in overview
     policy = of_the_library(arms=["mail", "call"])
     following = next(end - 60 for end in policy.batch_boundaries if end > 60)
     text = page(desk, "/desk/policies/offers", cookie).text

@@ -95,7 +95,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from dpbandits.budget.amounts import NOTHING, above, add, float_below, short, times
+from dpbandits.budget.amounts import NOTHING, above, add, float_above, float_below, root_up, short, times
 
 __all__ = [
     "ACCOUNTANTS",
@@ -104,6 +104,7 @@ __all__ = [
     "Charge",
     "Way",
     "accountant_for",
+    "epsilon_of",
     "gaussian_mu_of_pure",
     "ways",
 ]
@@ -247,6 +248,43 @@ def accountant_for(charge: Charge, epsilon: Decimal, delta: Decimal) -> Accounta
     return "basic"
 
 
+def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
+    """An epsilon, hardly above the smallest, at which an accountant with this delta admits these sums.
+
+    It is the inverse of `ways`: mu2 and rho are converted at the shares of delta at which their limits are
+    computed, and the distances fit the limit at the epsilon that was found. So the sums are proven to keep
+    (epsilon, delta), and where they are at a limit it is the epsilon of that limit. Epsilons of `basic` are
+    added; they hold at the sum of the deltas, which is at most delta.
+
+    Example:
+        >>> from dpbandits.privacy.calibration import zcdp_rho
+        >>> half = Charge(rho=Decimal(zcdp_rho(1.0, 1e-6) / 2.0))
+        >>> round(float(epsilon_of("zcdp", half, Decimal("1e-6"))), 3)
+        0.691
+    """
+    if accountant in ("undecided", "basic"):
+        return sums.epsilon
+    whole, found = min(float_below(delta), _LARGEST_DELTA), [Decimal("Infinity")]
+    if sums.rho.is_finite():
+        found.append(_epsilon("rho", sums.rho, whole * (_OTHERS_SHARE if accountant == "gaussian" else 1.0)))
+    if accountant == "gaussian" and sums.mu2.is_finite():
+        epsilon = _epsilon("mu2", sums.mu2, whole * (1.0 - _OTHERS_SHARE - _DISTANCE_SHARE))
+        if sums.distance <= _distance(float_above(epsilon), whole):
+            found.append(epsilon)
+    return min(found)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
+    """Smallest epsilon that a sum of rho, or of mu^2, proves at delta; rounded up."""
+    from dpbandits.privacy.certificates import GaussianDP, ZeroConcentratedDP
+
+    if not amount:
+        return NOTHING
+    number = float_above(amount if sum_name == "rho" else root_up(amount))
+    return above((ZeroConcentratedDP(number) if sum_name == "rho" else GaussianDP(number)).epsilon_at(delta))
+
+
 def gaussian_mu_of_pure(epsilon: float) -> float | None:
     """Smallest mu, rounded up, for which every epsilon-DP mechanism is mu-GDP; see the module.
 
@@ -287,8 +325,12 @@ def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
     from dpbandits.privacy.calibration import gaussian_mu
 
     weight = 1.0 + math.exp(epsilon)
-    # Rounded up to what a charge of the same distance is rounded to; the next line pays for that.
-    distance = above(_DISTANCE_SHARE * delta / weight)
+    distance = _distance(epsilon, delta)
     left = delta * (1.0 - _OTHERS_SHARE) - weight * float(distance) * (1.0 + 1e-13)
     mu = _DOWN.create_decimal_from_float(gaussian_mu(epsilon, left * _EDGE))
     return times(mu, mu), distance
+
+
+def _distance(epsilon: float, delta: float) -> Decimal:
+    """Limit of the distances, rounded up to what a charge of it is rounded to; `_gaussian` pays for that."""
+    return above(_DISTANCE_SHARE * delta / (1.0 + math.exp(epsilon)))

@@ -15,6 +15,7 @@ from dpbandits.budget.accountants import (
     Charge,
     Way,
     accountant_for,
+    epsilon_of,
     gaussian_mu_of_pure,
     ways,
 )
@@ -29,6 +30,7 @@ from dpbandits.budget.amounts import (
     less,
     short,
     square_up,
+    sum_up,
     times,
 )
 from dpbandits.budget.units import Unit, unit_of
@@ -196,11 +198,16 @@ class Balance(Seen):
             raise InvalidParameter("accountant: expected one of " + ", ".join(map(repr, ACCOUNTANTS)))
 
     def __repr__(self) -> str:
-        left = (
+        left = ", ".join(
             f"{name} {short(less(limit, spent), down=True)} of {short(limit, down=True)}"
             for name, spent, limit in self.parts
         )
-        return f"{type(self).__name__}(left: {', '.join(left) or 'nothing'}; accountant: {self.accountant})"
+        spent = "" if self.accountant in ("undecided", "basic") else f"spent: {self._in_epsilon()}; "
+        return f"{type(self).__name__}({spent}left: {left or 'nothing'}; accountant: {self.accountant})"
+
+    def _in_epsilon(self) -> str:
+        spent, terms = f"{float(self.spent_as_epsilon):.6g}", self.terms
+        return f"epsilon {spent} of {terms.epsilon} at delta {terms.delta}"
 
     def explain(self) -> str:
         """Describe the account in sentences: promise, unit, accountant and amounts."""
@@ -218,6 +225,8 @@ class Balance(Seen):
                 "The noise of a charge to this account was simulated. It gives no protection against anybody "
                 "who can repeat that noise."
             )
+        if self.accountant not in ("undecided", "basic"):
+            lines.append(f"Spent: {self._in_epsilon()}.")
         lines += [
             f"Spent: {name} {short(spent)} of {short(limit, down=True)}." for name, spent, limit in self.parts
         ]
@@ -237,6 +246,16 @@ class Balance(Seen):
     def spent_delta(self) -> Decimal:
         """Sum of the deltas of all charges."""
         return self.spent.delta
+
+    @cached_property
+    def spent_as_epsilon(self) -> Decimal:
+        """Epsilon, at the account's delta, that all charges so far are proven to keep together; rounded up.
+
+        It reaches the promised epsilon when the account is spent. Epsilons do not subtract: with rho or mu^2
+        left, what is left is not the difference.
+        """
+        since = epsilon_of(self.accountant, self._since(self.spent), self.terms.delta)
+        return min(sum_up(self.before.epsilon, since), self.terms.epsilon)
 
     @property
     def remaining_epsilon(self) -> Decimal:

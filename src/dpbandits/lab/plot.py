@@ -529,7 +529,7 @@ def _axis(name: object) -> str:
 
 @worded
 def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
-    """Draw what accounts have spent of each of their limits, and what is left.
+    """Draw what accounts have spent, as epsilon at their delta, and what is left of each of their limits.
 
     Args:
         ledger: that keeps them.
@@ -542,13 +542,22 @@ def budget_left(ledger: Ledger, *accounts: str) -> "Figure":
     _checks.an(ledger, Ledger, name="ledger", pass_="budget_left(ledger, account)")
     if not accounts:
         raise InvalidParameter('accounts: none came, expected at least one: budget_left(ledger, "team")')
-    rows = [(name, *part) for name in accounts for part in ledger.balance(name).parts]
+    rows: list[tuple[str, str, float]] = []
+    for name in accounts:
+        balance = ledger.balance(name)
+        terms = balance.terms
+        epsilon, promised, delta = map(float, (balance.spent_as_epsilon, terms.epsilon, terms.delta))
+        at = f", at delta {delta:.6g}" if delta else ""
+        said = f"epsilon: {epsilon:.6g} spent of {promised:.6g}{at}"
+        rows.append((name, said, epsilon / promised if promised else 0.0))
+        for what, *amounts in balance.parts:
+            spent, limit = map(float, amounts)
+            if what != "epsilon":
+                rows.append((name, f"{what}: {limit - spent:.6g} left of {limit:.6g}", spent / limit))
     figure, (ax,) = new_figure(height=1.3 + 0.45 * max(1, len(rows)))
-    for place, (_, what, spent, limit) in enumerate(reversed(rows)):
-        share = float(spent / limit)
+    for place, (_, text, share) in enumerate(reversed(rows)):
         ax.barh(place, 1.0, color="#E4E4E4", height=0.6)
         ax.barh(place, share, color=PALETTE["blue"], height=0.6)
-        text = f"{what}: {float(limit - spent):.6g} left of {float(limit):.6g}"
         ax.annotate(text, (1.02, place), xycoords=("axes fraction", "data"), va="center", fontsize=9)
     ax.set_yticks(range(len(rows)), [f"{name}" for name, *_ in reversed(rows)])
     ax.set_xlim(0, 1)

@@ -18,6 +18,7 @@ _STATUS = Literal[_OPEN_OR_TOLD, "abandoned", "expired", "lost", "refused", "fal
 _BALANCE = {
     "accountant": str,
     "promised": {"epsilon": str, "delta": str},
+    "spent_as_epsilon": str,
     "unit": str,
     "neighbours": str,
     "simulated": bool,

@@ -134,6 +134,7 @@ _LISTED = {
 _BALANCE = {
     "accountant": "zcdp",
     "promised": {"epsilon": "2", "delta": "0.000001"},
+    "spent_as_epsilon": "0.93",
     "unit": "one user: everything the user contributes to what is charged here",
     "neighbours": "two histories are neighbours when one user's whole contribution ...",
     "simulated": False,

@@ -58,11 +58,16 @@ def standing(ledger: Ledger, population: str) -> dict[str, Any]:
 
 
 def balance_to_json(balance: Balance) -> dict[str, Any]:
-    """Return the public content of an account, as exact decimals in texts."""
+    """Return the public content of an account, as exact decimals in texts.
+
+    `spent_as_epsilon` is what everything that was charged costs at the promised delta, to be read beside the
+    promised epsilon; `parts` are the sums that the accountant holds against limits.
+    """
     terms = balance.terms
     return {
         "accountant": balance.accountant,
         "promised": {"epsilon": str(terms.epsilon), "delta": str(terms.delta)},
+        "spent_as_epsilon": str(balance.spent_as_epsilon),
         "unit": terms.unit.whose,
         "neighbours": terms.unit.neighbours,
         "simulated": balance.simulated,

@@ -33,6 +33,7 @@ _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 _BALANCE = {
     "accountant": "undecided",
     "promised": {"epsilon": "3", "delta": "0"},
+    "spent_as_epsilon": "0",
     "unit": "one row of the table, up to a move of 1 after public scaling",
     "neighbours": "two tables are neighbours when they have the same rows except one ...",
     "simulated": False,

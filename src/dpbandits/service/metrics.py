@@ -15,7 +15,8 @@ Who reads metrics sees what everybody may see, and nothing of what people brough
   number of commits, or of calls that wait, less the decisions that are counted here, would be the number of
   rewards told; a duration tells of the load, as the duration of any request does;
 - releases and rounds released of every policy, and how many rounds a release is late: rounds are asked for,
-  and requests for decisions are counted anyway; what every population has spent and has left;
+  and requests for decisions are counted anyway; what every population has spent, and its limits: of the
+  sums that its account adds up, and as `part="epsilon at delta"` beside the promised epsilon;
 - ids that were used again for another request;
 - the process's memory in MiB and its processor time in whole seconds, which whoever runs the machine sees as
   well. A reward takes about a thousandth of a second of it.
@@ -105,7 +106,9 @@ class _Released(Collector):
             rounds.add_metric([name], released or 0)
             lag.add_metric([name], max(late or 0, 0))
         for (name,) in populations:
-            for part, used, most in self._service.ledger.balance(name).parts:
+            balance = self._service.ledger.balance(name)
+            epsilon = ("epsilon at delta", balance.spent_as_epsilon, balance.terms.epsilon)
+            for part, used, most in (epsilon, *balance.parts):
                 spent.add_metric([name, part], float(used))
                 limit.add_metric([name, part], float(most))
         other_bodies = CounterMetricFamily(
