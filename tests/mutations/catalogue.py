@@ -1759,10 +1759,20 @@ MUTATIONS = (
         "e^epsilon times the distance is missing from what a Gaussian account proves",
         (
             "budget/accountants.py",
-            "    distance = above(_DISTANCE_SHARE * delta / weight)\n",
+            "    distance = _distance(epsilon, delta)\n",
             "    distance = above(_DISTANCE_SHARE * delta)\n    weight = 1.0\n",
         ),
         tests="tests/budget/test_accountants.py::test_limits_prove_the_promise_and_share_its_delta",
+    ),
+    _bug(
+        "epsilon spent at all of delta",
+        "what a Gaussian account has spent is said at a delta that other charges share",
+        (
+            "budget/accountants.py",
+            "whole * (1.0 - _OTHERS_SHARE - _DISTANCE_SHARE)",
+            "whole",
+        ),
+        tests="tests/budget/test_accountants.py::test_what_was_spent_is_the_smallest_epsilon_whose_account_pays_for_it",
     ),
     _bug(
         "a near Gaussian taken for one",
