@@ -29,6 +29,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.keys import Keys
 from dpbandits.service.settings import Settings
 from service import databases
+from service.conftest import Caller
 from service.processes import ServerProcess, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -487,6 +488,82 @@ def test_the_secret_as_it_stands_is_refused(tmp_path: Path) -> None:
         Keys(tmp_path / "service.key")
     with pytest.raises(InvalidParameter, match="expected an address"):
         Service(tmp_path / "data", settings=Settings(database=values["database"]))
+
+
+# -- alerts ----------------------------------------------------------------------------------------
+
+SERIES = """
+rule_files: [{rules}]
+evaluation_interval: 30s
+tests:
+  - interval: 30s
+    input_series:
+      - {{series: 'up{{job="dpbandits", instance="a"}}', values: '1x30 0x30'}}
+      - {{series: 'dpbandits_not_ready{{instance="a", process="1", reason="clock"}}', values: '0x30 1x30'}}
+      - {{series: 'dpbandits_errors_total{{instance="a", route="/x", status="500"}}', values: '_x30 1x30'}}
+      - {{series: 'dpbandits_errors_total{{instance="a", route="/y", status="500"}}', values: '3x60'}}
+      - {{series: 'dpbandits_errors_total{{instance="a", route="/x", status="503"}}', values: '0x30 1+1x30'}}
+      - {{series: 'dpbandits_queue_seconds_sum{{instance="a"}}', values: '0+1x30 31+15x30'}}
+      - {{series: 'dpbandits_queue_seconds_count{{instance="a"}}', values: '0+15x60'}}
+      - {{series: 'dpbandits_release_lag_rounds{{instance="a", policy="offers"}}', values: '0x24 5x36'}}
+      - {{series: 'dpbandits_budget_spent{{population="people", part="rho"}}', values: '0.5x30 0.95x30'}}
+      - {{series: 'dpbandits_budget_limit{{population="people", part="rho"}}', values: '1x60'}}
+      - {{series: 'dpbandits_other_bodies_total{{instance="a"}}', values: '0x30 1x30'}}
+      - {{series: 'process_resident_memory_bytes{{job="dpbandits", instance="a"}}', values: '1e9x30 2e9x30'}}
+    promql_expr_test:
+      - expr: 'count(ALERTS{{alertstate="firing"}}) or vector(0)'
+        eval_time: 14m
+        exp_samples: [{{value: 0}}]
+      - expr: 'count by (alertname) (ALERTS{{alertstate="firing"}})'
+        eval_time: 24m
+        exp_samples:
+{expected}
+"""
+
+
+def alerts() -> list[dict[str, Any]]:
+    import yaml
+
+    [group] = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"]
+    found: list[dict[str, Any]] = group["rules"]
+    return found
+
+
+def test_alerts_ask_for_metrics_and_labels_that_there_are(shop: Caller) -> None:
+    shown = shop.get("/metrics").text
+    kept = set(re.findall(r"^((?:dpbandits|process)\w+)", shown, re.MULTILINE))
+    kept |= set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE))  # where nothing was counted yet
+    reasons = set(re.findall(r'dpbandits_not_ready{.*reason="(\w+)"', shown))
+    for rule in alerts():
+        asked = set(re.findall(r"\b(?:dpbandits|process)_\w+", rule["expr"]))
+        assert asked <= kept, rule["alert"]
+        assert set(re.findall(r'reason="(\w+)"', rule["expr"])) <= reasons
+        told = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        by = re.search(r"by \(([\w, ]+)\)", rule["expr"])
+        assert told <= (set(by[1].split(", ")) if by else {"instance"}), rule["alert"]
+
+
+def test_the_page_on_operations_says_what_to_do_about_each_alert_and_names_files_that_there_are() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text()
+    assert re.findall(r"^\| `(Dpbandits\w+)` \|", page, re.MULTILINE) == [rule["alert"] for rule in alerts()]
+    named = set(re.findall(r"`(?:deploy/)?([\w/]+\.(?:yaml|conf|sql|service)|Caddyfile)`", page))
+    assert named - {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*")} == set()
+    assert len(named) >= 9
+
+
+def test_prometheus_reads_the_alerts_and_each_of_them_fires(tmp_path: Path) -> None:
+    expected = "\n".join(
+        f"          - {{labels: '{{alertname=\"{rule['alert']}\"}}', value: 1}}" for rule in alerts()
+    )
+    (tmp_path / "test.yaml").write_text(SERIES.format(rules=FOLDER / "alerts.yaml", expected=expected))
+    done = subprocess.run(
+        [program("promtool"), "test", "rules", str(tmp_path / "test.yaml")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 # -- systemd ---------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Settings come from a file, the environment and the command line, in this order; errors hold no value."""
 
+import re
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,8 @@ def test_every_field_comes_from_its_variable_and_from_a_file_that_a_variable_nam
     value = another(getattr(Settings(), one.name))
     if one.name == "cors_origins":
         value = ("https://shop.example.org", "http://127.0.0.1:8000")
+    elif one.name == "log_format":
+        value = "json"
     elif one.name == "proxies":
         value = "10.0.0.0/8, 2001:db8::7"
     elif isinstance(value, str):
@@ -53,6 +57,14 @@ def test_every_field_comes_from_its_variable_and_from_a_file_that_a_variable_nam
     named = tmp_path / "value"
     named.write_text(as_variable(value) + "\n")
     assert getattr(Settings.read(environ={f"{variable}_FILE": str(named)}), one.name) == value
+
+
+def test_the_page_on_the_service_has_every_setting_with_its_default() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    [shown] = re.findall(r"```toml\n(host = .*?)```", page, re.DOTALL)
+    found = tomllib.loads(shown)
+    assert found.keys() == {one.name for one in fields(Settings)}
+    assert Settings(**found) == Settings()
 
 
 def test_no_field_is_named_as_the_file_of_another_or_as_what_is_no_setting() -> None:
