@@ -89,6 +89,7 @@ def backup(
 def adopt(
     *,
     data: Data,
+    database: Database = None,
     config: Config = None,
     nothing_since: Annotated[
         bool,
@@ -101,7 +102,7 @@ def adopt(
     """Let a copy go on where its witness, or your word, says that nothing was done since."""
     from dpbandits.service import backups
 
-    if backups.adopt(data, settings=_settings(config), nothing_since=nothing_since):
+    if backups.adopt(data, settings=_settings(config, database), nothing_since=nothing_since):
         typer.echo("adopted: it goes on where it stood")
     else:
         typer.echo("adopted: policies are retired and populations closed; nobody knows what was done since")

@@ -1,10 +1,15 @@
-"""Backups: a copy of a folder, served or not, read-only until it is adopted.
+"""Copies: backups, and what else was copied or restored, are read-only until they are adopted.
 
 A copy is older than what it was made of as soon as that goes on: it knows of fewer releases and of less that
 was spent. To go on from it could release a block a second time with other noise, and spend what is spent. So
 
-- a copy says that it is one (`service.backup`), and a service on it only reads: published functions,
+- a backup says that it is one (`service.backup`), and a service on it only reads: published functions,
   statements, releases, budgets;
+- a folder or database that was copied by other means is told by what is outside of it. The store holds the
+  name of its `instance`, which the settings of each deployment give: under another name, or none, it is a
+  copy. A container that is started again has the same name. The `witness` refuses a store that is behind it,
+  and a second folder while the first one is served. What is served under the same name and without the
+  witness is not noticed;
 - `adopt` ends that. Where the ledger has a witness on another disk, the witness knows how far the original
   went: a copy that is behind it is refused, and one that is not goes on. Without a witness nobody knows: then
   policies are retired and never opened again, as the original may have released what is due there, with other
@@ -14,17 +19,32 @@ was spent. To go on from it could release a block a second time with other noise
   original gave (`Keys`): no reward of one goes to another.
 """
 
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from dpbandits.errors import MissingState, StateError
 from dpbandits.service.keys import note_adoption
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
-from dpbandits.service.store import SQLiteStore, Writes
+from dpbandits.service.store import SQLiteStore, Store, Writes
 from dpbandits.state.files import locked, open_regular, private_folder, write_durably
 
-__all__ = ["MARK", "STORE", "adopt", "back_up", "held_store"]
+__all__ = [
+    "KEY",
+    "STORE",
+    "adopt",
+    "back_up",
+    "held_store",
+    "held_witness",
+    "is_copy",
+    "name_instance",
+    "opened_store",
+    "unnoticed_copies",
+]
+
+_INSTANCE = "instance"
+"""Fact: the name of the deployment whose store this is."""
 
 STORE, MARK, KEY = "service.db", "service.backup", "service.key"
 _LOCK = "service.lock"
@@ -38,6 +58,73 @@ def held_store(folder: Path, files: ExitStack) -> SQLiteStore:
     """
     files.enter_context(locked(folder / _LOCK, wait=False))
     return SQLiteStore(folder / STORE)
+
+
+@contextmanager
+def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
+    """The store of a service: the database that is named, or the file of the folder, held by this process.
+
+    Raises:
+        StateError: another process uses the folder; what was here goes on elsewhere; or the folder has a
+            service of its own beside the database.
+        CorruptState, IncompatibleState: what is there cannot be used.
+    """
+    with ExitStack() as files:
+        if not settings.database:
+            store = files.enter_context(closing(held_store(folder, files)))
+            if (left := store.left()) is not None:
+                raise StateError(f"this folder serves nobody: {left}")
+            yield store
+            return
+        if (folder / STORE).exists():
+            with closing(SQLiteStore(folder / STORE)) as own:
+                if own.left() is None:
+                    raise StateError("this folder is a service's own: move it with `dpbandits service copy`")
+        from dpbandits.service.postgres import PostgresStore
+
+        yield files.enter_context(closing(PostgresStore(settings.database)))
+
+
+@contextmanager
+def held_witness(settings: Settings) -> Iterator[None]:
+    """While a folder is served, no other folder is served with its witness.
+
+    Raises:
+        StateError: another one is.
+    """
+    with ExitStack() as files:
+        if settings.witness and not settings.database:
+            try:
+                files.enter_context(locked(Path(settings.witness) / _LOCK, wait=False))
+            except StateError as error:
+                raise StateError(
+                    "another folder is served with this witness, and one is a copy; or it cannot be locked"
+                ) from error
+        yield
+
+
+def is_copy(folder: Path, store: Store, settings: Settings) -> bool:
+    """Whether what is here only reads; see the module."""
+    with store.reading() as reads:
+        row = reads.one("SELECT value FROM facts WHERE name = ?", _INSTANCE)
+    backup = isinstance(store, SQLiteStore) and (folder / MARK).exists()
+    return backup or (row is not None and row[0] != settings.instance)
+
+
+def name_instance(writes: Writes, settings: Settings) -> None:
+    """Write down whose store this is, where nobody has."""
+    if settings.instance:
+        writes.run("INSERT INTO facts VALUES (?, ?) ON CONFLICT DO NOTHING", _INSTANCE, settings.instance)
+
+
+def unnoticed_copies(settings: Settings) -> str:
+    """What it means that nothing outside of a store tells it from a copy; empty where something does."""
+    if settings.witness or settings.instance:
+        return ""
+    return (
+        "neither a witness nor an instance is named: if this folder or database is copied or restored and "
+        "served again, nobody notices, and a block may be released twice with different noise"
+    )
 
 
 def back_up(folder: Path, to: Path) -> None:
@@ -63,7 +150,8 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
 
     Args:
         folder: the copy.
-        settings: they name the witness.
+        settings: they name the witness, the database if it is not the folder's, and the instance, whose
+            store it is from then on.
         nothing_since: nobody has asked the original for anything since the copy was made, and nobody will.
 
     Raises:
@@ -71,16 +159,20 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
         MissingState: it is no copy.
         StateError: a service uses it.
     """
-    if not (folder / MARK).exists():
-        raise MissingState("this folder is no backup, or was adopted before")
+    if not settings.database and not (folder / STORE).exists():
+        raise MissingState("there is no service's folder: pass the copy")
     with ExitStack() as files:
-        store = files.enter_context(closing(held_store(folder, files)))
+        store = files.enter_context(opened_store(folder, settings))
+        if not is_copy(folder, store, settings):
+            raise MissingState("this is no copy, or was adopted before")
         goes_on = RowLedger(store, witness=settings.file_witness()).check() or nothing_since
         with store.writing() as writes:
             note_adoption(writes)
+            writes.run("DELETE FROM facts WHERE name = ?", _INSTANCE)
+            name_instance(writes, settings)
             if not goes_on:
                 _retire(writes)
-        (folder / MARK).unlink()
+        (folder / MARK).unlink(missing_ok=True)
     return goes_on
 
 

@@ -36,9 +36,9 @@ rooms'.
 import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,7 +48,7 @@ from dpbandits.errors import StateError
 from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.backups import MARK, STORE, held_store
+from dpbandits.service.backups import held_witness, is_copy, name_instance, opened_store
 from dpbandits.service.clock import Clock
 from dpbandits.service.engines import Engines, Kept, configured
 from dpbandits.service.folding import Folding
@@ -60,7 +60,7 @@ from dpbandits.service.round_log import swept
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings
-from dpbandits.service.store import Reads, SQLiteStore, Store, TryAgain, Writes
+from dpbandits.service.store import Reads, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
 from dpbandits.service.writer import LooksAhead, Writer
 from dpbandits.state.files import private_folder
@@ -89,7 +89,7 @@ class Service:
 
     Attributes:
         folder: the service's.
-        read_only: whether it is a backup that was not adopted; see `backups`.
+        read_only: whether it is a copy that was not adopted; see `backups`.
         first_token: of a new folder, with every scope: shown here and never again. Else None.
 
     Raises:
@@ -103,7 +103,7 @@ class Service:
         folder = private_folder(folder, what="the service's folder").resolve()
         with ExitStack() as files:
             self.store = files.enter_context(opened_store(folder, self.settings))
-            self.read_only = not self.settings.database and (folder / MARK).exists()
+            self.read_only = is_copy(folder, self.store, self.settings)
             self.clock = Clock(self.store)
             self.clock.begin()
             self.ledger = RowLedger(self.store, witness=self.settings.file_witness())
@@ -127,6 +127,7 @@ class Service:
             if self.read_only:
                 self.ledger.check()
             else:
+                files.enter_context(held_witness(self.settings))
                 self._begin_at_last()
                 self.clock.look()
             self._files = files.pop_all()
@@ -154,6 +155,7 @@ class Service:
     def _begin(self, writes: Writes) -> None:
         writes.locked("SELECT value FROM facts WHERE name = 'version'")  # one worker at a time
         check_key(writes, self.keys)
+        name_instance(writes, self.settings)
         if writes.one("SELECT id FROM tokens") is None:
             _, text = tokens.make_token(
                 writes, self.keys, label="the first", scopes=tokens.SCOPES, now=self.now()
@@ -179,15 +181,15 @@ class Service:
         """Do something in the writer's transaction; `about` and `ahead`: see `Writer.submit`.
 
         Raises:
-            Problem: the folder is a backup that was not adopted.
+            Problem: it is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
         return self.writer.submit(call, about=about, ahead=ahead)
 
     def refuse_in_a_copy(self) -> None:
-        """Problem in a backup that was not adopted."""
+        """Problem in a copy that was not adopted."""
         if self.read_only:
-            raise Problem("read-only", "This is a backup that was not adopted: it only reads.")
+            raise Problem("read-only", "This is a copy that was not adopted: it only reads.")
 
     def read(self, call: Callable[[Reads], _T]) -> _T:
         """Look at something."""
@@ -335,7 +337,7 @@ class Service:
         A policy that cannot be used stops nothing but its own: the first error is raised when all is done.
 
         Raises:
-            Problem: the folder is a backup that was not adopted.
+            Problem: it is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
         return self._beside.begin(self._tick)
@@ -355,28 +357,3 @@ class Service:
         late = decisions.overdue(writes, now=now)
         failed += [writes.apart(partial(sweep, policy=one, now=now)) for one in late]
         return [error for error in failed if error is not None]
-
-
-@contextmanager
-def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
-    """The store of a service: the database that is named, or the file of the folder, held by this process.
-
-    Raises:
-        StateError: another process uses the folder; what was here goes on elsewhere; or the folder has a
-            service of its own beside the database.
-        CorruptState, IncompatibleState: what is there cannot be used.
-    """
-    with ExitStack() as files:
-        if not settings.database:
-            store = files.enter_context(closing(held_store(folder, files)))
-            if (left := store.left()) is not None:
-                raise StateError(f"this folder serves nobody: {left}")
-            yield store
-            return
-        if (folder / STORE).exists():
-            with closing(SQLiteStore(folder / STORE)) as own:
-                if own.left() is None:
-                    raise StateError("this folder is a service's own: move it with `dpbandits service copy`")
-        from dpbandits.service.postgres import PostgresStore
-
-        yield files.enter_context(closing(PostgresStore(settings.database)))

@@ -21,7 +21,7 @@ from typing import Any
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 
-__all__ = ["Gate", "LogLines", "answer_of", "once", "written_json"]
+__all__ = ["Gate", "LogLines", "answer_of", "log", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

@@ -26,7 +26,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from dpbandits.errors import StateError
-from dpbandits.service.backups import KEY, MARK, STORE, held_store
+from dpbandits.service.backups import KEY, STORE, held_store, is_copy
 from dpbandits.service.keys import Keys, adoptions, check_key
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
@@ -62,9 +62,10 @@ def into_database(folder: Path, *, settings: Settings) -> None:
     Raises:
         StateError: a service uses the folder; or the database has a service of its own.
     """
-    if not (folder / STORE).exists() or (folder / MARK).exists():
-        raise StateError("there is no service's folder, or a backup that was not adopted")
+    if not (folder / STORE).exists():
+        raise StateError("there is no service's folder")
     with _both(folder, settings) as (store, database):
+        _refuse_copies(folder, store, settings)
         keys = Keys(folder / KEY, store_adoptions(store))
         _move(store, database, keys, settings, "what it held goes on in a database: serve with --database")
 
@@ -89,8 +90,14 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
         with open_regular(source / KEY) as (file, size):
             write_durably(to / KEY, file.read(size), exclusive=True)
     with _both(to, settings) as (store, database):
+        _refuse_copies(source, database, settings)
         keys = Keys(source / KEY, store_adoptions(database))
         _move(database, store, keys, settings, "it was moved into a folder")
+
+
+def _refuse_copies(folder: Path, store: Store, settings: Settings) -> None:
+    if is_copy(folder, store, settings):
+        raise StateError("this is a copy that was not adopted")
 
 
 @contextmanager

@@ -55,8 +55,9 @@ def serve_folder(
     """
     with needing("the service needs its extra: pip install 'dpbandits[service]'"):
         import uvicorn  # noqa: F401 - before anything is said
+    from dpbandits.service.backups import unnoticed_copies
     from dpbandits.service.core import Service
-    from dpbandits.service.gate import LogLines
+    from dpbandits.service.gate import LogLines, log
 
     settings = Settings.read(config, host=host, port=port, database=database)
     if workers > 1 and not settings.database:
@@ -69,6 +70,10 @@ def serve_folder(
     lines.setFormatter(LogLines(as_json=settings.log_format == "json"))
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it repeats what it was given
+    if service.read_only:
+        log.warning("this is a copy: it only reads until `dpbandits service adopt` says otherwise")
+    elif meaning := unnoticed_copies(settings):
+        log.warning(meaning)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     say(f"http://{shown}:{listening.getsockname()[1]}")
     if service.first_token is not None:

@@ -56,6 +56,9 @@ class Settings:
             policy that needs more alone cannot begin.
         log_format: "text", or "json" for an object of JSON in each line.
         disk_floor: bytes that the disk of the folder has left; with fewer the service is not ready.
+        instance: name of this deployment, the same at every start. A store that has another name was copied
+            or restored from another deployment, and only reads until it is adopted. Set it where a copy of
+            the folder does not take it along, as in the environment of the machine.
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
             for none. All workers of a database have the same one, never copies.
         cors_origins: origins, as "https://shop.example.org", whose pages may use the routes of devices,
@@ -81,6 +84,7 @@ class Settings:
     policy_memory: int = 4 << 30
     log_format: str = "text"
     disk_floor: int = 256 << 20
+    instance: str = ""
     witness: str = ""
     database: str = field(default="", repr=False)
     cors_origins: tuple[str, ...] = ()
@@ -88,7 +92,7 @@ class Settings:
     hsts_seconds: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("host", "proxies", "witness", "database"):
+        for name in ("host", "proxies", "instance", "witness", "database"):
             if not isinstance(getattr(self, name), str):
                 raise InvalidParameter(f"{name}: expected a text")
         origins: Any = self.cors_origins
