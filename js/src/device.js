@@ -205,15 +205,24 @@ export class Device {
   }
 }
 
+/** An address in one spelling: a server takes escapes, more slashes and dots after its name for the same. */
+function spelled(address) {
+  const url = new URL(address, globalThis.document?.baseURI);
+  url.hostname = url.hostname.replace(/\.+$/, "");
+  const parts = url.pathname.split("/").filter(Boolean);
+  return [url.origin, ...parts.map((part) => encodeURIComponent(decodeURIComponent(part)))].join("/");
+}
+
 /**
- * A device of this site's storage.
+ * A device of this site's storage, which the browser is asked to keep.
  *
  * `url` is the local policy's, as https://host/v1/local/tips; `epsilon` what its owner accepts for one report,
  * `budget` for all. `account`, `store`, `locks`, `fetch` and `now` are by default the whole url and the browser's own:
- * relative or whole, with a slash at its end or without, it is one account. It has no query.
+ * however a page spells the url, it is one account. A query is left out.
  */
 export async function openDevice(options) {
-  const url = new URL(options.url, globalThis.document?.baseURI).href.replace(/\/+$/, "");
+  const url = spelled(options.url);
+  if (!options.store) globalThis.navigator?.storage?.persist?.().catch(() => {}); // a page may go on without it
   const device = new Device({
     account: url,
     store: options.store ?? indexedStore(),

@@ -26,7 +26,7 @@ export interface Store {
 }
 
 export interface Options {
-  /** Of the local policy: https://host/v1/local/NAME. */
+  /** Of the local policy: https://host/v1/local/NAME; however it is spelled, it is one account. */
   url: string;
   /** A token of the scope `report`, where the server wants one. */
   token?: string;
@@ -34,7 +34,7 @@ export interface Options {
   epsilon: number;
   /** The most for all reports of this account. */
   budget: number;
-  /** Name of the record; by default the url. */
+  /** Name of the record; by default the url in one spelling. */
   account?: string;
   store?: Store;
   locks?: { request<T>(name: string, work: () => Promise<T>): Promise<T> };

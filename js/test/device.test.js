@@ -206,7 +206,19 @@ test("there is one account of a url, however a page writes it", async () => {
   };
   globalThis.document = { baseURI: "https://shop.test/basket?item=1" };
   try {
-    for (const [spent, url] of ["/v1/local/tips", "https://shop.test/v1/local/tips", "HTTPS://shop.test:443/v1/local/tips//"].entries()) {
+    const spellings = [
+      "/v1/local/tips",
+      "https://shop.test/v1/local/tips",
+      "HTTPS://Shop.TEST:443/v1/local/tips//",
+      "https://shop.test./v1/local/tips",
+      "https://shop.test/v1/local/%74ips",
+      "https://shop.test/v1/%6cocal/%74%69ps/",
+      "https://shop.test//v1//local/./x/../tips",
+      "https://shop.test/v1/local/tips?campaign=1#top",
+      "https://me:secret@shop.test/v1/local/tips",
+      "https://%73hop.test/v1/local/tips",
+    ];
+    for (const [spent, url] of spellings.entries()) {
       const device = await openDevice({ url, store, locks, fetch, epsilon: 1, budget: 2 });
       assert.equal(await device.spent(), Math.min(spent, 2));
       if (spent < 2) await device.report((await device.choose({ age: 30 })).id, 1);
@@ -214,6 +226,46 @@ test("there is one account of a url, however a page writes it", async () => {
     }
   } finally {
     delete globalThis.document;
+  }
+});
+
+test("other addresses are other accounts", async () => {
+  const { store, locks } = new World();
+  const fetch = async () => ({ ok: true, text: async () => policyText(1) });
+  for (const end of ["test/v1/local/tips", "test:8443/v1/local/tips", "test/v1/local/tip", "test/v1/local%2Ftips", "test/v1/local/%2574ips"]) {
+    const device = await openDevice({ url: `https://shop.${end}`, store, locks, fetch, epsilon: 1, budget: 1 });
+    assert.equal(await device.spent(), 0, end);
+    await device.report((await device.choose({ age: 30 })).id, 1);
+  }
+  await assert.rejects(openDevice({ url: "https://shop.test/%zz", store, locks, fetch, epsilon: 1, budget: 1 }), URIError);
+});
+
+test("a browser is asked to keep its own storage, and none else", async () => {
+  const { store, locks } = new World();
+  const known = Object.getOwnPropertyDescriptor(globalThis, "navigator");
+  const fetch = async () => ({ ok: true, text: async () => policyText(1) });
+  const options = { url: "https://shop.test/v1/local/tips", locks, fetch, epsilon: 1, budget: 1 };
+  let asked = 0;
+  const storages = [
+    { persist: async () => (asked += 1) },
+    { persist: () => ((asked += 1), Promise.reject(new Error("not now"))) },
+    {},
+    undefined,
+  ];
+  try {
+    for (const storage of storages) {
+      Object.defineProperty(globalThis, "navigator", { value: { storage, locks }, configurable: true });
+      await openDevice({ ...options, store });
+      assert.equal(asked, 0);
+    }
+    for (const [place, storage] of storages.entries()) {
+      Object.defineProperty(globalThis, "navigator", { value: { storage, locks }, configurable: true });
+      await assert.rejects(openDevice(options), ReferenceError); // Node has no IndexedDB
+      assert.equal(asked, Math.min(place + 1, 2));
+    }
+  } finally {
+    if (known) Object.defineProperty(globalThis, "navigator", known);
+    else delete globalThis.navigator;
   }
 });
 
