@@ -146,13 +146,17 @@ def through(gate: Gate, *messages: MutableMapping[str, Any]) -> list[MutableMapp
     async def send(message: MutableMapping[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": "/", "headers": []}
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [(b"authorization", b"")]}
     asyncio.run(gate(scope, receive, send))
     return sent
 
 
 async def unreached(*_: object) -> None:
     raise AssertionError
+
+
+async def somebody(*_: object) -> str:
+    return "a token"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +168,7 @@ async def unreached(*_: object) -> None:
     ],
 )
 def test_who_stops_in_the_middle_reaches_no_route(messages: list[Any], status: int) -> None:
-    gate = Gate(unreached, Settings(longest_request=0.05, largest_body=2048), lambda *_: None)
+    gate = Gate(unreached, Settings(longest_request=0.05, largest_body=2048), somebody, lambda *_: None)
     sent = through(gate, *messages)
     assert [one.get("status") for one in sent] == [status, None]
 

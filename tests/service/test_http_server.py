@@ -102,11 +102,15 @@ def test_large_bodies_and_requests_one_after_the_other_are_whole(fast: bool) -> 
         assert b"%d " % len(body) in found
 
 
+def bases(kind: type) -> list[str]:
+    return [one.__name__ for one in kind.__mro__]
+
+
 def test_without_them_h11_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbandits.service.http_server.find_spec", lambda name: None)
     config = http_server(echo, lifespan="off").config
     config.load()
-    assert config.http_protocol_class.__name__ == "H11Protocol"
+    assert "H11Protocol" in bases(config.http_protocol_class)
     assert config.h11_max_incomplete_event_size == LARGEST_HEAD
 
 
@@ -114,7 +118,7 @@ def test_the_fast_loop_and_parser_are_used_where_they_are_installed() -> None:
     pytest.importorskip("uvloop")
     config = http_server(echo, lifespan="off").config
     config.load()
-    assert config.http_protocol_class.__name__ == "Bounded"
+    assert "HttpToolsProtocol" in bases(config.http_protocol_class)
     made = config.get_loop_factory()
     loop = made() if made is not None else asyncio.new_event_loop()
     try:

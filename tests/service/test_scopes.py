@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.requests import Request
 
 from dpbandits.service.application import Doorkeeper
 from dpbandits.service.core import Service
@@ -359,7 +358,7 @@ def test_a_token_that_is_withdrawn_while_it_is_looked_up_is_not_remembered(
 ) -> None:
     made = admin.post("/v1/tokens", {"label": "x", "scopes": ["read"]}).json()
     headers = [(b"authorization", f"Bearer {made['token']}".encode())]
-    request, door, read = Request({"type": "http", "headers": headers}), Doorkeeper(service), service.read
+    request, door, read = {"type": "http", "headers": headers}, Doorkeeper(service), service.read
 
     def withdrawn_meanwhile(call: Any) -> Any:  # as another thread may, between the store and the door
         found = read(call)

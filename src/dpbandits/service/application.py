@@ -245,7 +245,7 @@ def application(service: Service) -> Application:
         fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
         log.info("%s %s %s %.1f ms", *fields.values(), extra={"fields": fields})
 
-    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, saw)
+    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, app.state.door.token, saw)
     return open_to(service.settings.cors_origins, gate)
 
 

@@ -15,7 +15,7 @@ _Call = TypeVar("_Call", bound=Callable[..., Any])
 _READ_WHOLE = ("malformed", "slow", "too-large")
 """Problems of any request, before its contents are looked at."""
 
-_KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "not-recorded", "read-only")
+_KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "busy", "not-recorded", "read-only")
 """Problems of any request that needs a token."""
 
 OPERATIONS: dict[str, tuple[str, str | None]] = {

@@ -20,6 +20,7 @@ from fastapi.security.base import SecurityBase
 
 from dpbandits.service import tokens
 from dpbandits.service.core import Service
+from dpbandits.service.gate import SENDER, Scope
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads
 from dpbandits.service.tokens import Token
@@ -75,11 +76,15 @@ class Doorkeeper:
         self._paying: dict[tuple[str, str], str] = {}
         self.forget()
 
-    async def token(self, request: Request) -> Token:
+    async def token(self, scope: Scope) -> Token:
         """The token of a request; Problem where it has none that counts, comes too often, or the store does
-        not say whose it is.
+        not say whose it is. A request is counted once.
         """
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        if SENDER in scope:
+            known: Token = scope[SENDER]
+            return known
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        kind, _, text = sent.decode("latin-1").partition(" ")
         found = self._known.get(text)
         if found is None and kind.lower() == "bearer" and text and text not in self._none:
             found = await self._looked_up(text)
@@ -246,7 +251,7 @@ class Needs(SecurityBase):
     async def __call__(self, request: Request) -> Token:
         """The token; Problem where it lacks the scope."""
         door: Doorkeeper = request.app.state.door
-        token = await door.token(request)
+        token = await door.token(request.scope)
         if token.scopes.isdisjoint(self.scopes):
             raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(self.scopes)}.")
         if not self.within:

@@ -1,7 +1,8 @@
 """`Gate`: what every request passes before a route sees it, and every answer after: sizes, times, words,
 logs.
 
-It is plain ASGI around the application. A body is read here whole, within its bound and its time. An error
+It is plain ASGI around the application. A body is read here whole, within its bound and its time, once it is
+known whose it is: without a token it may be a form, and no more. All bodies together have a bound. An error
 that no route foresaw is answered as a problem and logged by its kind and place, without its text, which could
 hold data. The log of requests holds the route's template, never the path; no query, header or body.
 """
@@ -21,7 +22,7 @@ from typing import Any
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 
-__all__ = ["Gate", "LogLines", "answer_of", "log", "once", "written_json"]
+__all__ = ["SENDER", "Gate", "LogLines", "answer_of", "log", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -30,6 +31,18 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("dpbandits.service")
+
+SENDER = "dpbandits.sender"
+"""Key of a scope: the token that its request came with, once it was looked up."""
+
+LARGEST_FORM = 4096
+"""Bytes of a body without a token."""
+
+_BODILESS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
+"""Methods of requests that have no body if they do not say how long it is: no route reads one."""
+
+MOST_AT_ONCE = 1000
+"""Requests with bodies that are answered at a time."""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -101,13 +114,19 @@ class Gate:
     Args:
         application: ASGI.
         settings: bounds of sizes and times.
+        sender: finds out whose a request is; Problem where it is nobody's.
         saw: told (method, route's template, status, seconds) of every request.
     """
 
     def __init__(
-        self, application: Application, settings: Settings, saw: Callable[[str, str, int, float], None]
+        self,
+        application: Application,
+        settings: Settings,
+        sender: Callable[[Scope], Awaitable[object]],
+        saw: Callable[[str, str, int, float], None],
     ) -> None:
-        self._application, self._settings, self._saw = application, settings, saw
+        self._application, self._settings, self._sender, self._saw = application, settings, sender, saw
+        self._held = self._bodies = 0
         strict = f"max-age={settings.hsts_seconds}".encode()
         self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
 
@@ -129,8 +148,11 @@ class Gate:
             await send(message)
 
         try:
-            body = await self._body(scope, receive)
-            await self._application(scope, once(body, receive), sending)
+            largest, token = self._body_of(scope)
+            if largest:
+                await self._with_body(scope, receive, sending, largest, token=token)
+            else:
+                await self._application(scope, receive, sending)
         except Exception as error:  # noqa: BLE001 - the last place where it can be kept from a log
             problem = problem_of(error)
             if problem.slug == "defect":
@@ -146,13 +168,47 @@ class Gate:
             self._saw(method, template, status, time.perf_counter() - began)
             _REQUEST.reset(about)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """The whole body, within its bound and its time."""
-        largest = self._settings.largest_body
+    def _body_of(self, scope: Scope) -> tuple[int, bool]:
+        """Bytes that the body of a request may have, 0 where it has none; and whether it comes with a token.
+
+        Raises:
+            Problem: it says that it has more.
+        """
+        most, token, size = self._settings.largest_body, False, -1
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and (len(value) > 18 or int(value) > largest):
-                raise Problem("too-large", f"The request has more than {largest} bytes.")
-        parts, size, more = [], 0, True
+            if name == b"content-length":
+                size = int(value) if value.isdigit() and len(value) <= 18 else most + 1
+            elif name == b"authorization":
+                token = True
+        if size > most:
+            raise Problem("too-large", f"The request has more than {most} bytes.")
+        if size > LARGEST_FORM and not token:
+            raise _nobodys()
+        if size == 0 or (size < 0 and scope["method"] in _BODILESS):
+            return 0, token
+        return most if token else min(most, LARGEST_FORM), token
+
+    async def _with_body(
+        self, scope: Scope, receive: Receive, send: Send, largest: int, *, token: bool
+    ) -> None:
+        """Answer a request with a body, which is counted until the answer was sent."""
+        if token:
+            scope[SENDER] = await self._sender(scope)
+            if self._bodies >= MOST_AT_ONCE:
+                raise _busy()
+        self._bodies += token
+        parts: list[bytes] = []
+        try:
+            await self._read(parts, receive, largest, token=token)
+            body = b"".join(parts)
+            await self._application(scope, once(body, receive), send)
+        finally:
+            self._bodies -= token
+            self._held -= sum(map(len, parts))
+
+    async def _read(self, parts: list[bytes], receive: Receive, largest: int, *, token: bool) -> None:
+        """Read the whole body, within its bound and its time; `parts` is what counts as held."""
+        size, more = 0, True
         try:
             async with asyncio.timeout(self._settings.longest_request):
                 while more:
@@ -162,11 +218,23 @@ class Gate:
                     part, more = message.get("body", b""), message.get("more_body", False)
                     size += len(part)
                     if size > largest:
-                        raise Problem("too-large", f"The request has more than {largest} bytes.")
+                        said = Problem("too-large", f"The request has more than {largest} bytes.")
+                        raise said if token else _nobodys()
+                    if self._held + len(part) > self._settings.bytes_at_once:
+                        raise _busy()
                     parts.append(part)
+                    self._held += len(part)
         except TimeoutError:
             raise Problem("slow", "The request did not come within its time.") from None
-        return b"".join(parts)
+
+
+def _nobodys() -> Problem:
+    return Problem("no-token", "Send a token before so large a body.", headers={"WWW-Authenticate": "Bearer"})
+
+
+def _busy() -> Problem:
+    """Others are answered now; how many tells nothing of what they sent."""
+    return Problem("busy", "Others are answered now: repeat the request.", headers={"Retry-After": "1"})
 
 
 def once(body: bytes, receive: Receive) -> Receive:

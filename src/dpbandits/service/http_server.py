@@ -1,15 +1,23 @@
 """The HTTP server: uvicorn with uvloop and httptools where they are installed, else with asyncio and h11.
 
 httptools collects an unfinished header, however long it is; `_Bounded` refuses it. h11 has a bound of its
-own.
+own. A head has to come within `HEAD_SECONDS`. `Connections` bounds how many connections are open: of too many
+the oldest that is idle is closed, so that those of somebody without a token keep nobody out.
 """
 
+import asyncio
 from importlib.util import find_spec
+from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Any
 
 import uvicorn
 
-__all__ = ["http_server"]
+from dpbandits.service.gate import SENDER
+
+__all__ = ["Connections", "http_server"]
+
+HEAD_SECONDS = 10.0
+"""Seconds in which a head must have come, or the rest of a body whose request was answered already."""
 
 LARGEST_HEAD = 64 << 10
 """Bytes of a request's line and headers, or of what follows a body, that are collected before they are whole;
@@ -19,16 +27,73 @@ _PIECE = 16 << 10
 """Bytes after which the bound is looked at."""
 
 
-def http_server(application: Any, *, fast: bool = True, **options: Any) -> uvicorn.Server:
+class Connections:
+    """Connections that are open, by address, the oldest first.
+
+    Args:
+        most: connections in all.
+        of_one: connections of one address, or of one network /64 of IPv6.
+        proxies: addresses and networks, with commas between, that may have as many as there are.
+    """
+
+    def __init__(self, *, most: int = 10_000, of_one: int = 500, proxies: str = "") -> None:
+        self._most, self._of_one, self._count = most, of_one, 0
+        self._proxies = [ip_network(one.strip()) for one in proxies.split(",") if one]
+        self._by: dict[str, dict[Any, None]] = {}
+
+    def add(self, one: Any) -> None:
+        """Count a connection; it, or an idle one in its place, is closed where there are too many."""
+        address, free = self._address(one)
+        ours = self._by.setdefault(address, {})
+        full = None
+        if len(ours) >= self._of_one and not free:
+            full = ours
+        elif self._count >= self._most:
+            full = max(self._by.values(), key=len)
+        if full is not None:
+            idle = next((other for other in full if other.makes_room), None)
+            if idle is None:
+                one.transport.close()
+                return
+            self.remove(idle)
+            idle.transport.abort()
+        self._by.setdefault(address, {})[one] = None
+        self._count += 1
+
+    def remove(self, one: Any) -> None:
+        """Count a connection no more."""
+        address, _ = self._address(one)
+        ours = self._by.get(address, {})
+        if one in ours:
+            del ours[one]
+            self._count -= 1
+            if not ours:
+                del self._by[address]
+
+    def _address(self, one: Any) -> tuple[str, bool]:
+        """What a connection counts for, and whether that may have any number: a proxy, or no address."""
+        try:
+            found = ip_address(one.client[0])
+        except (TypeError, ValueError):
+            return "", True
+        text = found.exploded[:19] if isinstance(found, IPv6Address) else str(found)
+        return text, any(found in network for network in self._proxies)
+
+
+def http_server(
+    application: Any, *, fast: bool = True, connections: Connections | None = None, **options: Any
+) -> uvicorn.Server:
     """Return a server of an ASGI application; `fast` with uvloop and httptools, if they are installed."""
-    parser: Any = "h11"
-    if fast and find_spec("httptools") is not None:
-        parser = _bounded()
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    quick = fast and find_spec("httptools") is not None
+    parser = _watched(_bounded() if quick else H11Protocol, connections or Connections())
     return uvicorn.Server(
         uvicorn.Config(
             application,
             loop="auto" if fast else "asyncio",
             http=parser,
+            ws="none",
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -37,6 +102,46 @@ def http_server(application: Any, *, fast: bool = True, **options: Any) -> uvico
             **{"timeout_keep_alive": 30, "timeout_graceful_shutdown": 10, **options},
         )
     )
+
+
+def _watched(protocol: Any, connections: Connections) -> Any:
+    """Return a protocol of uvicorn's, whose connections are counted and do not wait for ever."""
+
+    class Watched(protocol):  # type: ignore[misc]
+        _late: asyncio.TimerHandle | None = None
+
+        @property
+        def makes_room(self) -> bool:
+            """Whether nobody is answered by it, and nobody with a token sends anything."""
+            return self._waits or (self.cycle.more_body and SENDER not in self.cycle.scope)
+
+        @property
+        def _waits(self) -> bool:
+            return self.cycle is None or self.cycle.response_complete
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._late = self.loop.call_later(HEAD_SECONDS, transport.abort)
+            connections.add(self)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if not self._waits:
+                self._in_time()
+            elif self._late is None:
+                self._late = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._in_time()
+            connections.remove(self)
+            super().connection_lost(exc)
+
+        def _in_time(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
+    return Watched
 
 
 def _bounded() -> type:

@@ -34,6 +34,7 @@ PROBLEM_TYPES: dict[str, tuple[int, str]] = {
     "too-many-requests": (429, "Too many requests"),
     "defect": (500, "The service has a defect"),
     "not-ready": (503, "The service is not ready"),
+    "busy": (503, "The service is busy"),
     "read-only": (503, "The service is read-only"),
     "not-recorded": (503, "Nothing was recorded"),
     "not-known": (503, "Whether it was recorded is not known"),

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["serve_folder"]
 
+MOST_CONNECTIONS = 10_000
+"""Connections of one worker, if the system lets it open as many files."""
+
+OTHER_FILES = 200
+"""Files that a worker may have open beside its connections."""
+
 AGAIN_SECONDS = 1.0
 """After so long a worker that has ended is begun anew."""
 
@@ -89,11 +95,30 @@ def serve_folder(
 
 def _serve(service: "Service", listening: socket.socket) -> None:
     from dpbandits.service.application import application
-    from dpbandits.service.http_server import http_server
+    from dpbandits.service.http_server import Connections, http_server
 
-    proxies = service.settings.proxies
-    server = http_server(application(service), limit_concurrency=1000, forwarded_allow_ips=proxies)
+    proxies, of_one = service.settings.proxies, service.settings.connections_per_address
+    connections = Connections(most=_most_connections(), of_one=of_one, proxies=proxies)
+    server = http_server(application(service), connections=connections, forwarded_allow_ips=proxies)
     server.run(sockets=[listening])
+
+
+def _most_connections() -> int:
+    """Return how many connections this process may have, and let it have as many as the system allows."""
+    try:
+        import resource
+    except ImportError:  # another platform
+        return MOST_CONNECTIONS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return (
+        MOST_CONNECTIONS
+        if soft == resource.RLIM_INFINITY
+        else min(MOST_CONNECTIONS, max(1, soft - OTHER_FILES))
+    )
 
 
 def _keep(count: int, serve: Callable[[], None]) -> None:

@@ -43,7 +43,10 @@ class Settings:
             believed. A proxy among them replaces these headers, else a client names its own address.
         requests_per_second: of one token, on average; a second's worth may come at once.
         largest_body: bytes of a request.
+        bytes_at_once: bytes of all requests that are read or answered at a time, in one worker.
         longest_request: seconds in which a request must have come.
+        connections_per_address: connections of one address, or of one network /64 of IPv6; of more the oldest
+            idle one is closed. Addresses of `proxies` may have any number.
         mismatches_per_hour: how often a token may send an id again with another body, before its repetitions
             are answered no more for a while.
         retention_days: after so many days decisions are erased, but for their ids, and with them rounds that
@@ -78,7 +81,9 @@ class Settings:
     proxies: str = "127.0.0.1,::1"
     requests_per_second: float = 1000.0
     largest_body: int = 4 << 20
+    bytes_at_once: int = 64 << 20
     longest_request: float = 30.0
+    connections_per_address: int = 500
     mismatches_per_hour: int = 10
     retention_days: float = 30.0
     policy_memory: int = 4 << 30
@@ -111,7 +116,9 @@ class Settings:
             raise InvalidParameter("proxies: expected IP addresses and networks, commas between") from None
         _checks.number(self.requests_per_second, name="requests_per_second")
         _checks.integer(self.largest_body, name="largest_body", minimum=1024)
+        _checks.integer(self.bytes_at_once, name="bytes_at_once", minimum=self.largest_body)
         _checks.number(self.longest_request, name="longest_request")
+        _checks.integer(self.connections_per_address, name="connections_per_address", minimum=1)
         _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
         _checks.number(self.retention_days, name="retention_days")
         _checks.integer(self.policy_memory, name="policy_memory", minimum=1 << 20)
