@@ -13,8 +13,9 @@ the median over rounds, and of ratios also the standard error of their mean. A r
 - p50 of a request at one connection;
 - pairs a second in batches of 100 decisions and of 100 rewards, at 8 connections.
 
-`while released` has short blocks, so that a release is made in nearly every second. CPU time is the server
-process's own; of PostgreSQL's processes it holds nothing.
+Before the first round, the policies of the service have answered some ten thousand people, and few releases
+are made meanwhile. `while released` has short blocks, so that a release is made in nearly every second. CPU
+time is the server process's own; of PostgreSQL's processes it holds nothing.
 """
 
 import argparse
@@ -42,6 +43,8 @@ from urllib.parse import quote
 ARMS = ["a", "b", "c", "d"]
 CONNECTIONS = 8
 BATCH = 100
+BEFORE = 104
+"""Batches that a policy has answered before the first round: then few releases are made."""
 TOGETHER = 64
 INSERT = "INSERT INTO events VALUES (?, ?)"
 
@@ -158,7 +161,7 @@ def service_application(folder: Path, database: str, *, blocks: bool) -> tuple[A
     if blocks:
         asked["tuning"] |= {"blocks": list(range(200, 50_001, 200))}
     for name in ("offers", "many"):
-        service.begin_policy({**asked, "name": name})
+        service.begin_policy({**asked, "name": name}, by="")
     return application(service), service.first_token or ""
 
 
@@ -295,7 +298,7 @@ async def load(
     return took
 
 
-async def load_batches(port: int, token: str, batches: int, name: str) -> int:
+async def load_batches(port: int, token: str, batches: int, name: str, policy: str = "many") -> int:
     """Send so many batches of decisions, each followed by one of their rewards; how many pairs."""
     common = _common(token)
 
@@ -304,7 +307,7 @@ async def load_batches(port: int, token: str, batches: int, name: str) -> int:
         done = 0
         for number in range(batches // CONNECTIONS):
             asked = [_asked(f"{name}-{connection}-{number}-{which}", which) for which in range(BATCH)]
-            head = f"POST /v1/policies/many/{{}}:batch HTTP/1.1\r\n{common}"
+            head = f"POST /v1/policies/{policy}/{{}}:batch HTTP/1.1\r\n{common}"
             answer = await _request(
                 reader, writer, head.format("decisions").encode(), json.dumps({"decisions": asked}).encode()
             )
@@ -378,6 +381,10 @@ def compared(rounds: int, pairs: int, kinds: Sequence[Kind] = KINDS) -> dict[str
             process = context.Process(target=serve, args=(kind, folder, database, ready), daemon=True)
             process.start()
             running[kind] = Running(*ready.get(timeout=120), process.pid or 0)
+            if kind.name == "service":
+                for policy in ("offers", "many"):
+                    at = running[kind]
+                    asyncio.run(load_batches(at.port, at.token, BEFORE, f"before-{policy}", policy))
         rows = []
         for number in range(rounds + 1):
             row = {kind: one_round(kind, at, f"r{number}", pairs) for kind, at in running.items()}

@@ -153,7 +153,7 @@ def folder_with(folder: Path, policies: int, events: int) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for number in range(policies):
-            service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"})
+            service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"}, by="")
     service.close()
     if events:
         store = sqlite3.connect(folder / "service.db", isolation_level=None)

@@ -61,7 +61,7 @@ def begun(folder: Path, database: str) -> str:
     try:
         service.ledger.open_account("people", privacy=promise_of({"epsilon": 1, "delta": 1e-9}))
         for number in range(POLICIES):
-            service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"})
+            service.begin_policy({**POLICY, "name": f"p{number}", "population": "people"}, by="")
         return service.first_token or ""
     finally:
         service.close()

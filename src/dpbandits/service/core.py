@@ -62,7 +62,7 @@ from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import Reads, TryAgain, Writes
 from dpbandits.service.surveys import Surveys
-from dpbandits.service.writer import LooksAhead, Writer
+from dpbandits.service.writer import LooksAhead, Pass, Writer
 from dpbandits.state.files import private_folder
 
 __all__ = ["Service"]
@@ -176,15 +176,20 @@ class Service:
         self._files.close()
 
     def write(
-        self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
+        self,
+        call: Callable[[Writes], _T],
+        *,
+        about: str = "",
+        ahead: LooksAhead | None = None,
+        share: Pass | None = None,
     ) -> Future[_T]:
-        """Do something in the writer's transaction; `about` and `ahead`: see `Writer.submit`.
+        """Do something in the writer's transaction; `about`, `ahead` and `share`: see `Writer.submit`.
 
         Raises:
             Problem: it is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
-        return self.writer.submit(call, about=about, ahead=ahead)
+        return self.writer.submit(call, about=about, ahead=ahead, share=share)
 
     def refuse_in_a_copy(self) -> None:
         """Problem in a copy that was not adopted."""
@@ -215,6 +220,7 @@ class Service:
             ahead=lambda writes: decisions.ahead_of_decision(
                 writes, self.engines, self.keys, policy=policy, token=token, body=body
             ),
+            share=Pass(("decide", policy, token), body, partial(self._decided, policy, token)),
         )
 
     def decide_together(
@@ -222,23 +228,17 @@ class Service:
     ) -> Future[list[dict[str, Any] | Problem | None]]:
         """See `decisions.decide_together`."""
         return self.write(
-            lambda writes: decisions.decide_together(
-                writes, self.engines, self.keys, policy=policy, token=token, bodies=bodies, now=self.now()
-            ),
+            lambda writes: self._decided(policy, token, writes, bodies),
             about=policy,
             ahead=lambda _: decisions.ahead_of_policy(self.engines, policy),
         )
 
-    def reward_together(
-        self, policy: str, told: Sequence[tuple[str, float]]
-    ) -> Future[list[decisions.Outcome | Problem | None]]:
-        """See `decisions.reward_together`."""
-        return self.write(
-            lambda writes: decisions.reward_together(
-                writes, self.engines, self.keys, policy=policy, told=told, now=self.now()
-            ),
-            about=f"{policy} told",
-            ahead=lambda _: iter(()),
+    def _decided(
+        self, policy: str, token: str, writes: Writes, bodies: Sequence[dict[str, Any]]
+    ) -> list[dict[str, Any] | Problem | None]:
+        now = self.now()
+        return decisions.decide_together(
+            writes, self.engines, self.keys, policy=policy, token=token, bodies=bodies, now=now
         )
 
     def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
@@ -257,7 +257,24 @@ class Service:
             ahead=lambda writes: decisions.ahead_of_reward(
                 writes, self.engines, self.keys, policy=policy, decision_id=decision_id
             ),
+            share=Pass(("reward", policy), (decision_id, value), partial(self._rewarded, policy)),
         )
+
+    def reward_together(
+        self, policy: str, told: Sequence[tuple[str, float]]
+    ) -> Future[list[decisions.Outcome | Problem | None]]:
+        """See `decisions.reward_together`."""
+        return self.write(
+            lambda writes: self._rewarded(policy, writes, told),
+            about=f"{policy} told",
+            ahead=lambda _: iter(()),
+        )
+
+    def _rewarded(
+        self, policy: str, writes: Writes, told: Sequence[tuple[str, float]]
+    ) -> list[decisions.Outcome | Problem | None]:
+        now = self.now()
+        return decisions.reward_together(writes, self.engines, self.keys, policy=policy, told=told, now=now)
 
     def activate(self, policy: str, decision_id: str) -> Future[str]:
         """See `decisions.activate`."""

@@ -15,6 +15,9 @@ they will ask the store for is asked for ahead, all in one message, and what the
 the transaction and is one message, too. Where such a transaction fails nothing of it has happened; its calls
 are made anew, each for itself between two marks, which shows whose failure it was.
 
+In a store of this process, calls that bring the same kind of thing are made in one pass over what they bring
+(`Pass`), and by themselves where that fails or gives nothing.
+
 A call that raises `TryAgain` is made anew, in a later transaction, for `LONGEST_WAIT` seconds: another
 process was faster, or has to make a release first. Where it says how long it waits, the others about the same
 thing wait with it.
@@ -23,17 +26,18 @@ thing wait with it.
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dpbandits.errors import StateError
 from dpbandits.service.store import Ahead, NotKnown, Store, TryAgain, Writes
 
-__all__ = ["LooksAhead", "Refusal", "Writer", "awaited"]
+__all__ = ["LooksAhead", "Pass", "Refusal", "Writer", "awaited"]
 
 _T = TypeVar("_T")
 
@@ -55,11 +59,23 @@ LONGEST_SILENCE = 1.0
 """Seconds after which what waits for the end of a transaction is sent: a store gives up who says nothing."""
 
 
+class Pass(NamedTuple):
+    """How a call is made together with others of the same key, where no message to a database is saved by
+    looking ahead: `together` takes what all of them bring, and gives of each its result, the `Refusal` that
+    it raises, or None where it is to be made by itself.
+    """
+
+    key: tuple[str, ...]
+    brought: object
+    together: Callable[[Writes, list[Any]], Sequence[Any]]
+
+
 @dataclass(eq=False)
 class _Job:
     call: Callable[[Writes], Any]
     about: str
     ahead: LooksAhead | None = None
+    share: Pass | None = None
     future: Future[Any] = field(default_factory=Future)
     until: float = 0.0
     again_at: float = 0.0
@@ -97,17 +113,22 @@ class Writer:
         self._thread.start()
 
     def submit(
-        self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None
+        self,
+        call: Callable[[Writes], _T],
+        *,
+        about: str = "",
+        ahead: LooksAhead | None = None,
+        share: Pass | None = None,
     ) -> Future[_T]:
         """Return a future of the call, which is done once the call is durable; StateError while the service
         is closed.
 
         `about` is what the call is about, such as a policy's name; `ahead` what it will ask the store for,
-        none of which may be anything that calls without it change.
+        none of which may be anything that calls without it change; `share` how it is made with others.
         """
         if self._closed:
             raise StateError("the service is being closed: nothing was done")
-        job = _Job(call, about, ahead)
+        job = _Job(call, about, ahead, share)
         self._waiting.put(job)
         return job.future
 
@@ -162,9 +183,11 @@ class Writer:
                 writes.when(kept=lambda: kept.append(True))
                 waiting: dict[str, float] = {}
                 sent = time.monotonic()
-                for place, job in enumerate(jobs):
-                    if together and job.ahead is not None and (not place or jobs[place - 1].ahead is None):
-                        _look_ahead(writes, jobs[place:])
+                looks = together and writes.looks_ahead
+                left = _shared(writes, jobs) if together and not looks else jobs
+                for place, job in enumerate(left):
+                    if looks and job.ahead is not None and (not place or left[place - 1].ahead is None):
+                        _look_ahead(writes, left[place:])
                     if not _one(writes, job, waiting, together=together):
                         again.append(job)
                     if time.monotonic() - sent > LONGEST_SILENCE:
@@ -180,10 +203,34 @@ class Writer:
         return True
 
 
+def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
+    """Make calls of the same key in one pass; those that are left, as all of a pass that failed."""
+    groups: dict[tuple[str, ...], list[_Job]] = {}
+    for job in jobs:
+        if job.share is not None:
+            groups.setdefault(job.share.key, []).append(job)
+    made: set[_Job] = set()
+    for group in groups.values():
+        brought = [job.share.brought for job in group if job.share is not None]
+        if len(group) == 1 or group[0].share is None:
+            continue
+        writes.mark()
+        try:
+            results = group[0].share.together(writes, brought)
+        except Exception:  # noqa: BLE001 - each call finds its own again
+            writes.back()
+            continue
+        writes.unmark()
+        for job, result in zip(group, results, strict=True):
+            if result is not None:
+                made.add(job)
+                told = job.future.set_exception if isinstance(result, Refusal) else job.future.set_result
+                writes.when(kept=partial(told, result))
+    return [job for job in jobs if job not in made]
+
+
 def _look_ahead(writes: Writes, jobs: list[_Job]) -> None:
     """Ask for what calls will ask for."""
-    if not writes.looks_ahead:
-        return
     looking = [job.ahead(writes) for job in jobs if job.ahead is not None]
     while looking:
         wanted = [next(one, None) for one in looking]
