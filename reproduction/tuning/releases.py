@@ -15,6 +15,7 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `first` | their first block | the same |
 | `pairs` | up to how many columns pairs are counted | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
+| `many` | those of a log with many columns, of which few matter | the same |
 | `weighted` | those of a log with propensities | the same |
 | `published` | features of a log, released once | the same |
 | `answered` | single answers about a log, at epsilon .5 each | the same |
@@ -105,6 +106,16 @@ MORE_COLUMNS = (
     ("regions-6", 3.0, 10_000),
     ("odds-8", 0.3, 10_000),
     ("classes-8", 3.0, 10_000),
+)
+MANY_COLUMNS = (
+    ("lone-20", 0.3, 4_000),
+    ("lone-20", 1.0, 4_000),
+    ("lone-16", 0.3, 10_000),
+    ("steps-20", 1.0, 10_000),
+    ("odds-12", 0.3, 10_000),
+    ("odds-8", 0.3, 10_000),
+    ("clauses-10", 3.0, 10_000),
+    ("classes-20", 3.0, 10_000),
 )
 CORRELATED = (("regions-2", 1.0, 6_000), ("regions-3", 3.0, 10_000), ("nothing-4", 1.0, 4_000))
 OF_A_LOG = (
@@ -272,6 +283,16 @@ GROUPS = {
         places=(*PEOPLE, *CORRELATED),
         seeds=(4, 6),
     ),
+    "many": _tables(
+        "log",
+        "share",
+        {
+            "share of counts in a vector": Constant((noise,), "CONTEXT_SQUARE", (0.06, 0.3)),
+            "error of pairs": Constant((tables,), "PAIR_ERROR", (0.0, 0.1, 1.0, 1e9)),
+        },
+        places=(*MANY_COLUMNS, *CORRELATED),
+        seeds=(8, 12),
+    ),
     "weighted": _tables(
         "weighted",
         "share",
@@ -365,6 +386,7 @@ ELSEWHERE = {
         "central.logged.estimator.SIGNAL_VARIANCE",
         "central.logged.estimator.NOISE_VARIANCE",
         "central.logged.logged_table.HISTOGRAM_SHARE",
+        "central.logged.tables.PAIR_CELLS",
         "central.logged.tables.SURE",
         "central.logged.tables.LEAST_ROWS",
         "central.marginals.learning.VARIANCE",

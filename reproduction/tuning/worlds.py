@@ -28,6 +28,7 @@ differ by what their family says:
 | `odds` | a soft step of a sum over columns and of one product of two |
 | `regions` | that of the nearest of twelve places, by two columns like longitude and latitude |
 | `nothing` | the same for everybody |
+| `lone` | one of five levels by the first column; other columns add a little |
 
 In `regions` people live in towns along a slanted coast, so most of the box is empty.
 
@@ -47,7 +48,7 @@ from reproduction.studies.tables_of_people import People
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
-TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing")
+TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing", "lone")
 ANOTHER = 500_000
 """Seeds between a world and what it becomes."""
 DESIGN = 4096
@@ -204,6 +205,11 @@ def _regions(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
     places = x[rng.integers(0, len(x), 12)]
     nearest = ((x[:, None] - places) ** 2).sum(axis=2).argmin(axis=1)
     return rng.normal(size=(12, arms))[nearest]
+
+
+def _lone(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    own = rng.normal(size=(5, arms))[np.minimum((5.0 * x[:, 0]).astype(int), 4)]
+    return own + 0.15 * (x - 0.5) @ rng.normal(size=(x.shape[1], arms))
 
 
 def _nothing(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:

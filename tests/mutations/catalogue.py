@@ -3133,7 +3133,7 @@ MUTATIONS = (
         "several rows of one user get the noise of one",
         (
             "central/logged/tables.py",
-            "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
+            "return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user",
             "return 2 * len(self.design.groups) * _UNITS",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
@@ -3143,10 +3143,40 @@ MUTATIONS = (
         "every row enters a table of each group, and the noise covers one",
         (
             "central/logged/tables.py",
-            "return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user",
-            "return 2 * _UNITS * self.shares.privacy.rounds_per_user",
+            "return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user",
+            "return 2 * _UNITS * self.privacy.rounds_per_user",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+    ),
+    _bug(
+        "a vector's rewards from the middle to one end",
+        "a reward moves from one end of its range to the other, and the noise covers half of that",
+        (
+            "central/marginals/noise.py",
+            "square = 4 * sums * units**2 + 2 * counts * weight**2",
+            "square = sums * units**2 + 2 * counts * weight**2",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
+    ),
+    _bug(
+        "a vector's noise for users of one row",
+        "several rows of one user get the noise of one, on sums and counts together",
+        (
+            "central/marginals/noise.py",
+            "math.sqrt(square) * privacy.rounds_per_user * (1.0 + 2.0**-40)",
+            "math.sqrt(square) * (1.0 + 2.0**-40)",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
+    ),
+    _bug(
+        "a vector's noise on sums alone",
+        "how many people there are in every cell leaves as it is",
+        (
+            "central/marginals/noise.py",
+            "return vector + noise.integer_gaussian(self.sigma, len(vector))",
+            "return vector + np.pad(noise.integer_gaussian(self.sigma, len(sums)), (0, len(counts)))",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_a_vectors_noise_keeps_the_promise_and_is_drawn_once",
     ),
     _bug(
         "unreadable rows of a log counted",

@@ -15,7 +15,8 @@ from dpbandits.central.logged import tables
 from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
 from dpbandits.central.logged.once import publish_once
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
-from dpbandits.privacy.certificates import PureBeside, PureDP
+from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP
 from dpbandits.state import read_state, write_state
 from internals import logged_tables as inside
 from tuning import built
@@ -196,6 +197,104 @@ def test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise(mo
     assert float(sum(parts)) > 0.999999 * epsilon
     assert asked[1][1] == sum(tables.law.cells)
     assert tables.sensitivity == 2 * len(tables.design.groups) * ONE * rounds
+
+
+def many_columns(**changes):
+    """A policy with so many reward tables that one Gaussian vector has less noise than Laplace sums."""
+    contexts = dpb.Schema(**{f"c{j}": dpb.Categories([0, 1, 2]) for j in range(19)}, age=dpb.Range(0, 1))
+    return policy(contexts=contexts, rows=20_000, **changes)
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers(rounds):
+    """Rows may lie in the same cells, with rewards at both ends of the range, or in other ones."""
+    rng, worst = np.random.default_rng(3), 0.0
+    chooser = many_columns(rounds=rounds, epsilon=0.3)
+    mechanism = inside.mechanism(chooser)
+    ends = 3 * mechanism.design.n_cells
+    for turn in range(60):
+        moved = 0
+        for reward in (0.0, 1.0):
+            part = chooser.shard()
+            rows = rng.integers(0, 3, (rounds, 19)) * (turn % 3)
+            ages = rng.choice([0.0, 0.99] if turn % 2 else [0.01, 0.05], rounds)
+            people = {f"c{j}": rows[:, j] for j in range(19)} | {"age": ages}
+            arms = ["mail"] * rounds if turn % 4 else rng.choice(ARMS, rounds).tolist()
+            part.learn(people, arms, np.full(rounds, reward))
+            moved = part.cells.sums[0] - moved
+        counts = mechanism.shares.weight * (moved[ends:] // ONE)
+        length = float(np.linalg.norm(np.concatenate([moved[:ends], counts]).astype(float)))
+        worst = max(worst, length / mechanism.shares.sensitivity)
+    assert 0.9 < worst <= 1.0
+
+
+@pytest.mark.parametrize("rounds", [1, 4])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_a_vectors_noise_keeps_the_promise_and_is_drawn_once(monkeypatch, rounds, epsilon):
+    asked, draw = [], dpb.SimulatedNoise.integer_gaussian
+    monkeypatch.setattr(
+        dpb.SimulatedNoise,
+        "integer_gaussian",
+        lambda self, sigma, size: asked.append((sigma, size)) or draw(self, sigma, size),
+    )
+    chooser = many_columns(epsilon=epsilon, rounds=rounds)
+    chooser.learn([None], [None], [None])
+    chooser.publish()
+    mechanism = inside.mechanism(chooser)
+    q, t, weight = len(mechanism.design.groups), len(mechanism.law.tables), mechanism.shares.weight
+    moved = rounds * (4 * q * ONE**2 + 2 * t * weight**2) ** 0.5
+    assert [size for _, size in asked] == [mechanism.size]
+    proven = GaussianDP(moved / asked[0][0])
+    assert proven.delta_at(epsilon) <= 1e-6 < proven.delta_at(0.999 * epsilon)
+    assert chooser.guarantee.certificate.delta_at(epsilon) <= 1e-6
+    assert chooser.diagnostics()["sum_noise_sd"] == pytest.approx(asked[0][0] / ONE / 2, rel=1e-5)
+
+
+def test_many_columns_get_gaussian_noise_and_few_or_a_pure_promise_get_laplace_noise():
+    said = many_columns().guarantee
+    assert isinstance(said.certificate, GaussianDP)
+    assert len(said.mechanisms) == 1
+    assert "as one vector" in said.explain()
+    assert isinstance(many_columns(noise=dpb.SecureNoise()).guarantee.certificate, NearGaussianDP)
+    assert many_columns(delta=0.0, tuning=marginals()).guarantee.certificate == PureDP(1.0)
+    assert isinstance(policy().guarantee.certificate, PureBeside)
+    assert isinstance(many_columns(epsilon=60.0).guarantee.certificate, PureBeside)
+
+
+def test_a_state_keeps_the_law_of_its_noise(tmp_path, monkeypatch):
+    """Another processor might choose fewer tables, for which Laplace noise is less."""
+    chooser = many_columns()
+    chooser.learn({f"c{j}": [0, 1] for j in range(19)} | {"age": [0.5, 0.1]}, ["mail", "call"], [1.0, 0.0])
+    chooser.save(tmp_path / "state")
+    real = tables.best_design
+    monkeypatch.setattr(tables, "best_design", lambda *args, **own: real(*args, **(own | {"people": 9.0})))
+    assert isinstance(many_columns().guarantee.certificate, PureBeside)
+    shutil.copy(tmp_path / "state", tmp_path / "copy")
+    later = ExploreThenCommit.load(tmp_path / "copy")
+    assert later.guarantee.certificate == chooser.guarantee.certificate == GaussianDP(gaussian_mu(1.0, 1e-6))
+    people = {f"c{j}": [0, 2] for j in range(19)} | {"age": [0.2, 0.4]}
+    np.testing.assert_array_equal(later.publish().predict(people), chooser.publish().predict(people))
+
+
+def test_one_column_that_matters_is_found_among_twenty():
+    rng = np.random.default_rng(11)
+    people = {f"c{j}": rng.integers(0, 3, 6000) for j in range(19)} | {"age": rng.random(6000)}
+    means = 0.3 + 0.4 * (np.asarray(people["c4"])[:, None] == np.arange(3))
+    arms = rng.integers(0, 3, 6000)
+    paid = (rng.random(6000) < means[np.arange(6000), arms]).astype(float)
+    chooser = many_columns(epsilon=0.5)
+    chooser.learn(people, [ARMS[arm] for arm in arms], paid)
+    chosen = np.array(chooser.publish().choose(people))
+    assert (chosen == people["c4"]).mean() > 0.9
+
+
+def test_pairs_are_counted_where_noise_leaves_something_of_them():
+    """More epsilon or more rows let pairs of many columns be counted; few columns are as before."""
+    pairs = {
+        epsilon: len(inside.mechanism(many_columns(epsilon=epsilon)).law.tables) for epsilon in (0.1, 3.0)
+    }
+    assert pairs == {0.1: 20, 3.0: 210}
+    assert len(inside.mechanism(policy()).law.tables) == 10
 
 
 def test_the_promise_is_pure_without_delta_and_says_what_counts_rest_on_with_one():

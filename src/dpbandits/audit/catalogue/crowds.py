@@ -19,6 +19,7 @@ from dpbandits.audit.scores import first_column, fit_categories, fit_linear
 from dpbandits.central import ExploreThenCommit, ExploreTuning, GPBandit, GPTuning
 from dpbandits.central.cells import FEWEST_CELLS
 from dpbandits.central.logged.contexts import ContextLaw
+from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import CENTRES
 from dpbandits.central.marginals.noise import CONTEXT_SHARE
 from dpbandits.central.marginals.release import UNITS
@@ -270,6 +271,9 @@ def _cells_again(epsilon: float, seed: int, noise: PreparedNoise, world: int) ->
 _ARMS = 8
 """As many people: an arm and a pair of levels each."""
 
+_MANY, _EXPECTED = 20, 4_000
+"""Columns, and rows that a log is declared to have: each column is in a table of its own."""
+
 _in_tables = partial(crowded, ENTRIES, scope="policy", kind=SampledAudit, score=first_column, share=0.015)
 
 
@@ -446,6 +450,38 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     policy.learn({"place": 2 * own + world}, own.tolist(), np.full(_ARMS, float(world)))
     mean, _ = policy.publish().predict({"place": 2 * own})
     return np.asarray(mean.mean(axis=0)[:, None])
+
+
+@_crowded(
+    "explore-then-commit-marginals-one-vector",
+    GaussianAudit,
+    sees="all released sums and counts of a log",
+    neighbours="one row's reward from lowest to highest",
+    score=None,
+    share=0.02,
+)
+def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Audit so many tables that sums and counts have Gaussian noise as one vector.
+
+    Everybody has an arm, and moves one entry of each of its tables by the whole range of rewards.
+    """
+    policy = ExploreThenCommit(
+        contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(_MANY)}),
+        arms=list(range(_ARMS)),
+        reward_range=(0.0, 1.0),
+        horizon=_EXPECTED,
+        privacy=JointDP(epsilon=epsilon, delta=DELTA, user_ids=False),
+        seed=seed,
+        noise=noise,
+        tuning=ExploreTuning(release="marginals"),
+    )
+    own, rows, mechanism = np.arange(_ARMS), policy.shard(), policy.calibration.release
+    people = {name: np.zeros(_ARMS, dtype=np.int64) for name in policy.contexts.names}
+    rows.learn(people, own.tolist(), np.full(_ARMS, float(world)))
+    released = mechanism.release(rows.cells.sums[-1]).astype(np.float64)
+    moved, _ = mechanism.places(np.zeros((_ARMS, _MANY), dtype=np.int64), own)
+    widths = 0.5 * REWARD_UNIT * released[moved]
+    return np.asarray(widths.sum(axis=1)[:, None] / policy.diagnostics()["sum_noise_sd"] ** 2)
 
 
 # -- explore, then commit: a cell for everybody ---------------------------------------------------------

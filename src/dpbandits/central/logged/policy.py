@@ -266,10 +266,10 @@ class ExploreThenCommit(KeptPolicy):
             if kind == "marginals":
                 menu = self._of_tables(of_cells=of_cells)
                 self.kernel, self.actions, self.contexts = None, measure_of(menu), menu.contexts
-                tables = TableRelease.planned(
-                    menu,
-                    privacy,
-                    self.noise,
+                tables = TableRelease(
+                    menu=menu,
+                    privacy=privacy,
+                    noise=self.noise,
                     seed=self.seed,
                     reward_range=self.reward_range,
                     bound=bound,

@@ -6,10 +6,11 @@ numbers alone. A log then is what its rows add up to, and parts of it may be sum
 **What a row adds**, in integers. Its reward less the public reference, divided by the public bound; where a
 propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
 integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
-counts. There is one such table for each column and one for each pair of columns: t = d (d + 1)/2 for d
-columns, whatever the bins are. What cannot be read adds nothing. The propensity is part of the row: whatever
-it says, the reward's part is at most U in size, so sensitivities do not depend on propensities. (A wrong one
-biases what is learned, and so does one so small that rewards are cut.)
+counts. There is one such table for each of d columns, and one for each pair of columns if their noise is
+small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. What cannot be
+read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at most U in
+size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so does one so
+small that rewards are cut.)
 
 **Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
 count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
@@ -18,10 +19,20 @@ most q U in L1, and counts by t in L1; the two together change counts by at most
 
     sums: 2 q U k in L1;    counts: 2 t k in L1 and sqrt(2 t) k in L2.
 
-**Noise and promise.** Discrete Laplace noise of rate epsilon_v/(2 q U k) on the sums; on the counts discrete
+The same rows change sums and counts together, counts times an integer W, by at most k sqrt(4 q U^2 + 2 t W^2)
+in L2: `VectorNoise` has the derivation.
+
+**Noise and promise.** There are two laws. The one with less noise on the sums is taken, which is a public
+choice: it depends on q, epsilon and delta alone.
+
+*Laplace.* Discrete Laplace noise of rate epsilon_v/(2 q U k) on the sums; on the counts discrete
 Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 t) k at (epsilon_x, delta):
-`dpbandits.central.marginals.noise`. Both are independent, and epsilon_v + epsilon_x <= epsilon. Everything
-else is computed from what was released.  QED.
+`dpbandits.central.marginals.noise`. Both are independent, and epsilon_v + epsilon_x <= epsilon.
+
+*Gaussian*, with delta above 0. Noise on sums and counts as one vector, calibrated to its L2 sensitivity at
+(epsilon, delta). Its deviation grows with sqrt(q), and that of Laplace noise with q.
+
+Everything else is computed from what was released.  QED.
 """
 
 import warnings
@@ -45,12 +56,13 @@ from dpbandits.central.logged.estimator import Plan
 from dpbandits.central.logged.rows import RowRules
 from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, EffectPosterior
-from dpbandits.central.marginals.noise import TableNoise
+from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.domains import Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
+    MOST_CELLS,
     ArmWeights,
     Counts,
     Design,
@@ -89,6 +101,13 @@ REMAINDER = 0.06
 """Deviation of what main effects and pairs leave out of a reward function, in widths of the range, for
 expected errors; chosen on tuning tables."""
 
+PAIR_ERROR = 0.3
+"""Pairs of columns are counted if the noise of a count has at most this share of the people in one of
+`PAIR_CELLS` equal cells as its deviation."""
+
+PAIR_CELLS = 16
+"""Cells of a pair of ranges in a table of counts, with more than three columns."""
+
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
 """Simulated for expected errors."""
 
@@ -102,7 +121,7 @@ class TableRelease:
         horizon: rows, N.
         reward_range: public (low, high).
         bound: of rewards less the reference, in reward units.
-        shares: how the promise is divided.
+        privacy: the promise.
         noise: where noise comes from.
         seed: of the public coins.
         given: the tables that rows are summed in; None for those that are expected to tell most. A state
@@ -113,25 +132,57 @@ class TableRelease:
     horizon: int
     reward_range: RewardRange
     bound: float
-    shares: TableNoise
+    privacy: JointDP
     noise: NoiseSource
     seed: Seed
     given: Design | None = None
 
-    @classmethod
-    def planned(cls, menu: Menu, privacy: JointDP, noise: NoiseSource, **public: Any) -> "TableRelease":
-        """With the promise divided.
-
-        Raises:
-            InvalidParameter: a promise that cannot be kept.
-        """
-        law = _law(menu)
-        shares = TableNoise.planned(privacy, noise, tables=len(law.tables), cells=law.most_cells)
-        found = cls(menu=menu, shares=shares, noise=noise, **public)
-        shares.sum_rate(found.sensitivity)
-        return found
+    def __post_init__(self) -> None:
+        """InvalidParameter for a promise that cannot be kept."""
+        if isinstance(self.shares, TableNoise):
+            self.shares.sum_rate(self.sensitivity)
 
     # -- what is public before any data -----------------------------------------------------------
+
+    @cached_property
+    def _plain_law(self) -> Law:
+        """Tables of counts, before a design says in which bins pairs are counted."""
+        effects = _base(self.menu).effects
+        every = Law(effects.sizes, effects.ordered)
+        sds = [one.sd for one in (self._laplace(every), self._gaussian(every, 1)) if one is not None]
+        return replace(every, paired=min(sds) <= PAIR_ERROR * self.horizon / PAIR_CELLS)
+
+    def _laplace(self, law: Law) -> TableNoise:
+        return TableNoise.planned(self.privacy, self.noise, tables=len(law.tables), cells=law.most_cells)
+
+    def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
+        entries = self.menu.n_arms * MOST_CELLS + law.most_cells
+        return VectorNoise.planned(
+            self.privacy, self.noise, units=_UNITS, sums=groups, counts=len(law.tables), entries=entries
+        )
+
+    @cached_property
+    def _laws(self) -> tuple[TableNoise, VectorNoise | None]:
+        """Both kinds of noise, the second one for a single reward table."""
+        return self._laplace(self._plain_law), self._gaussian(self._plain_law, 1)
+
+    def _variances(self, groups: int) -> tuple[float, float]:
+        """Noise variance of an entry of the sums, in squared widths, with Laplace and with Gaussian noise.
+
+        The squared sensitivity of a vector grows with the number of reward tables.
+        """
+        laplace, gaussian = self._laws
+        scale = 2.0 * groups * self.privacy.rounds_per_user * self._unit / laplace.sum_epsilon
+        alone = np.inf if gaussian is None else gaussian.sigma / _UNITS * self._unit
+        return 2.0 * scale**2, groups * float(alone) ** 2
+
+    @cached_property
+    def shares(self) -> TableNoise | VectorNoise:
+        """The noise: of the two kinds the one with less variance in the sums, by public numbers alone."""
+        groups = len(self.design.groups)
+        laplace, gaussian = self._variances(groups)
+        vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
+        return self._laws[0] if vector is None else vector
 
     @cached_property
     def base(self) -> EffectFeatures:
@@ -150,7 +201,7 @@ class TableRelease:
     @cached_property
     def law(self) -> Law:
         """Tables of counts. A pair of columns that a reward table holds is counted in its bins."""
-        return replace(_law(self.menu), design=self.design)
+        return replace(self._plain_law, design=self.design)
 
     @property
     def _rows_an_arm(self) -> float:
@@ -168,8 +219,7 @@ class TableRelease:
 
     def _noise_variance(self, groups: int) -> float:
         """Noise variance of an entry of the sums, in squared widths."""
-        scale = 2.0 * groups * self.shares.privacy.rounds_per_user * self._unit / self.shares.sum_epsilon
-        return 2.0 * scale**2
+        return min(self._variances(groups))
 
     @cached_property
     def design(self) -> Design:
@@ -193,7 +243,7 @@ class TableRelease:
     @property
     def sensitivity(self) -> int:
         """L1 sensitivity of the sums to one user's rows, in units of U."""
-        return 2 * len(self.design.groups) * _UNITS * self.shares.privacy.rounds_per_user
+        return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
         """Entries (n, q) of the sums and (n, t) of the counts that such people add to, by levels and arms."""
@@ -206,6 +256,8 @@ class TableRelease:
         """Release the table. Raw data meets noise here: sums, in units of 1/U, and counts (size,)."""
         ends = self.menu.n_arms * self.design.n_cells
         rewards, counts = sums[:ends], sums[ends:] // _UNITS  # whole people: every row added U
+        if isinstance(self.shares, VectorNoise):
+            return self.shares.released(rewards, counts, self.noise)
         rewards = rewards + self.shares.on_sums(self.sensitivity, ends, self.noise, number=0)
         return np.concatenate([rewards, counts + self.shares.on_counts(len(counts), self.noise, number=0)])
 
@@ -242,6 +294,7 @@ class TableRelease:
         arms, cells, effects = self.menu.n_arms, self.design.n_cells, self.base.effects
         sums = released[: arms * cells].reshape(arms, cells) * (REWARD_UNIT * unit)
         counts = released[arms * cells :].astype(np.float64)
+        counts /= self.shares.weight if isinstance(self.shares, VectorNoise) else 1
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every margin is drawn evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
@@ -280,11 +333,6 @@ class TableRelease:
         if found > self.horizon - SURE * sd:
             return float(self.horizon)
         return max(found, LEAST_ROWS * self.horizon)
-
-
-def _law(menu: Menu) -> Law:
-    effects = _base(menu).effects
-    return Law(effects.sizes, effects.ordered)
 
 
 def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> EffectFeatures:
@@ -342,7 +390,7 @@ class TableCalibration:
         Warns:
             LargeDelta, NothingToLearn: at whoever built what is calibrated.
         """
-        privacy, rows = release.shares.privacy, release.horizon
+        privacy, rows = release.privacy, release.horizon
         warn_if_delta_large(privacy.delta, -(-rows // privacy.rounds_per_user))
         caps = np.full((1, release.size), _UNITS, dtype=np.int64)
         found = cls(Budget(privacy.epsilon, 0.0, 0), release, caps)
@@ -365,7 +413,7 @@ class TableCalibration:
     @property
     def rounds_per_user(self) -> int:
         """Rows of one user that the promise covers."""
-        return self.release.shares.privacy.rounds_per_user
+        return self.release.privacy.rounds_per_user
 
     @property
     def bound(self) -> float:

@@ -1,7 +1,8 @@
 """Noise of marginal tables: how a promise is divided between sums and counts, and what both certify.
 
 A release has counts of contexts in t tables, and sums over q others; `release` and
-`dpbandits.central.logged.tables` say what one row changes in them.
+`dpbandits.central.logged.tables` say what one row changes in them. `TableNoise` is discrete Laplace noise on
+the sums, `VectorNoise` is Gaussian noise on sums and counts of a single release together.
 """
 
 import math
@@ -12,16 +13,21 @@ from typing import Any
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
+from dpbandits.errors import InvalidParameter
+from dpbandits.privacy.calibration import LARGEST_EPSILON
 from dpbandits.privacy.certificates import Certificate, PureBeside, PureDP
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.guarantee import MechanismRecord
 from dpbandits.privacy.noise import NoiseSource, words_of
 from dpbandits.privacy.samplers import GREATEST_RATE, check_rate, lattice_laplace
 
-__all__ = ["CONTEXT_SHARE", "TableNoise"]
+__all__ = ["CONTEXT_SHARE", "CONTEXT_SQUARE", "TableNoise", "VectorNoise"]
 
 CONTEXT_SHARE = 0.15
 """Of epsilon, for the law of contexts; chosen on tuning tables."""
+
+CONTEXT_SQUARE = 0.15
+"""Share of the counts in the squared sensitivity of sums and counts together; chosen on tuning tables."""
 
 _SUMS, _COUNTS, _CENSUS = 0x6D617267, 0x63747874, 0x63656E73
 """Streams of simulated words, beside the release's number."""
@@ -197,6 +203,96 @@ class TableNoise:
             certificate=self.certificate,
             releases=self.releases,
             unit=last.unit,
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class VectorNoise:
+    """Gaussian noise of one release, on sums and counts as one integer vector.
+
+    A row adds at most U in size to one entry of each of q tables of sums, and an integer W to one entry of
+    each of t tables of counts. Let another row replace it.
+
+    - Both rows lie in one entry of a table of sums: it moves by at most 2 U. They lie in two entries: each
+      moves by at most U, which is sqrt(2) U in L2. A table moves by at most 2 U.
+    - A table of counts does not move, or two of its entries move by W: sqrt(2) W in L2.
+
+    The vector moves by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this for
+    k rows (triangle inequality). One draw of noise of this sensitivity covers all of it. W is public:
+    counts have the share `CONTEXT_SQUARE` of the square, up to the rounding of W.
+
+    Attributes:
+        privacy: the promise.
+        weight: W.
+        sensitivity: of the vector in L2, for one user's rows.
+        sigma: scale of the noise.
+        gaussian_law: of the source.
+        certificate: what the noise certifies.
+    """
+
+    privacy: JointDP
+    weight: int
+    sensitivity: float
+    sigma: float
+    gaussian_law: str
+    certificate: Certificate
+
+    @classmethod
+    def planned(
+        cls, privacy: JointDP, noise: NoiseSource, *, units: int, sums: int, counts: int, entries: int
+    ) -> "VectorNoise | None":
+        """Return the noise that the promise needs; None if no Gaussian noise keeps it.
+
+        Args:
+            privacy: the promise.
+            noise: where the noise will come from.
+            units: U.
+            sums, counts: tables, q and t.
+            entries: most entries of the vector, all of which one user may touch.
+        """
+        if not 0.0 < privacy.delta or privacy.epsilon > LARGEST_EPSILON:
+            return None
+        share = CONTEXT_SQUARE / (1.0 - CONTEXT_SQUARE)
+        weight = max(1, int(units * math.sqrt(2.0 * sums * share / counts)))
+        square = 4 * sums * units**2 + 2 * counts * weight**2
+        sensitivity = math.sqrt(square) * privacy.rounds_per_user * (1.0 + 2.0**-40)
+        try:
+            sigma, proven = noise.gaussian_scale(sensitivity, privacy.epsilon, privacy.delta, draws=entries)
+        except InvalidParameter:  # a scale beyond the sampler's: public numbers alone lead here
+            return None
+        return cls(
+            privacy=privacy,
+            weight=weight,
+            sensitivity=sensitivity,
+            sigma=sigma,
+            gaussian_law=noise.gaussian_law,
+            certificate=proven,
+        )
+
+    @property
+    def sd(self) -> float:
+        """Deviation of the noise of a count, in people."""
+        return self.sigma / self.weight
+
+    def released(self, sums: IntArray, counts: IntArray, noise: NoiseSource) -> IntArray:
+        """Release sums (n,) and counts (m,) of people as one vector (n + m,), counts times `weight`."""
+        vector = np.concatenate([sums, self.weight * counts])
+        return vector + noise.integer_gaussian(self.sigma, len(vector))
+
+    def records(self) -> tuple[MechanismRecord, ...]:
+        """The only use of noise."""
+        return (self.record(),)
+
+    def record(self) -> MechanismRecord:
+        """For the log of releases."""
+        return MechanismRecord(
+            name="marginal tables: sums of rewards less a public centre, and counts of people, as one vector",
+            law=self.gaussian_law,
+            scale=self.sigma / self.sensitivity,
+            sensitivity=1.0,
+            certificate=self.certificate,
+            releases=1,
+            unit="in units of what one user's rows can change, in Euclidean distance",
         )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpbandits.central.marginals.noise import TableNoise
+from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.statement import (
     DRAWN_ONCE,
     OWN_DECISION,
@@ -98,21 +98,26 @@ def marginals_guarantee(
 
 LOG_THEOREM = (
     "Every row adds a bounded integer to sums and to counts, so that replacing one user's rows changes them "
-    "by bounded amounts; discrete Laplace noise calibrated to the bounds loses at most the stated epsilon "
-    "(the derivation is in dpbandits.central.logged.tables){counts}. Which tables there are is fixed before "
-    "any data, and predictions are computed from what was released. If a user has more or fewer rows, up to "
-    "as many rows of others enter or leave at the end of the horizon. In total no more rows change than if "
-    "that user's rows were replaced, and the same bound applies to each."
+    "by bounded amounts; {noise} (the derivation is in dpbandits.central.logged.tables){counts}. Which "
+    "tables there are is fixed before any data, and predictions are computed from what was released. If a "
+    "user has more or fewer rows, up to as many rows of others enter or leave at the end of the horizon. In "
+    "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
+LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most the stated epsilon"
+VECTOR_NOISE = "Gaussian noise on both together, as one vector, is calibrated to the Euclidean bound"
 
 
-def logged_tables_guarantee(privacy: JointDP, shares: TableNoise, *, setting: Setting) -> Guarantee:
+def logged_tables_guarantee(
+    privacy: JointDP, shares: TableNoise | VectorNoise, *, setting: Setting
+) -> Guarantee:
     """The guarantee of a log whose only contact with others is one release of tables."""
     sentences.check_noise_status(setting.status)
     records, certificate = shares.records(), shares.certificate
-    pure = isinstance(certificate, PureDP)
-    why = LOG_THEOREM.format(counts="" if pure else GAUSSIAN_COUNTS)
-    why = sentences.reason(why, records[-1].certificate, which=" on the counts")
+    pure, vector = isinstance(certificate, PureDP), isinstance(shares, VectorNoise)
+    why = LOG_THEOREM.format(
+        noise=VECTOR_NOISE if vector else LAPLACE_NOISE, counts="" if pure or vector else GAUSSIAN_COUNTS
+    )
+    why = sentences.reason(why, records[-1].certificate, which="" if vector else " on the counts")
     assumptions = room_assumptions(
         privacy,
         setting,
