@@ -1,8 +1,11 @@
 """The clients of `examples/service`, run against a server in its own process."""
 
+import importlib.util
+import json
 import os
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,3 +44,19 @@ def test_httpx_decides_and_tells(server: ServerProcess) -> None:
     arm, _, outcome = said(server, "with_httpx.py", "decide", "reward").strip().partition(": ")
     assert arm in OFFERS["arms"]
     assert outcome == "counted"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("openfeature") is None,
+    reason="OpenFeature's own provider asks: pip install 'dpbandits[dev]'",
+)
+def test_openfeature_decides_and_tracks(server: ServerProcess) -> None:
+    told = said(server, "openfeature_flags.py", "decide", "reward").strip()
+    arm, _, rest = told.partition(" ")
+    assert arm in OFFERS["arms"]
+    assert rest == "(SPLIT), repeated: the same decision"
+    raw = urllib.request.Request(f"{server.url}/v1/policies/offers/raw")  # noqa: S310 - loopback
+    raw.add_header("Authorization", f"Bearer {server.token}")
+    with urllib.request.urlopen(raw, timeout=30) as reply:  # noqa: S310 - loopback
+        (decision,) = [json.loads(line) for line in reply.read().splitlines()[1:]]
+    assert (decision["status"], decision["reward"], decision["arm"]) == ("counted", 1.0, arm)

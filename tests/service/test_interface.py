@@ -109,6 +109,8 @@ def test_only_routes_of_devices_and_decisions_are_open_to_pages(admin: Caller) -
         f"{policy}/rewards:batch",
         "/v1/local/{survey}/policy",
         "/v1/local/{survey}/reports",
+        "/ofrep/v1/evaluate/flags/{policy}",
+        "/ofrep/v1/evaluate/flags",
     }
     for path in ("/login", "/", "/v1/tokens"):
         assert preflight(admin, path, SHOP).status_code in (404, 405), path

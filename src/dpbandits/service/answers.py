@@ -92,6 +92,23 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "made_at": _SECONDS,
         },
     ),
+    "Flag": (
+        "What OFREP calls an evaluation; errors in place of a value if the context cannot be read.",
+        {
+            "key": str,
+            "reason?": Literal["SPLIT", "STATIC", "DEFAULT"],
+            "variant?": str,
+            "value?": _LABEL,
+            "metadata?": dict,
+            "errorCode?": str,
+            "errorDetails?": str,
+        },
+    ),
+    "Flags": ("By name.", {"flags": ["Flag"]}),
+    "FlagProblem": (
+        "OFREP's form of a problem; the `key` if it is about one flag.",
+        {"key?": str, "errorCode": str, "errorDetails": str},
+    ),
     "Policies": ("By name.", {"policies": ["Policy"]}),
     "Part": (
         "A number that an account counts, as exact decimals.",

@@ -40,6 +40,7 @@ from dpbandits.service.door import (
     Rewarder,
 )
 from dpbandits.service.exchange_routes import add_exchanges
+from dpbandits.service.flags import add_flags
 from dpbandits.service.gate import Application, Gate, log, written_json
 from dpbandits.service.intake import Intake
 from dpbandits.service.keys import canonical
@@ -235,12 +236,14 @@ def application(service: Service) -> Application:
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
     add_exchanges(app, service)
+    add_flags(app, service)
     _routes_of_operators(app, service, metrics)
     add_desk(app, service, app.state.door)
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)
-        of_people = "{policy}/" in route or "{row}/" in route  # the status may depend on a person
+        of_people = route.startswith("/ofrep/") or "{policy}/" in route or "{row}/" in route
+        # Where a route is about people its status may depend on one of them.
         told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
         fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
         log.info("%s %s %s %.1f ms", *fields.values(), extra={"fields": fields})
@@ -260,12 +263,8 @@ async def _tick(service: Service) -> None:
 
 async def _of_problem(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
-    return Response(
-        written_json(problem.to_json()),
-        status_code=problem.status,
-        headers=problem.headers,
-        media_type="application/problem+json",
-    )
+    status, media, told = problem.said_at(request.url.path)
+    return Response(written_json(told), status_code=status, headers=problem.headers, media_type=media)
 
 
 async def _of_request(request: Request, error: Exception) -> Response:

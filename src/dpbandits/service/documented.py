@@ -55,6 +55,8 @@ OPERATIONS: dict[str, tuple[str, str | None]] = {
     "GET /v1/outsourced/{exchange}/questions": ("list_questions", "Questions"),
     "POST /v1/outsourced/{exchange}/work": ("take_work", None),
     "PUT /v1/outsourced/{exchange}/questions/{row}/answer": ("answer_row", None),
+    "POST /ofrep/v1/evaluate/flags/{policy}": ("evaluate_flag", "Flag"),
+    "POST /ofrep/v1/evaluate/flags": ("evaluate_flags", "Flags"),
     "GET /metrics": ("metrics", None),
     "GET /v1/events": ("list_events", None),
     "GET /v1/live": ("live", None),
@@ -129,13 +131,14 @@ class Routes:
         found: dict[int | str, dict[str, Any]] = {status: said}
         found |= {int(name[1:]): {"description": text} for name, text in others.items()}
         slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
-        for code in sorted({PROBLEM_TYPES[slug][0] for slug in slugs}):
-            ours = [slug for slug in slugs if PROBLEM_TYPES[slug][0] == code]
-            shown = {slug: {"value": Problem(slug).to_json()} for slug in ours}
-            content = {"schema": {"$ref": "#/components/schemas/Problem"}, "examples": shown}
+        refused = [(slug, *Problem(slug).said_at(path)) for slug in slugs]
+        for code in sorted({one[1] for one in refused}):
+            ours = [one for one in refused if one[1] == code]
+            shown = {slug: {"value": told} for slug, _, _, told in ours}
+            kind = "Problem" if ours[0][2] == "application/problem+json" else "FlagProblem"
             found[code] = {
-                "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[slug][1] for slug in ours)),
-                "content": {"application/problem+json": content},
+                "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[one[0]][1] for one in ours)),
+                "content": {ours[0][2]: {"schema": type_of(kind), "examples": shown}},
             }
         told: dict[str, Any] = {"summary": summary, "responses": found, **(options or {})}
         told |= {"methods": [method], "tags": [self._tag], "status_code": status, "operation_id": name}

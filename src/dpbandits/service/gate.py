@@ -160,7 +160,7 @@ class Gate:
                 file = place.filename.rpartition("/")[2]
                 log.error("defect: %s at %s:%s", type(error).__name__, file, place.lineno)
             if not started:
-                await answer_of(problem)(sending)
+                await answer_of(problem, scope["path"])(sending)
         finally:
             route = scope.get("route")
             template = str(getattr(route, "path_format", "")) or "none"
@@ -251,17 +251,18 @@ def once(body: bytes, receive: Receive) -> Receive:
     return receiving
 
 
-def answer_of(problem: Problem) -> Callable[[Send], Awaitable[None]]:
-    """The problem as an answer."""
+def answer_of(problem: Problem, path: str) -> Callable[[Send], Awaitable[None]]:
+    """The problem as an answer at a path."""
 
     async def answering(send: Send) -> None:
-        body = written_json(problem.to_json())
+        status, media, told = problem.said_at(path)
+        body = written_json(told)
         headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
         headers += [
             (b"content-length", str(len(body)).encode()),
-            (b"content-type", b"application/problem+json"),
+            (b"content-type", media.encode()),
         ]
-        await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+        await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
     return answering

@@ -26,6 +26,7 @@ __all__ = [
     "DecisionRequest",
     "DecisionsRequest",
     "ExchangeRequest",
+    "FlagsRequest",
     "Misfit",
     "PolicyRequest",
     "PopulationRequest",
@@ -293,6 +294,15 @@ class CheckRequest(_Strict):
     contexts: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=1000)]
 
     model_config = _shown({"contexts": [{"age": 44, "region": "west"}, {"age": "unknown"}]})
+
+
+class FlagsRequest(BaseModel):
+    """OFREP's context: `targetingKey` is the user, and the other members are columns."""
+
+    model_config = _shown({"context": {"targetingKey": "u-17", "age": 44, "region": "west"}})
+    model_config["hide_input_in_errors"] = True
+
+    context: dict[str, Any] | None = None
 
 
 class RewardRequest(_Strict):

@@ -69,6 +69,24 @@ class Problem(Refusal):
         said = {"detail": self.detail} if self.detail else {}
         return {"type": f"urn:dpbandits:{self.slug}", "title": title, "status": status, **said, **self.more}
 
+    def said_at(self, path: str) -> tuple[int, str, dict[str, Any]]:
+        """Status, media type and members of the answer at a path: routes of OFREP have a form of their own.
+
+        The key there is the last part of the path, which OFREP needs beside an error.
+        """
+        if not path.startswith("/ofrep/"):
+            return self.status, "application/problem+json", self.to_json()
+        _, _, key = path.partition("/evaluate/flags/")
+        faults = [f"{one['column']} {one['rule']}" for one in self.more.get("faults", ())]
+        code = self.more.get("errorCode", _FLAG_ERRORS.get(self.slug, "GENERAL"))
+        details = "; ".join([self.detail or PROBLEM_TYPES[self.slug][1], *faults])
+        said = {"errorCode": code, "errorDetails": details}
+        status = self.status if self.status in _AS_IT_IS or self.status >= 500 else 400
+        return status, "application/json", {"key": key, **said} if key else said
+
+
+_AS_IT_IS = frozenset({401, 403, 404, 408, 413, 415, 429})
+_FLAG_ERRORS = {"not-found": "FLAG_NOT_FOUND", "malformed": "PARSE_ERROR", "invalid": "INVALID_CONTEXT"}
 
 _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
     (NotKnown, "not-known"),

@@ -1,0 +1,160 @@
+"""Policies as feature flags: OFREP, the protocol by which OpenFeature's clients ask a remote service.
+
+| OFREP | here |
+|---|---|
+| key of a flag | name of a policy with arms |
+| `targetingKey` of the context | the user |
+| `requestId` of the context | if it is there, tells rounds of one user apart |
+| other members that are columns | the context; members that are none are left out |
+| `value`, `variant` | the arm, and the arm as a text |
+| `metadata` | `decision`, which rewards name, and what else a decision says |
+
+The evaluation of one flag is a decision as `decisions.decide` makes it, with all its rules. The caller's id
+of it is a digest of the user and `requestId`, so a repetition has the same answer and takes no round. The id
+leaves out the context on purpose: whoever repeats an evaluation with guessed contexts is noticed, as at other
+routes, and soon answered no more.
+
+The evaluation of all flags takes no round and records nothing. It gives the arms that the published functions
+recommend, which are releases; anybody may compute the same from `GET /v1/policies/{policy}/policy`. Its ETag
+is a digest of the answer.
+
+Source: OpenFeature Remote Evaluation Protocol 0.1.0, `service/openapi.yaml`. A refusal has its form there:
+`Problem.said_at`.
+"""
+
+import hashlib
+import json
+from asyncio import to_thread, wrap_future
+from functools import lru_cache, partial
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, Path, Response
+
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.service import policies
+from dpbandits.service.core import Service
+from dpbandits.service.documented import Routes
+from dpbandits.service.door import Decider, Needs
+from dpbandits.service.gate import written_json
+from dpbandits.service.keys import canonical
+from dpbandits.service.messages import IN_PATH, FlagsRequest
+from dpbandits.service.problems import Problem
+from dpbandits.service.store import Reads
+from dpbandits.service.tokens import Token
+
+__all__ = ["add_flags"]
+
+FUNCTIONS_KEPT = 32
+"""Published functions that are remembered between evaluations, so that not each is read anew."""
+
+_USER, _REQUEST = "targetingKey", "requestId"
+_Key = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
+_Tag = Annotated[str | None, Header()]
+_Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
+
+_FLAG = {
+    "key": "offers",
+    "reason": "SPLIT",
+    "variant": "call",
+    "value": "call",
+    "metadata": {"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "release": 3, "fallback": False},
+}
+_FLAGS = {"flags": [{**_FLAG, "reason": "STATIC", "metadata": {"release": 3}}]}
+_REFUSED = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
+
+
+def add_flags(app: FastAPI, service: Service) -> None:
+    """Add the routes."""
+    route = Routes(app, "flags", "/ofrep/v1/evaluate")
+    columns: dict[str, frozenset[str]] = {}  # of policies; they never change
+
+    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", _FLAG, *_REFUSED)
+    async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
+        """`targetingKey` is the user. The same user and `requestId` have the same decision."""
+        given = message.context or {}
+        if policy not in columns:
+            columns[policy] = await to_thread(service.read, partial(_columns_of, policy=policy))
+        body = {
+            "id": f"flag {_digest(canonical([_text(given, _USER), _text(given, _REQUEST)]).encode())}",
+            "user": given[_USER],
+            "context": {name: value for name, value in given.items() if name in columns[policy]},
+            "deferred": False,
+        }
+        return _flag(policy, await wrap_future(service.decide(policy, token.id, body)))
+
+    @route(
+        "POST /flags",
+        "What published functions recommend to one person, as OpenFeature asks",
+        _FLAGS,
+        s304="It is the answer that If-None-Match names",
+    )
+    def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: _Tag = None) -> Response:
+        """All active policies with arms. It takes no round, and nothing is written."""
+        found = [
+            _recommended(service, one["name"], message.context or {})
+            for one in service.read(policies.all_described)
+            if "arms" in one
+            and one["status"] == "active"
+            and token.limits.reach(one["name"], one["population"])
+        ]
+        body = written_json({"flags": found})
+        tag = f'"{_digest(body)}"'
+        if tag in [one.strip() for one in (if_none_match or "").split(",")]:
+            return Response(status_code=304, headers={"ETag": tag})
+        return Response(body, media_type="application/json", headers={"ETag": tag})
+
+
+def _columns_of(reads: Reads, policy: str) -> frozenset[str]:
+    """Return names of a policy's columns; Problem where there is no such policy, or it has no arms."""
+    asked = policies.kept_policy(reads, policy).asked
+    if "arms" not in asked:
+        raise Problem("conflict", "The policy chooses among candidates: it is no flag.")
+    return frozenset(str(column.get("name")) for column in asked["contexts"])
+
+
+@lru_cache(maxsize=FUNCTIONS_KEPT)
+def _function(text: str) -> PublishedPosterior:
+    return PublishedPosterior.from_json(text)
+
+
+def _recommended(service: Service, policy: str, context: dict[str, Any]) -> dict[str, Any]:
+    """Return what a policy's latest function recommends, or which rules the context breaks."""
+    text, tag = service.published(policy)
+    function = _function(text)
+    findings = [] if function.menu is None else function.menu.findings([context])[0]
+    faults = [{"column": one.column, "rule": one.rule} for one in findings if one.refused]
+    if faults:
+        problem = Problem("invalid", "The context cannot be read.", more={"faults": faults})
+        return {"key": policy, **problem.said_at("/ofrep/")[2]}
+    release = int(tag.strip('"').rpartition("-")[2])
+    return _evaluation(policy, function.recommend(context), "STATIC", {"release": release})
+
+
+def _text(given: dict[str, Any], name: str) -> str | None:
+    """Return the user, or what tells rounds apart, if it is a text that can be used."""
+    text = given.get(name)
+    if name == _USER and not text:
+        missing = {"errorCode": "TARGETING_KEY_MISSING"}
+        raise Problem("invalid", "targetingKey names the user: it is missing.", more=missing)
+    if text is None or (isinstance(text, str) and len(text) <= 500):
+        return text
+    raise Problem("invalid", f"{name}: expected a text of at most 500 characters.")
+
+
+def _flag(policy: str, answer: dict[str, Any]) -> dict[str, Any]:
+    more: dict[str, Any] = {
+        name: answer[name] for name in ("release", "fallback", "reason", "expires_at") if name in answer
+    }
+    if "faults" in answer:
+        more["faults"] = "; ".join(f"{one['column']} {one['rule']}" for one in answer["faults"])
+    reason = "DEFAULT" if answer["fallback"] else "SPLIT"
+    return _evaluation(policy, answer["arm"], reason, {"decision": answer["id"], **more})
+
+
+def _evaluation(policy: str, arm: Any, reason: str, metadata: dict[str, Any]) -> dict[str, Any]:
+    variant = arm if isinstance(arm, str) else json.dumps(arm)
+    return {"key": policy, "reason": reason, "variant": variant, "value": arm, "metadata": metadata}
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
