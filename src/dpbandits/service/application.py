@@ -366,7 +366,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         identity, text = await wrap_future(service.write(making))
         return {"id": identity, "token": text, "scopes": message.scopes}
 
-    @of_tokens("DELETE /{identity}", "Withdraw a token", None, "not-found", status=204)
+    @of_tokens("DELETE /{identity:word}", "Withdraw a token", None, "not-found", status=204)
     async def withdraw_token(identity: TokenId, token: AdminWithin) -> Response:
         def withdrawing(writes: Writes) -> None:
             tokens.withdraw(writes, identity, service.now(), within=token.limits, by=token.id)

@@ -85,7 +85,7 @@ class Problem(Refusal):
         return status, "application/json", {"key": key, **said} if key else said
 
 
-_AS_IT_IS = frozenset({401, 403, 404, 408, 413, 415, 429})
+_AS_IT_IS = frozenset({401, 403, 404, 405, 408, 413, 415, 429})
 _FLAG_ERRORS = {"not-found": "FLAG_NOT_FOUND", "malformed": "PARSE_ERROR", "invalid": "INVALID_CONTEXT"}
 
 _OF_ERRORS: tuple[tuple[type[Exception], str], ...] = (
