@@ -280,6 +280,8 @@ def composed() -> dict[str, Any]:
     digest = f"example@sha256:{'0' * 64}"
     text, named = re.subn(r"\$\{(?:POSTGRES|SERVICE)_IMAGE:\?[^}]*\}", digest, text)
     assert named == 2  # neither has a default, which would grow old
+    text, named = re.subn(r"\$\{SERVICE_INSTANCE:\?[^}]*\}", "here", text)
+    assert named == 1  # a copy of the file does not take the name along
     read = PyCompose.from_yaml(text)
     read.validate()
     found: dict[str, Any] = read.to_dict()
@@ -319,6 +321,8 @@ def in_bounds(environment: dict[str, str], memory: int, *, workers: int, kept: s
         environ={name: value for name, value in environment.items() if name not in named}
     )
     assert named.keys() <= {"DPBANDITS_DATABASE_FILE"}
+    assert settings.instance
+    assert settings.behind_tls
     for path in [settings.witness, *named.values()]:
         assert any(Path(path).is_relative_to(one) for one in kept), path
     assert workers * settings.policy_memory <= memory // 2
@@ -570,7 +574,7 @@ def test_prometheus_reads_the_alerts_and_each_of_them_fires(tmp_path: Path) -> N
 
 
 def test_the_unit_serves_its_state_directory() -> None:
-    unit = configparser.ConfigParser(strict=True)
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
     unit.optionxform = str  # type: ignore[method-assign,assignment]
     unit.read(FOLDER / "dpbandits.service")
     service = unit["Service"]
@@ -579,6 +583,7 @@ def test_the_unit_serves_its_state_directory() -> None:
     assert served_with(command[1:]) == {"--data": f"/var/lib/{service['StateDirectory']}"}
     assert (service["StateDirectoryMode"], service["UMask"]) == ("0700", "0077")
     assert service["User"]
+    assert service["Environment"] == "DPBANDITS_INSTANCE=%H"
     assert unit["Install"]["WantedBy"] == "multi-user.target"
 
 
