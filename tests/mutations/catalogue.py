@@ -3469,6 +3469,36 @@ MUTATIONS = (
         "test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left",
     ),
     _bug(
+        "a clock that has jumped is followed",
+        "a clock one year ahead for a second erases raw rounds and settles every decision",
+        (
+            "service/clock.py",
+            "        if abs(wall - mine) <= JUMP_SECONDS:\n",
+            "        if abs(wall - mine) < math.inf:\n",
+        ),
+        tests="tests/service/test_clock.py",
+    ),
+    _bug(
+        "errors of rewards are counted",
+        "the number of rewards that are told while the store is away is in the metrics",
+        (
+            "service/metrics.py",
+            "        if route.startswith(_UNCOUNTED):\n            return\n",
+            "        if route.startswith(_UNCOUNTED) and status < 500:\n            return\n",
+        ),
+        tests="tests/service/test_metrics.py",
+    ),
+    _bug(
+        "a copy under no name",
+        "a copy that is served without a name goes on, and releases a block again with other noise",
+        (
+            "service/backups.py",
+            "row[0] != settings.instance)",
+            'row[0] != settings.instance != "")',
+        ),
+        tests="tests/service/test_copies.py",
+    ),
+    _bug(
         "a reward while its block is folded",
         "whether a reward counts depends on when a worker happens to fold",
         (

@@ -52,9 +52,6 @@ machine boots with a wrong clock, NTP sets it within seconds."""
 NOTED_SECONDS = 60.0
 """Seconds after which the stored time is written anew."""
 
-SLOW_SECONDS = 10.0
-"""A look that took longer says too little: the store answered at an unknown moment of it."""
-
 _FACT = "clock"
 
 
@@ -70,13 +67,6 @@ class _Known(NamedTuple):
     at: float = -math.inf
     stopped: bool = False
     accepted: int = 0
-
-
-class _Look(NamedTuple):
-    wall: float
-    at: float
-    known: _Known
-    seconds: float
 
 
 def _known(reads: Reads) -> _Known:
@@ -110,7 +100,7 @@ class Clock:
 
     def begin(self) -> None:
         """Set the time at a start."""
-        wall, at, known, _ = self._looked()
+        wall, at, known = self._looked()
         self._accepted, self._floor, self._told = known.accepted, known.at, known.stopped
         ahead = wall - known.at
         self.stopped = ahead < -JUMP_SECONDS or (known.stopped and ahead > JUMP_SECONDS)
@@ -124,9 +114,7 @@ class Clock:
         Raises:
             StateError: the store did not answer; `now` goes on.
         """
-        wall, at, known, seconds = self._looked()
-        if seconds > SLOW_SECONDS:
-            return
+        wall, at, known = self._looked()
         settling = at < self._settled_at
         if known.accepted != self._accepted:
             self._set(known.at, at)
@@ -146,11 +134,11 @@ class Clock:
                 self._set(self._floor, at)
         self._note(known)
 
-    def _looked(self) -> _Look:
-        began = elapsed()
+    def _looked(self) -> tuple[float, float, _Known]:
+        """The wall clock, `elapsed` at the same time, and what is stored."""
         with self._store.reading() as reads:
-            known, wall, at = _known(reads), self._store.clock(reads), elapsed()
-        return _Look(wall, at, known, at - began)
+            known = _known(reads)
+            return self._store.clock(reads), elapsed(), known
 
     def _set(self, wall: float, at: float) -> None:
         """Set the time; where it goes back, what was written later is dated back."""
@@ -161,31 +149,25 @@ class Clock:
 
     def _note(self, known: _Known) -> None:
         """Write down what is known of the time, if it is news, and let the operator know of a jump."""
-        told = self.stopped != self._told
-        now = self.now()
-        if not told and (elapsed() < self._settled_at or now < known.at + NOTED_SECONDS):
+        now, news = self.now(), self.stopped != self._told
+        if not news and (elapsed() < self._settled_at or now < known.at + NOTED_SECONDS):
             return
         with self._store.writing() as writes:
             writes.locked("SELECT value FROM facts WHERE name = ?", _FACT)
             known = _known(writes)
             if known.accepted != self._accepted:
                 return  # an operator has set it meanwhile: the next look says what follows
-            stopped = self.stopped if told else known.stopped
-            if stopped != known.stopped:
-                note_event(writes, now, *_EVENTS[stopped])
+            stopped = self.stopped if news else known.stopped
+            if stopped and not known.stopped:
+                told = (
+                    "the clock has jumped by more than five minutes: nothing is erased and no wait ends "
+                    "until it is back, or `dpbandits service accept-clock` says that it is right"
+                )
+                note_event(writes, now, "clock-stopped", "the service", told)
+            elif known.stopped and not stopped:
+                note_event(writes, now, "clock-goes-on", "the service", "the clock is back")
             note_fact(writes, _FACT, json.dumps([max(known.at, now), stopped, known.accepted]))
         self._told = self.stopped
-
-
-_EVENTS = {
-    True: (
-        "clock-stopped",
-        "the service",
-        "the clock has jumped by more than five minutes: nothing is erased and no wait ends until it is "
-        "back, or `dpbandits service accept-clock` says that it is right",
-    ),
-    False: ("clock-goes-on", "the service", "the clock is back: erasure and waits go on"),
-}
 
 
 def _date_back(writes: Writes, now: float) -> None:

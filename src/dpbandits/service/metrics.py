@@ -90,12 +90,12 @@ class _Released(Collector):
         """Return the metrics of every policy and population."""
         releases = GaugeMetricFamily("dpbandits_releases", "Releases so far", labels=["policy"])
         rounds = GaugeMetricFamily("dpbandits_rounds_released", "Rounds in releases", labels=["policy"])
-        lag = GaugeMetricFamily("dpbandits_release_lag_rounds", "Rounds since one is due", labels=["policy"])
+        lag = GaugeMetricFamily("dpbandits_release_lag_rounds", "Rounds since it is due", labels=["policy"])
         spent = GaugeMetricFamily("dpbandits_budget_spent", "Spent", labels=["population", "part"])
         limit = GaugeMetricFamily("dpbandits_budget_limit", "Limit", labels=["population", "part"])
         with self._service.store.reading() as reads:
             policies = reads.rows(
-                "SELECT p.name, MAX(r.version), MAX(r.rounds), MAX(g.asked - g.due) FROM policies p "
+                "SELECT p.name, MAX(r.version), MAX(r.rounds), MAX(g.asked - g.due + 1) FROM policies p "
                 "LEFT JOIN releases r ON r.policy = p.id LEFT JOIN progress g ON g.policy = p.id "
                 "GROUP BY p.name"
             )
@@ -104,7 +104,7 @@ class _Released(Collector):
         for name, version, released, late in policies:
             releases.add_metric([name], version or 0)
             rounds.add_metric([name], released or 0)
-            lag.add_metric([name], max(late or 0, 0))
+            lag.add_metric([name], max(late or 0, 0))  # 1 as soon as one is due
         for (name,) in populations:
             balance = self._service.ledger.balance(name)
             epsilon = ("epsilon at delta", balance.spent_as_epsilon, balance.terms.epsilon)
