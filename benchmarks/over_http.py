@@ -237,9 +237,7 @@ def address(server: Path, name: str) -> str:
 # -- the client ------------------------------------------------------------------------------------------
 
 
-async def _request(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes, body: bytes
-) -> bytes:
+async def send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes, body: bytes) -> bytes:
     writer.write(head + b"Content-Length: " + str(len(body)).encode() + b"\r\n\r\n" + body)
     answer = await reader.readuntil(b"\r\n\r\n")
     length = next(
@@ -281,7 +279,7 @@ async def load(
             policy = policies[(connection + connections * number) % len(policies)]
             at = "/events" if kind == "bare" else f"/v1/policies/{policy}/decisions"
             began = time.perf_counter()
-            answer = await _request(
+            answer = await send(
                 reader, writer, f"POST {at} HTTP/1.1\r\n{common}".encode(), json.dumps(body).encode()
             )
             middle = time.perf_counter()
@@ -290,7 +288,7 @@ async def load(
                 head, sent = f"POST {at} HTTP/1.1\r\n{common}", body
             else:
                 head, sent = f"PUT {at}/{json.loads(answer)['id']}/reward HTTP/1.1\r\n{common}", {"reward": 1}
-            await _request(reader, writer, head.encode(), json.dumps(sent).encode())
+            await send(reader, writer, head.encode(), json.dumps(sent).encode())
             took.extend((middle - began, time.perf_counter() - middle))
         writer.close()
 
@@ -308,14 +306,14 @@ async def load_batches(port: int, token: str, batches: int, name: str, policy: s
         for number in range(batches // CONNECTIONS):
             asked = [_asked(f"{name}-{connection}-{number}-{which}", which) for which in range(BATCH)]
             head = f"POST /v1/policies/{policy}/{{}}:batch HTTP/1.1\r\n{common}"
-            answer = await _request(
+            answer = await send(
                 reader, writer, head.format("decisions").encode(), json.dumps({"decisions": asked}).encode()
             )
             told = [
                 {"decision": result["decision"]["id"], "reward": 1}
                 for result in json.loads(answer)["results"]
             ]
-            answer = await _request(
+            answer = await send(
                 reader, writer, head.format("rewards").encode(), json.dumps({"rewards": told}).encode()
             )
             done += sum(result["outcome"] == "counted" for result in json.loads(answer)["results"])

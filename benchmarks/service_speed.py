@@ -34,7 +34,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.over_http import _request, compared, load
+from benchmarks.over_http import compared, load, send
 
 REPORTS, CONNECTIONS = 100, 16
 POLICY: dict[str, Any] = {
@@ -100,7 +100,7 @@ async def send_reports(port: int, token: str, bodies: list[bytes]) -> int:
     async def one() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while bodies:
-            accepted.append(json.loads(await _request(reader, writer, head, bodies.pop()))["accepted"])
+            accepted.append(json.loads(await send(reader, writer, head, bodies.pop()))["accepted"])
         writer.close()
 
     await asyncio.gather(*(one() for _ in range(CONNECTIONS)))

@@ -2,11 +2,16 @@
 
 import itertools
 import json
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 
+import dpbandits
+from dpbandits.service.core import Service
 from service.conftest import AGNES, Caller
 
 AT = "/v1/policies/offers"
@@ -30,7 +35,9 @@ def framed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def sent(caller: Caller, method: str, path: str, body: bytes, headers: Headers) -> tuple[int, Any, bytes]:
-    own = {} if caller.token is None else {"Authorization": f"Bearer {caller.token}"}
+    own = {"X-Request-Id": "0123456789abcdef"}
+    if caller.token is not None:
+        own["Authorization"] = f"Bearer {caller.token}"
     answer = caller.client.request(method, path, content=body, headers=own | headers)
     return answer.status_code, sorted(answer.headers.multi_items()), answer.content
 
@@ -160,3 +167,32 @@ def test_without_a_media_type_or_with_another_one_nothing_is_taken(shop: Caller)
         assert status == 422
     status, _, _ = sent(shop, "POST", f"{AT}/decisions", WHOLE, {"Content-Type": "Application/JSON"})
     assert status == 200
+
+
+FILES = {"": 31, "service/": 14}
+"""Files of the package, and of its service, that a decision passes at most between request and answer."""
+
+
+def test_a_decision_passes_few_files(service: Service, shop: Caller) -> None:
+    """Files whose functions run in the event loop's thread or the writer's while a decision is answered."""
+    root = f"{Path(dpbandits.__file__).parent}/"
+    seen: set[str] = set()
+
+    def noted(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(root):
+            seen.add(frame.f_code.co_filename.removeprefix(root))
+
+    body = {"id": "v", "user": "u", "context": AGNES}
+    for number in range(30):
+        assert shop.decide(f"before-{number}").status_code == 200
+    portal = shop.client.portal
+    assert portal is not None
+    for begin in (noted, None):
+        service.write(lambda _, begin=begin: sys.setprofile(begin)).result()
+        portal.call(sys.setprofile, begin)
+        if begin is not None:
+            assert shop.post(f"{AT}/decisions", body).status_code == 200
+    for under, most in FILES.items():
+        found = sorted(name for name in seen if name.startswith(under))
+        assert len(found) <= most, found
+        assert found

@@ -1,0 +1,171 @@
+"""Memory and the slowest answers of the service over a long time at a steady rate.
+
+    python -m benchmarks.service_soak --minutes 30 --out reproduction/results/service-soak.json
+
+A service in a folder of its own, as `dpbandits serve` has it, gets decisions and rewards at a rate: by
+default `SHARE` of what it reaches in a first burst, so that it keeps up. A pair is due at its time whatever
+became of those before it, and what it takes is counted from then: a server that stands still is not spared.
+Client and server share the machine, whose load is written down.
+
+The time is divided into six windows; of 30 minutes these are five minutes each. Told are, of each window, the
+p99 of a request and the median and the highest memory (resident set) of the server; how memory grows after
+the first window, as the slope of a straight line and as highest less lowest of the windows' medians; and the
+p99 of the last window over that of the second. Releases are made all the while: the policy's blocks follow
+the library's defaults.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.over_http import cpu_seconds, load, send
+from benchmarks.service_speed import POLICY, begin
+
+WINDOWS = 6
+CONNECTIONS = 16
+SHARE = 0.5
+BURST = 2000
+AIMS = {"memory_grows_mib": 5.0, "p99_last_over_second": 1.2}
+
+
+def resident(pid: int) -> float:
+    """MiB of a process that are in memory."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def begun(folder: Path, pairs: int) -> str:
+    """A service's folder with a policy for so many pairs; its token."""
+    from dpbandits.service.budgets import promise_of
+    from dpbandits.service.core import Service
+
+    service = Service(folder)
+    service.ledger.open_account("people", privacy=promise_of({"epsilon": 10, "delta": 1e-5}))
+    asked = {**POLICY, "name": "offers", "population": "people", "horizon": 2 * pairs + 10 * BURST}
+    service.begin_policy({**asked, "privacy": {"epsilon": 1, "delta": 1e-6}}, by="")
+    token = service.first_token or ""
+    service.close()
+    return token
+
+
+async def steady(
+    port: int, token: str, pid: int, rate: float, seconds: float
+) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
+    """(time, seconds that it took) of each request, and (time, MiB), times from the beginning on."""
+    took: list[tuple[float, float]] = []
+    memory: list[tuple[float, float]] = []
+    common = f"Host: x\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
+    at, began = "/v1/policies/offers/decisions", time.perf_counter()
+
+    async def one(connection: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for number in range(int(rate * seconds) // CONNECTIONS):
+            due = (number * CONNECTIONS + connection) / rate
+            await asyncio.sleep(max(0.0, began + due - time.perf_counter()))
+            name = f"s{connection}-{number}"
+            body = {"id": name, "user": name, "context": {"x": 0.3, "y": number % 10 / 10}}
+            head = f"POST {at} HTTP/1.1\r\n{common}".encode()
+            answer = json.loads(await send(reader, writer, head, json.dumps(body).encode()))
+            middle = time.perf_counter() - began
+            head = f"PUT {at}/{answer['id']}/reward HTTP/1.1\r\n{common}".encode()
+            await send(reader, writer, head, b'{"reward": 1}')
+            took.extend(((due, middle - due), (middle, time.perf_counter() - began - middle)))
+        writer.close()
+
+    async def watch() -> None:
+        while True:
+            memory.append((time.perf_counter() - began, resident(pid)))
+            await asyncio.sleep(min(1.0, seconds / 300))
+
+    watching = asyncio.create_task(watch())
+    await asyncio.gather(*(one(connection) for connection in range(CONNECTIONS)))
+    watching.cancel()
+    return took, memory
+
+
+def soaked(minutes: float, rate: float | None) -> dict[str, Any]:
+    seconds, before = 60.0 * minutes, os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "data"
+        token = begun(folder, int((rate or 3000.0) * seconds))
+        process, port, _ = begin(folder)
+        try:
+            began = time.perf_counter()
+            asyncio.run(load("service", port, token, BURST, "burst"))
+            reached = BURST / (time.perf_counter() - began)
+            rate = SHARE * reached if rate is None else rate
+            spent = cpu_seconds(process.pid)
+            took, memory = asyncio.run(steady(port, token, process.pid, rate, seconds))
+            spent = cpu_seconds(process.pid) - spent
+        finally:
+            process.terminate()
+            process.wait(30)
+    return {
+        "minutes": minutes,
+        "connections": CONNECTIONS,
+        "burst_pairs_per_second": round(reached),
+        "pairs_per_second": round(rate, 1),
+        "pairs": len(took) // 2,
+        "server_cpu_us_a_pair": round(1e6 * spent / (len(took) / 2)),
+        "load_before": round(before, 1),
+        "load_after": round(os.getloadavg()[0], 1),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        **told(took, memory, seconds),
+    }
+
+
+def told(
+    took: list[tuple[float, float]], memory: list[tuple[float, float]], seconds: float
+) -> dict[str, Any]:
+    """What is told of the windows; a request that came later than all belongs to the last one."""
+    windows: list[dict[str, float]] = []
+    for number in range(WINDOWS):
+        low, high = number * seconds / WINDOWS, (number + 1) * seconds / WINDOWS
+        high = high if number < WINDOWS - 1 else float("inf")
+        own = [value for at, value in took if low <= at < high]
+        held = [value for at, value in memory if low <= at < high]
+        windows.append(
+            {
+                "requests": len(own),
+                "p50_ms": round(1e3 * statistics.median(own), 2),
+                "p99_ms": round(1e3 * float(np.quantile(own, 0.99)), 2),
+                "memory_mib": round(statistics.median(held), 2),
+                "highest_memory_mib": round(max(held), 2),
+            }
+        )
+    later = [(at, value) for at, value in memory if at >= seconds / WINDOWS]
+    slope = float(np.polyfit(*np.array(later).T, 1)[0])
+    medians = [one["memory_mib"] for one in windows[1:]]
+    return {
+        "windows": windows,
+        "memory_slope_mib_per_hour": round(3600.0 * slope, 2),
+        "memory_grows_mib": round(max(medians) - min(medians), 2),
+        "p99_last_over_second": round(windows[-1]["p99_ms"] / windows[1]["p99_ms"], 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--rate", type=float, help="pairs a second; default: a share of a burst's")
+    options = parser.parse_args()
+    found = soaked(options.minutes, options.rate)
+    found["aims"] = AIMS
+    found["missed"] = sorted(name for name, most in AIMS.items() if found[name] > most)
+    text = json.dumps([found], indent=1)
+    print(text)
+    if options.out:
+        options.out.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
