@@ -40,14 +40,14 @@ PAGES = {
     "population": "/desk/populations/customers",
     "policy": "/desk/policies/offers",
     "new": "/desk/policies/winter",
-    "audit": "/desk/policies/offers/audit",
     "local": "/desk/local/tips",
     "local-statement": "/desk/local/tips/statement",
     "statement": "/desk/policies/offers/statement",
     "ledger": "/desk/ledger",
+    "events": "/desk/events",
     "problem": "/desk/policies/none",
 }
-SHOWN = {"overview": 620, "policy": 900, "statement": 520, "ledger": 360, "audit": 560, "local": 860}
+SHOWN = {"overview": 620, "policy": 900, "statement": 520, "ledger": 360, "local": 860}
 """Pages of the tour, and how high their pictures are; they are as wide as the docs' column."""
 
 
@@ -69,6 +69,7 @@ def seed(url: str, token: str) -> None:
         post(f"{url}/v1/populations", token, body)
     post(f"{url}/v1/policies", token, POLICY)
     winter = {**POLICY, "name": "winter", "privacy": {"epsilon": 1, "delta": 1e-6}}
+    winter["tuning"] = {"release": "features"}  # Gaussian noise: its account adds up mu^2
     post(f"{url}/v1/policies", token, winter)
     people = [{"age": 18 + 37 * n % 72, "region": ["north", "south", "west"][n % 3]} for n in range(ROUNDS)]
     for first in range(0, ROUNDS, 25):
@@ -128,11 +129,6 @@ def draw(url: str, token: str, out: Path, every: Path | None) -> None:
             executable_path=os.environ.get("CHROMIUM", "/usr/bin/chromium"), args=["--no-sandbox"]
         )
         page = logged_in(browser, url, token, 1300, "light")
-        page.goto(f"{url}{PAGES['audit']}")
-        page.get_by_role("button", name="Make an audit now").click()
-        while page.get_by_text("Under way since").count():
-            page.wait_for_timeout(1000)
-            page.reload()
         out.mkdir(parents=True, exist_ok=True)
         for name, height in SHOWN.items():
             page.set_viewport_size({"width": 1000, "height": height})

@@ -159,3 +159,20 @@ def test_a_script_does_not_see_the_cookie(browser: Any, shop: Any) -> None:
     page.keyboard.press("Tab")
     page.click("text=Log out")
     assert page.locator("#token").count() == 1
+
+
+CUT = """() => [...document.querySelectorAll("svg.line text")].filter(one => {
+    const [text, picture] = [one, one.ownerSVGElement].map(each => each.getBoundingClientRect());
+    return text.left < picture.left - 1 || text.right > picture.right + 1;
+}).map(one => one.textContent)"""
+"""Texts of pictures that reach beyond them, and so are cut off."""
+
+
+def test_no_text_of_a_picture_is_cut_off(browser: Any, shop: Any) -> None:
+    page = logged_in(browser, shop, 1300, "light")
+    for path in ("/desk/policies/offers", "/desk/local/app", "/desk/local/app/by/1/2"):
+        page.goto(f"{shop[0]}{path}")
+        assert page.locator("svg.line text").count() > 5
+        for width in (1300, 390, 320):
+            page.set_viewport_size({"width": width, "height": 800})
+            assert page.evaluate(CUT) == [], (path, width)

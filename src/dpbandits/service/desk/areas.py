@@ -27,7 +27,7 @@ LONGEST_NAME = 14
 POINTS = 4096
 """Contexts that shares are counted among, always the same ones: nobody's."""
 
-_WIDE = 96.0
+_WIDE = 156.0
 """Room for the names of categories to the left, in units of the picture."""
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple
 __all__ = ["Axis", "Line", "line"]
 
 WIDTH, HEIGHT = 640.0, 260.0
-LEFT, RIGHT, TOP, BOTTOM = 52.0, 12.0, 12.0, 34.0
-"""Room for the numbers at the axes, in units of the picture."""
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 12.0, 34.0
+"""Room for the numbers at the axes, in units of the picture, at the larger letters of a narrow screen."""
 
 TICKS = 4
 
