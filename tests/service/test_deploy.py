@@ -17,6 +17,7 @@ import time
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from packaging.requirements import Requirement
@@ -177,8 +178,8 @@ def test_the_health_check_is_that_of_the_service(tmp_path: Path) -> None:
 
 CONFINED = """
 mount --bind "$PLACE" "$PLACE" && mount -o remount,bind,ro "$PLACE"
-mount -t tmpfs tmpfs "$PLACE/tmp" && chmod 1777 "$PLACE/tmp"
-mount --bind "$PLACE/data" "$PLACE/data" && mount -o remount,bind,rw "$PLACE/data"
+mount -t tmpfs -o noexec,nosuid,nodev,mode=1777 tmpfs "$PLACE/tmp"
+for at in "$PLACE/data" "$PLACE/witness"; do mount --bind "$at" "$at" && mount -o remount,bind,rw "$at"; done
 mount -o remount,bind,ro /
 if touch /written "$PLACE/opt/written" 2>/dev/null; then exit 9; fi
 set -- --no-new-privs --inh-caps=-all --bounding-set=-all "$@"
@@ -189,17 +190,25 @@ exec setpriv --reuid=$USER --regid=$USER --clear-groups "$@"
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_commands_of_the_image_make_a_service_that_writes_to_its_volume_alone() -> None:
+def test_the_commands_of_the_image_make_a_service_that_writes_to_its_volumes_alone() -> None:
+    """The image's own command with a folder; that of the compose file with a database and a witness."""
     if os.getuid() != 0 or not all(map(shutil.which, ("unshare", "setpriv", "mount"))):
         pytest.skip("only root can mount a file system read-only, with what util-linux has")
     place = Path(tempfile.mkdtemp(dir="/var/tmp"))
     try:
-        for name, mode in {"": 0o755, "src": 0o755, "data": 0o700, "tmp": 0o700}.items():
+        for name, mode in {"": 0o755, "src": 0o755, "tmp": 0o700}.items():
             (place / name).mkdir(exist_ok=True)
             (place / name).chmod(mode)
-        os.chown(place / "data", int(USER), int(USER))
         installed(place)
-        served_confined(place)
+        served_confined(place, json.loads(one("CMD")), {})
+        assert (place / "data" / "service.db").exists()
+        address = databases.fresh("debian")
+        Path(unquote(address.partition("?host=")[2].partition("&")[0])).chmod(0o755)
+        (place / "address").write_text(address)
+        own = composed()["services"]["service"]
+        served_confined(place, own["command"], own["environment"])
+        assert not (place / "data" / "service.db").exists()
+        assert any((place / "witness").glob("*.witness"))
     finally:
         shutil.rmtree(place)
 
@@ -230,12 +239,18 @@ def installed(place: Path) -> None:
     assert dict(line.split("==") for line in frozen.stdout.splitlines()) == pinned()
 
 
-def served_confined(place: Path) -> None:
-    """Start the image's command as its user, where only the volume and /tmp can be written to."""
-    [program_] = json.loads(one("ENTRYPOINT"))
-    command = [f"{place}/opt/bin/{program_}", *json.loads(one("CMD"))]
-    command[command.index(one("VOLUME"))] = f"{place}/data"
+def served_confined(place: Path, command: list[str], settings: dict[str, str]) -> None:
+    """Serve as the image's user from empty volumes, where only these and /tmp can be written to."""
+    for name in ("data", "witness"):
+        shutil.rmtree(place / name, ignore_errors=True)
+        (place / name).mkdir(mode=0o700)
+        os.chown(place / name, int(USER), int(USER))
+    places = {one("VOLUME"): f"{place}/data", "/witness": f"{place}/witness"}
+    places["/run/secrets/address"] = f"{place}/address"
+    [begun] = json.loads(one("ENTRYPOINT"))
+    command = [f"{place}/opt/bin/{begun}", *(places.get(part, part) for part in command)]
     variables = dict(pair.split("=") for pair in one("ENV").split())
+    variables |= {name: places.get(value, value) for name, value in settings.items()}
     port = free_port()
     variables |= {
         "PATH": os.environ["PATH"],
@@ -266,7 +281,7 @@ def served_confined(place: Path) -> None:
         process.wait(20)
         if process.stdout is not None:
             process.stdout.close()
-    assert {path.name for path in (place / "data").iterdir()} >= {"service.key", "service.db"}
+    assert (place / "data" / "service.key").exists()
 
 
 # -- compose ---------------------------------------------------------------------------------------
