@@ -42,7 +42,7 @@ def opened(service: Service, name: str) -> None:
     asked = {**POLICY, "name": name, "settings": {}}
     if name == "waits":  # its releases are made by the ask that is due
         asked["tuning"] = {**POLICY["tuning"], "lag": 0}
-    service.begin_policy(asked)
+    service.begin_policy(asked, by="")
 
 
 def prepared(folder: Path, *, database: str = "") -> None:

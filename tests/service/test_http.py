@@ -294,7 +294,7 @@ def test_a_release_is_made_while_others_are_answered(
 ) -> None:
     service.ledger.open_account("customers", privacy=promise_of(CUSTOMERS["privacy"]))
     tuning = {"blocks": [6, 60], "n_features": 3, "lag": 20}
-    service.begin_policy({**OFFERS, "horizon": 60, "tuning": tuning, "settings": {}})
+    service.begin_policy({**OFFERS, "horizon": 60, "tuning": tuning, "settings": {}}, by="")
     to_json, made = dpb.central.PublishedPosterior.to_json, []
 
     def decided(number: int) -> Any:

@@ -49,7 +49,7 @@ def test_every_decision_is_the_librarys_own(
     workers = [Service(folder, settings=settings) for _ in range(1 + shared)]
     try:
         workers[0].ledger.open_account("customers", privacy=promise_of(CUSTOMERS["privacy"]))
-        workers[0].begin_policy({**asked_with(tuning), "settings": {}})
+        workers[0].begin_policy({**asked_with(tuning), "settings": {}}, by="")
         released = set()
         for number in range(ROUNDS):
             if number == 45 and not shared:
