@@ -142,9 +142,11 @@ def test_decisions_rewards_exports_and_the_desk_pass_through(
         assert decision["id"] in export.text
 
         del client.headers["Authorization"]
-        assert "offers" not in client.get("/").text
+        form = client.get("/").text
+        assert "offers" not in form
+        [field] = re.findall(r'name="form" value="([^"]+)"', form)
         browser = {"Origin": str(client.base_url), "Sec-Fetch-Site": "same-origin"}
-        entered = client.post("/login", data={"token": server.token}, headers=browser)
+        entered = client.post("/login", data={"token": server.token, "form": field}, headers=browser)
         assert entered.status_code == 303
         assert "Secure" in entered.headers["Set-Cookie"]  # the service was told that this is https
         assert "offers" in client.get("/").text
@@ -167,6 +169,19 @@ def test_decisions_rewards_exports_and_the_desk_pass_through(
     )
     assert kept
     assert not any(text in kept for text in (name, "/decisions", "secret", server.token))
+
+
+@pytest.mark.parametrize(("proxies", "believed"), [("127.0.0.1", True), ("10.0.0.0/8", False)])
+def test_only_proxies_that_are_named_say_how_a_client_came(
+    proxies: str, believed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPBANDITS_PROXIES", proxies)
+    server = ServerProcess(tmp_path / "data")
+    try:
+        shown = httpx.get(server.url, headers={"X-Forwarded-Proto": "https"})
+        assert ("Secure" in shown.headers["Set-Cookie"]) is believed
+    finally:
+        server.stop()
 
 
 class Stub(BaseHTTPRequestHandler):

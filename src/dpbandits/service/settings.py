@@ -156,15 +156,13 @@ class Settings:
         chosen = {name: value for name, value in given.items() if value is not None}
         try:
             return cls(**{**_of_file(path, list(kinds)), **values, **chosen})
-        except InvalidParameter:
-            for name in values.keys() - chosen.keys():
-                try:
-                    cls(**{name: values[name]})
-                except InvalidParameter as misfit:
-                    _, _, expected = str(misfit).partition("expected ")
-                    shown = expected if expected and str(values[name]) not in expected else "another value"
-                    raise InvalidParameter(f"{variables[name]}: expected {shown}") from None
-            raise
+        except InvalidParameter as misfit:
+            name = str(misfit).partition(" ")[0].rstrip(":")
+            if name not in values.keys() - chosen.keys():
+                raise
+            _, _, expected = str(misfit).partition("expected ")
+            shown = expected if f" {values[name]} " not in f" {expected} " else "another value"
+            raise InvalidParameter(f"{variables[name]}: expected {shown}") from None
 
 
 def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
