@@ -297,13 +297,16 @@ class Kind(ABC, Generic[D, P]):
         """(count,) what counts of all that was known before it, when each of the first blocks ends."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
-    def answering(self, posterior: WeightPosterior, features: Features, *, released: int) -> WeightPosterior:
+    def answering(
+        self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
+    ) -> WeightPosterior:
         """Return the law that people are answered by: computed from published and public numbers alone.
 
         Args:
             posterior: the published law of the weights.
             features: the published features.
             released: number of releases that it rests on.
+            informed: whether it rests on `warm_start` as well.
         """
         return posterior
 

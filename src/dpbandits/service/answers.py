@@ -86,6 +86,7 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "tuning?": "TuningRequest",
             "clip?": bool,
             "seed?": int,
+            "warm_start?": {"disjoint": bool, "sha256": str},
             "settings": "SettingsRequest",
             "release": int,
             "rounds_released": int,

@@ -282,6 +282,7 @@ class Engine:
         model: built from its configuration; it follows from now on.
         salt: of the digests of users.
         engines: it is one of these.
+        informed: whether it began from a published function, which then decides before the first release.
 
     Attributes:
         version: the release that it decides by.
@@ -289,20 +290,27 @@ class Engine:
     """
 
     def __init__(
-        self, store: Store, policy: str, model: ServedBandit, salt: bytes, engines: "Engines"
+        self,
+        store: Store,
+        policy: str,
+        model: ServedBandit,
+        salt: bytes,
+        engines: "Engines",
+        *,
+        informed: bool,
     ) -> None:
         self.policy, self.weight = model, max(LEAST_WEIGHT, model.bytes_needed)
         self._store, self._id, self._engines = store, policy, engines
         self.book = StoredBook(store, policy, model, salt, engines.is_due)
-        self._known: tuple[int, PublishedPosterior | None] = 0, None
-        model.follow(self.book, self._at)
+        self._known: tuple[int, PublishedPosterior | None] = -int(informed), None
+        model.follow(self.book, self._at, informed=informed)
 
     def __repr__(self) -> str:
         return f"Engine({self.policy!r})"
 
     @property
     def version(self) -> int:  # noqa: D102
-        return self._known[0]
+        return max(0, self._known[0])
 
     @property
     def room(self) -> int | None:
@@ -359,7 +367,10 @@ class Engines:
             row = writes.one("SELECT config, salt FROM progress WHERE policy = ?", policy)
             if row is None:
                 raise CorruptState("the policy's rounds are gone from the store")
-            engine = Engine(self._store, policy, configured(row[0]), bytes(row[1]), self)
+            asked = writes.one("SELECT asked FROM policies WHERE id = ?", policy)
+            informed = asked is not None and "warm_start" in json.loads(asked[0])
+            model = configured(row[0])
+            engine = Engine(self._store, policy, model, bytes(row[1]), self, informed=informed)
             self._open[policy] = engine
             self.close_some()
         self._open.move_to_end(policy)

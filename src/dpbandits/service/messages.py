@@ -131,6 +131,15 @@ class TuningRequest(_Strict):
     census: bool | None = None
 
 
+class WarmStartRequest(_Strict):
+    """A published function, as GET .../policy gives it; `disjoint`: nobody in its data is a user here, which
+    nobody checks and the statement says.
+    """
+
+    function: dict[str, Any]
+    disjoint: bool
+
+
 class PolicyRequest(_Strict):
     """A `GPBandit`: contexts and arms, or a domain and a kernel; the promise; the population that pays."""
 
@@ -146,6 +155,7 @@ class PolicyRequest(_Strict):
     tuning: TuningRequest | None = None
     clip: bool | None = None
     seed: Annotated[int, Field(ge=0, le=1 << 62)] | None = None
+    warm_start: WarmStartRequest | None = None
     settings: SettingsRequest = SettingsRequest()
 
     model_config = _shown(

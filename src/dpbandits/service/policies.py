@@ -4,6 +4,7 @@ A policy is a `GPBandit`; the JSON names its arguments as Python does. It begins
 the charge and the first state are there together, or nothing is.
 """
 
+import hashlib
 import json
 import uuid
 import warnings
@@ -12,10 +13,11 @@ from typing import Any
 
 from dpbandits import domains
 from dpbandits.budget import Ledger, cost_of_guarantee
+from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.central.tuning import GPTuning
 from dpbandits.domains import RewardRange
 from dpbandits.domains.arms import Arms
-from dpbandits.errors import InvalidParameter
+from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
@@ -85,7 +87,24 @@ def _built(
             tuning=GPTuning(**tuning),
             account=None if ledger is None else ledger.account(population),
         )
+        if "warm_start" in asked:
+            _warm(policy, asked["warm_start"])
     return policy, [str(one.message) for one in said]
+
+
+def _warm(policy: ServedBandit, begins_from: Mapping[str, Any]) -> None:
+    """Let a policy begin from a published function of other people; InvalidParameter if it does not fit."""
+    if not begins_from["disjoint"]:
+        raise InvalidParameter(
+            "warm_start: a policy of the service begins from a function of other people's data alone. Send "
+            "disjoint true if nobody in that data is a user here; else build the policy in Python, where "
+            "both promises are added up"
+        )
+    try:
+        function = PublishedPosterior.from_json(json.dumps(begins_from["function"]))
+    except CorruptState:
+        raise InvalidParameter("warm_start: expected a function as GET .../policy gives it") from None
+    policy.warm_start(function, disjoint=True)
 
 
 def _checked_settings(settings: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,6 +176,9 @@ def begin(
     """
     name, population = asked["name"], asked["population"]
     body = {key: value for key, value in asked.items() if key not in ("name", "population", "settings")}
+    if "warm_start" in body:  # the state has what is learned from it
+        digest = hashlib.sha256(canonical(body["warm_start"]).encode()).hexdigest()
+        body["warm_start"] = {"disjoint": True, "sha256": digest}
     settings = _checked_settings(asked.get("settings") or {}, body)
     row = writes.one("SELECT population, asked FROM policies WHERE name = ?", name)
     if row is not None:

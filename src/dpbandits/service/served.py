@@ -37,8 +37,15 @@ class ServedBandit(GPBandit):
     }
     _published: Callable[[int], PublishedPosterior | None] | None = None
     _followed: PublishedPosterior | None = None
+    _informed = False
 
-    def follow(self, book: RoundBook, published: Callable[[int], PublishedPosterior | None]) -> None:
+    def follow(
+        self,
+        book: RoundBook,
+        published: Callable[[int], PublishedPosterior | None],
+        *,
+        informed: bool = False,
+    ) -> None:
         """Answer by what another process releases, and release nothing from now on.
 
         Only single asks, `tell`, `abandon`, `recommend` and `predict` are supported then. Answers depend
@@ -46,9 +53,10 @@ class ServedBandit(GPBandit):
 
         Args:
             book: keeps the rounds; the processes share it.
-            published: gives what decides the round of an index; None before the first release.
+            published: gives what decides the round of an index; None if arms are drawn evenly there.
+            informed: whether the policy that releases began from `warm_start`.
         """
-        self._book, self._published = book, published
+        self._book, self._published, self._informed = book, published, informed
         self._posterior = self._followed = None
 
     def _prepare(self) -> None:
@@ -64,7 +72,8 @@ class ServedBandit(GPBandit):
             self._posterior = None
         else:
             released = bisect_right(self.batch_boundaries, self._book.asked)
-            self._posterior = self._kind.answering(found.posterior, found.features, released=released)
+            rests_on: dict[str, Any] = {"released": released, "informed": self._informed}
+            self._posterior = self._kind.answering(found.posterior, found.features, **rests_on)
             if self.features.basis():  # eigenvectors computed on another processor: the posterior is in them
                 self.features = self._kind.features = found.features
 

@@ -559,13 +559,15 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         answering = replace(belief, draws=draws / effect_features(posterior.features).ratio)
         return Read(drawn, answering, replace(posterior, draws=draws))
 
-    def answering(self, posterior: WeightPosterior, features: Features, *, released: int) -> EffectPosterior:
+    def answering(
+        self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
+    ) -> EffectPosterior:
         """See `Kind.answering`: with the public draws, which are no part of what is published."""
         if not isinstance(features, ArmFeatures):
             raise InvalidParameter("a published law of effects has features of arms")
         law = {name: getattr(posterior, name) for name in ("mean", "factors", "supports")}
         plain = EffectPosterior(**law, features=features)
-        if released <= self._census and self._public is None:
+        if released <= self._census and not informed:
             return plain  # nothing is known of rewards, and arms are drawn evenly
         return replace(plain, draws=self._drawn_from(plain, self._spread(released)))
 
