@@ -13,6 +13,8 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `fading` | blocks of a past that fades, where the world becomes another at half time | the same |
 | `marginals` | marginal tables, online | the same |
 | `first` | their first block | the same |
+| `inclusion` | where most columns say nothing | the same |
+| `census` | their census, where ranges are filled in part and where they are filled | the same |
 | `pairs` | up to how many columns pairs are counted | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
 | `many` | those of a log with many columns, of which few matter | the same |
@@ -60,7 +62,7 @@ from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.marginals import effects, misfit, posterior
+from dpbandits.models.marginals import effects, inclusion, misfit, posterior
 from dpbandits.privacy import JointDP, SimulatedNoise
 from reproduction.studies.tables_of_people import People
 from reproduction.tuning.worlds import changing_world, tuning_table, tuning_world
@@ -118,6 +120,17 @@ MANY_COLUMNS = (
     ("classes-20", 3.0, 10_000),
 )
 CORRELATED = (("regions-2", 1.0, 6_000), ("regions-3", 3.0, 10_000), ("nothing-4", 1.0, 4_000))
+MOSTLY_NOTHING = (
+    ("odds-3-many", 3.0, 4_000),
+    ("steps-4-many", 3.0, 4_000),
+    ("clauses-3-many", 1.0, 6_000),
+)
+RANGES = (
+    ("steps-5-wide", 1.0, 10_000),
+    ("odds-4-wide", 1.0, 6_000),
+    ("steps-5", 1.0, 10_000),
+    ("odds-4", 1.0, 6_000),
+)
 OF_A_LOG = (
     ("steps-2", 1.0, 4_000),
     ("clauses-2", 1.0, 10_000),
@@ -263,6 +276,25 @@ GROUPS = {
         },
         places=LONG_AND_SHORT,
     ),
+    "inclusion": _tables(
+        "online",
+        "share",
+        {
+            "columns that matter": Constant((inclusion,), "RELEVANT", (3.0, 100.0)),
+        },
+        places=MOSTLY_NOTHING,
+        seeds=(6, 8),
+    ),
+    "census": _tables(
+        "online",
+        "share",
+        {
+            "people of a census": Constant((release,), "CENSUS_PEOPLE", ((36.0, 216.0), (80.0, 216.0))),
+            "shares of a census": Constant((release,), "CENSUS_SHARES", ((0.005, 0.02), (0.005, 0.08))),
+        },
+        places=RANGES,
+        seeds=(6, 8),
+    ),
     "pairs": _tables(
         "online",
         "share",
@@ -391,9 +423,7 @@ ELSEWHERE = {
         "central.logged.tables.LEAST_ROWS",
         "central.marginals.learning.VARIANCE",
         "central.marginals.release.OPEN_ENDED_FIRST",
-        "central.marginals.release.CENSUS_PEOPLE",
         "central.marginals.release.FEWEST_COUNTED",
-        "central.marginals.release.CENSUS_SHARES",
         "models.marginals.census.HELD",
         "models.marginals.census.OUTSIDE",
         "models.marginals.census.WIDEST_WINDOW",
@@ -449,6 +479,7 @@ ELSEWHERE = {
         "models.marginals.law.SWEEPS",
         "models.marginals.law.FEW_COLUMNS",
         "models.marginals.law.PAIR_BINS",
+        "models.marginals.inclusion.LEAST",
         "models.marginals.misfit.LEAST_WEIGHT",
         "models.marginals.misfit.LEFT_OUT",
         "models.marginals.misfit.MISFITS",

@@ -16,9 +16,9 @@ A name is FAMILY-COLUMNS, or FAMILY-COLUMNS-CROWD. Functions of all families are
 | `few` | 5 uniform candidates |
 | `fixed` | the same twelve points every round |
 
-Tables of people have such names too, FAMILY-COLUMNS or FAMILY-COLUMNS-one. Columns are ranges and categories,
-skewed, and for some people one repeats the one before it. Half of them do not matter, and three to five arms
-differ by what their family says:
+Tables of people have such names too, FAMILY-COLUMNS or FAMILY-COLUMNS-KIND. Columns are ranges and
+categories, skewed, and for some people one repeats the one before it. Half of them do not matter, and three
+to five arms differ by what their family says:
 
 | family | expected reward of an arm |
 |---|---|
@@ -32,7 +32,8 @@ differ by what their family says:
 
 In `regions` people live in towns along a slanted coast, so most of the box is empty.
 
-With `-one` one arm is best for nearly everybody.
+With `-one` one arm is best for nearly everybody. With `-wide` numbers fill a twenty-fifth of their declared
+range. With `-many` there are `NOTHING` more columns, which say nothing.
 """
 
 from dataclasses import dataclass, replace
@@ -51,6 +52,8 @@ CROWDS = ("rare", "few", "fixed")
 TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing", "lone")
 ANOTHER = 500_000
 """Seeds between a world and what it becomes."""
+NOTHING, FILLED = 15, 0.04
+"""Columns of a `-many` table that say nothing, and the share of a `-wide` table's ranges that people fill."""
 DESIGN = 4096
 """Uniform points that a function is scaled on, and that `rare` crowds are taken from."""
 
@@ -147,7 +150,7 @@ def changing_world(name: str, horizon: int, seed: int) -> Changing:
 
 def tuning_table(name: str, rows: int, seed: int) -> People:
     """The table of this name under a seed."""
-    family, columns, one = (*name.split("-"), "")[:3]
+    family, columns, kind = (*name.split("-"), "")[:3]
     rng, d = np.random.default_rng([seed, TABLES.index(family), int(columns)]), int(columns)
     arms, categories = int(rng.integers(3, 6)), rng.integers(2, 7, d) * (rng.random(d) < 0.4)
     unit = rng.random((rows, d)) ** rng.choice([0.5, 1.0, 2.0], d)
@@ -161,10 +164,19 @@ def tuning_table(name: str, rows: int, seed: int) -> People:
     score = globals()[f"_{family}"](x, arms, rng)
     score -= score.mean(axis=0)
     means = 0.5 + 0.12 * score / max(score.std(), 1e-9) + rng.normal(0.0, 0.03, arms)
-    if one:
+    if kind == "one":
         means = 0.45 + 0.3 * (means - 0.5) + 0.3 * (np.arange(arms) == 0)
     means = np.clip(means, 0.02, 0.98)
     paid = (rng.random((rows, arms)) < means).astype(np.uint8)
+    if kind == "wide":
+        contexts = np.where(categories > 0, contexts, 0.1 + FILLED * contexts)
+    if kind == "many":
+        more = np.where(rng.random(NOTHING) < 0.8, rng.integers(2, 5, NOTHING), 0)
+        drawn = rng.random((rows, NOTHING)) ** rng.choice([0.5, 1.0, 2.0], NOTHING)
+        contexts = np.hstack([contexts, np.where(more > 0, np.floor(drawn * more), drawn)])
+        categories = np.concatenate([categories, more])
+        order = rng.permutation(len(categories))
+        contexts, categories = contexts[:, order], categories[order]
     return People(contexts, paid, tuple(categories.tolist()), means)
 
 

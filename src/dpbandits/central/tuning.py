@@ -81,7 +81,7 @@ class GPTuning(Configured):
             else; ranges that people fill to a small part only are then cut where people are (see
             `dpbandits.central.marginals.release`). Its people are answered at random. It is refused with
             `forget` or an unknown horizon. None makes a census if `blocks` and `forget` are left out, there
-            is a range, and the census takes at most 2% of a known horizon.
+            is a range, and the census takes at most 4% of a known horizon.
         thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. With a known horizon,
             and without `forget`, marginal tables also multiply them by the share of releases still to come.
             Default .25, in cells .2.

@@ -115,12 +115,12 @@ def test_the_statement_names_it_and_certifies_what_it_did_without():
 @pytest.mark.parametrize(
     ("changes", "first"),
     [
-        ({"horizon": 9_000}, 162),  # 54 a range
+        ({"horizon": 4_500}, 162),  # 54 a range
         ({"horizon": 9_000, "epsilon": 2.0}, 81),
         ({"horizon": 30_000, "rounds": 2}, 324),
         ({"horizon": 60_000}, 300),  # half a percent
         ({"horizon": 600_000}, 648),  # 216 a range
-        ({"horizon": 8_000}, None),  # more than 2% of the horizon
+        ({"horizon": 4_000}, None),  # more than 4% of the horizon
         ({"horizon": 12_000, "census": False}, None),
         ({"horizon": 12_000, "forget": 3_000}, None),
         ({"horizon": None}, None),
@@ -148,7 +148,7 @@ def test_public_numbers_alone_say_whether_there_is_one(changes, first):
         {"horizon": None},
         {"forget": 500},
         {"blocks": (600,)},
-        {"blocks": None, "horizon": 200},  # more than 2% of the rounds
+        {"blocks": None, "horizon": 200},  # more than 4% of the rounds
         {"blocks": None, "horizon": None},
         {"blocks": None, "forget": 500},
     ],

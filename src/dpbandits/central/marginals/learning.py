@@ -23,6 +23,7 @@ from dpbandits.models.marginals import (
     Law,
     Relevance,
     WeightedPeople,
+    fitted_with_inclusion,
 )
 from dpbandits.models.noisy_regression import WeightPosterior
 
@@ -178,7 +179,7 @@ class BlockReader:
         return self._fitted(found, FIRST_STEPS if belief.counts.people == 0.0 else STEPS)
 
     def _fitted(self, belief: Belief, steps: int) -> tuple[Belief, ArmWeights]:
-        weights = ArmWeights.fitted(belief.effects, belief.evidence, belief.relevance, steps=steps)
+        weights = fitted_with_inclusion(belief.effects, belief.evidence, belief.relevance, steps=steps)
         return replace(belief, mean=weights.mean, relevance=weights.relevance), weights
 
     def _read(

@@ -136,11 +136,12 @@ SPREAD_POWER = 1.0
 With 0 they stay the same to the end. `python -m reproduction.tuning.releases --only "marginals: draws towards
 the end"` compares exponents."""
 
-CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.02), (54.0, 216.0)
+CENSUS_SHARES, CENSUS_PEOPLE = (0.005, 0.04), (54.0, 216.0)
 """Bounds of a census: shares of the horizon, and people per range at epsilon 1 and one round a user. The
 numbers of people are multiplied by the number of ranges and by the rounds of a user over epsilon. A census
 has the first number, and more, up to the second one, as far as the first share allows. By default there is
-none if the first number exceeds the second share.
+none if the first number exceeds the second share. `python -m reproduction.tuning.releases --only census`
+compares both pairs with others.
 """
 
 FEWEST_COUNTED = 18.0
@@ -324,7 +325,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         ):
             raise InvalidParameter(
                 "census: is for ranges and a known horizon, without forget, and with another block after it; "
-                "without blocks= it takes at most 2% of the horizon"
+                "without blocks= it takes at most 4% of the horizon"
             )
 
     def bytes_needed(self) -> float:

@@ -8,6 +8,7 @@
 - `tables_hold`: whether tables have room for most columns.
 - `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
+- `fitted_with_inclusion`: the same with the probability that each of many columns matters.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
@@ -15,6 +16,7 @@ from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of
 from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures, tables_hold
+from dpbandits.models.marginals.inclusion import fitted_with_inclusion
 from dpbandits.models.marginals.law import Counts, Law, WeightedPeople
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
@@ -39,6 +41,7 @@ __all__ = [
     "best_design",
     "columns_in_turn",
     "cuts_of",
+    "fitted_with_inclusion",
     "fitted_with_misfit",
     "left_variances",
     "tables_hold",

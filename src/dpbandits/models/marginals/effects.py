@@ -17,7 +17,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpbandits._typing import FloatArray, IntArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.errors import InvalidParameter
 
 __all__ = ["MOST_PAIR_COLUMNS", "Effects", "Term", "category_components", "range_components"]
@@ -198,6 +198,10 @@ class Effects:
     def term_of(self) -> IntArray:
         """(m,) which term every weight belongs to."""
         return np.repeat(np.arange(len(self.terms)), [term.stop - term.start for term in self.terms])
+
+    def holds(self, column: int) -> BoolArray:
+        """(terms,) whether a term is of this column, alone or with another."""
+        return np.array([column in term.columns for term in self.terms])
 
     @cached_property
     def order(self) -> IntArray:

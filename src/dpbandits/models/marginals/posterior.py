@@ -29,9 +29,22 @@ PAIR_PSEUDO_COUNT = 30.0
 
 @dataclass(frozen=True, eq=False)
 class Relevance:
-    """Prior variance (terms,) of every term's weights."""
+    """Prior variances of the weights.
+
+    Attributes:
+        variances: (terms,) of every term's weights, if its columns matter.
+        included: (columns,) probability that each column matters; None if all do.
+    """
 
     variances: FloatArray
+    included: FloatArray | None = None
+
+    def of_terms(self, effects: Effects) -> FloatArray:
+        """(terms,) variances times the probability that all columns of a term matter."""
+        if self.included is None:
+            return self.variances
+        share = np.array([self.included[list(term.columns)].prod() for term in effects.terms])
+        return np.asarray(self.variances * share)
 
     @classmethod
     def prior(cls, effects: Effects) -> "Relevance":
@@ -44,7 +57,8 @@ class Relevance:
         """
         own = {term.columns: value for term, value in zip(effects.terms, self.variances, strict=True)}
         return Relevance(
-            np.array([own.get(term.columns, PRIOR_VARIANCES[len(term.columns)]) for term in wider.terms])
+            np.array([own.get(term.columns, PRIOR_VARIANCES[len(term.columns)]) for term in wider.terms]),
+            self.included,
         )
 
     def learned(self, effects: Effects, squares: FloatArray) -> "Relevance":
@@ -142,7 +156,7 @@ class ArmWeights:
     @classmethod
     def of(cls, effects: Effects, evidence: Evidence, relevance: Relevance) -> "ArmWeights":
         """The posterior: precision J + 1/v. With D = sqrt(v): covariance D (I + D J D)^-1 D."""
-        scale = np.sqrt(relevance.variances)[effects.term_of]
+        scale = np.sqrt(relevance.of_terms(effects))[effects.term_of]
         factor = np.stack([_factor(own, scale) for own in evidence.matrices])
         turned = np.swapaxes(factor, 1, 2)
         mean = (factor @ (turned @ evidence.shift[:, :, None]))[:, :, 0]

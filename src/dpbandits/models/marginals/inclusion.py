@@ -1,0 +1,113 @@
+"""Which of many columns matter: learned from the evidence of all tables.
+
+A column matters with probability min(1, `RELEVANT` / columns), before any release. If it does not, the
+weights of its effect and of all its interactions are zero. This is a prior of a spike and a slab for each
+column. The law of the weights is normal: a prior variance is the one of weights that matter, times the
+probability that all columns of the term do. A column's probability p follows from the evidence. Let m and C
+be mean and covariance of its n weights, effect and interactions, divided by their prior deviations. Then
+M = C^-1 - I and h = C^-1 m are what tables and all other columns say of them. If the column matters, prior
+variances are 1/p times as large, and the evidence against zero weights is
+
+    log B = h.(M + p I)^-1 h / 2 - log det(I + M / p) / 2,  summed over arms.
+
+Up to `RELEVANT` columns every column matters, and this is `ArmWeights.fitted`.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dpbandits._typing import FloatArray, IntArray
+from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.posterior import (
+    PAIR_PSEUDO_COUNT,
+    PRIOR_VARIANCES,
+    ArmWeights,
+    Evidence,
+    Relevance,
+)
+
+__all__ = ["RELEVANT", "fitted_with_inclusion"]
+
+RELEVANT = 5.0
+"""Expected number of columns that matter, if there are more.
+`python -m reproduction.tuning.releases --only inclusion` compares it with others, 100 among them."""
+
+LEAST = 1e-3
+"""Least probability that a column matters or does not, so that later releases can change it."""
+
+
+def fitted_with_inclusion(
+    effects: Effects, evidence: Evidence, relevance: Relevance, *, steps: int
+) -> ArmWeights:
+    """Return the law of every arm's weights after so many steps; see the module.
+
+    Args:
+        effects: functions that are learned.
+        evidence: of all tables.
+        relevance: variances and probabilities to begin with.
+        steps: steps of expectation maximisation, with new probabilities in each.
+    """
+    columns = len(effects.sizes)
+    if columns <= RELEVANT:
+        return ArmWeights.fitted(effects, evidence, relevance, steps=steps)
+    before = RELEVANT / columns
+    if relevance.included is None:
+        relevance = replace(relevance, included=np.full(columns, before))
+    found = ArmWeights.of(effects, evidence, relevance)
+    for _ in range(steps):
+        relevance = _learned(effects, found, relevance, odds=before / (1.0 - before))
+        found = ArmWeights.of(effects, evidence, relevance)
+    return found
+
+
+def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds: float) -> Relevance:
+    """One step, from the law under this relevance; as `Relevance.learned`, with probabilities."""
+    arms, order, term_of = len(found.mean), effects.order, effects.term_of
+    used = relevance.of_terms(effects)[term_of]
+    squares = (found.mean**2 + found.variances).sum(axis=0)
+    included = np.array(relevance.included)
+    for column, before in enumerate(included.tolist()):
+        own = np.flatnonzero(effects.holds(column)[term_of])
+        log_odds, if_so = _column(found, own, used=used[own], before=before)
+        included[column] = 1.0 / (1.0 + np.exp(-np.clip(np.log(odds) + log_odds, -50.0, 50.0)))
+        main = order[term_of[own]] == 1
+        squares[own[main]] = if_so[main]
+    included = np.clip(included, LEAST, 1.0 - LEAST)
+    counts = arms * np.bincount(term_of, minlength=len(order))
+    sums = np.bincount(term_of, squares, minlength=len(order))
+    # The probability that all columns of a term matter.
+    share = Relevance(np.ones(len(order)), included).of_terms(effects)
+    single, pairs = order < 2, order == 2
+    # Squares of a column are those of one that matters, and squares of a pair are averages over both cases.
+    sums = np.where(single, share * sums, sums)
+    prior = 2.0 * PRIOR_VARIANCES[order]
+    variances = (sums + prior) / (share * counts + 2.0)
+    if pairs.any():
+        pooled = (sums[pairs].sum() + prior[pairs][0]) / ((share * counts)[pairs].sum() + 2.0)
+        drawn = (sums + PAIR_PSEUDO_COUNT * pooled) / (share * counts + PAIR_PSEUDO_COUNT)
+        variances = np.where(pairs, drawn, variances)
+    return Relevance(variances, included)
+
+
+def _column(found: ArmWeights, own: IntArray, *, used: FloatArray, before: float) -> tuple[float, FloatArray]:
+    """Log of the evidence for a column against none, and expected squares (n,) if it matters, over all arms.
+
+    Args:
+        found: the law of all weights.
+        own: (n,) places of the column's weights.
+        used: (n,) their prior variances in that law.
+        before: the probability in that law that the column matters.
+    """
+    factor = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
+    scale, identity = np.sqrt(used), np.eye(len(own))
+    part = factor[:, own] / scale[:, None]
+    inverse = np.linalg.inv(part @ np.swapaxes(part, 1, 2))  # (K or 1, n, n)
+    shift = np.matmul(inverse, (found.mean[:, own] / scale)[:, :, None])
+    told = inverse - identity
+    covariance = np.linalg.inv(told + before * identity)
+    mean = np.matmul(covariance, shift)
+    each = len(found.mean) // len(inverse)
+    logs = each * np.linalg.slogdet(identity + told / before)[1].sum()
+    squares = (mean[:, :, 0] ** 2).sum(axis=0) + each * np.diagonal(covariance, axis1=1, axis2=2).sum(axis=0)
+    return float(0.5 * ((shift * mean).sum() - logs)), np.asarray(used * squares)
