@@ -55,6 +55,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.audit.attacks.membership.Attackable"),
     ("py:class", "dpbandits.lab.people.study.Compared"),
     ("py:class", "dpbandits.tables.owners.Owners"),
+    ("py:class", "dpbandits.service.clock.Clock"),
     ("py:class", "dpbandits.central.foresight.Foresight"),
     ("py:class", "Status"),
     ("py:class", "dict[str"),  # a part of an annotation, which Sphinx cuts at its comma

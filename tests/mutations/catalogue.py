@@ -3499,6 +3499,26 @@ MUTATIONS = (
         tests="tests/service/test_copies.py",
     ),
     _bug(
+        "an error of a setting as it came",
+        "a number in the wrong variable, such as a part of a secret, is in the error and in the log",
+        (
+            "service/settings.py",
+            'raise InvalidParameter(f"{variables[name]}: expected {shown}") from None',
+            "raise",
+        ),
+        tests="tests/service/test_settings.py::test_an_error_names_the_variable_and_never_its_value",
+    ),
+    _bug(
+        "every proxy believed",
+        "a client names its own address and scheme, and with them its share of the service",
+        (
+            "service/serving.py",
+            "forwarded_allow_ips=proxies)",
+            'forwarded_allow_ips="*")',
+        ),
+        tests="tests/service/test_proxies.py::test_only_proxies_that_are_named_say_how_a_client_came",
+    ),
+    _bug(
         "a reward while its block is folded",
         "whether a reward counts depends on when a worker happens to fold",
         (
