@@ -74,7 +74,10 @@ class Direct:
         if entry.message is None:
             given["request"] = Request(scope, receive)
         else:
-            body = await Request(scope, receive).body()
+            body, more = b"", True
+            while more:
+                part = await receive()
+                body, more = body + part.get("body", b""), part.get("more_body", False)
             receive = once(body, receive)
             message = _read(entry.message[1], scope, body)
             if message is None:

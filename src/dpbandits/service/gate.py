@@ -74,11 +74,6 @@ _RANDOM = re.compile(rb"[0-9A-Za-z._-]{16,64}")
 would stay in the log, seldom is, and is replaced."""
 
 
-def _request_id(headers: Sequence[tuple[bytes, bytes]]) -> str:
-    sent = next((value for name, value in headers if name == b"x-request-id"), b"")
-    return sent.decode() if _RANDOM.fullmatch(sent) else secrets.token_hex(16)
-
-
 class LogLines(logging.Formatter):
     """Lines of the log with the id of their request, as text or as one object of JSON each.
 
@@ -127,6 +122,7 @@ class Gate:
     ) -> None:
         self._application, self._settings, self._sender, self._saw = application, settings, sender, saw
         self._held = self._bodies = 0
+        self._noise = b""
         strict = f"max-age={settings.hsts_seconds}".encode()
         self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
 
@@ -135,7 +131,7 @@ class Gate:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        began, status, started, request = time.perf_counter(), 500, False, _request_id(scope["headers"])
+        began, status, started, request = time.perf_counter(), 500, False, self._request_id(scope["headers"])
         about = _REQUEST.set(request)
 
         async def sending(message: Message) -> None:
@@ -167,6 +163,15 @@ class Gate:
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # else it is anybody's text
             self._saw(method, template, status, time.perf_counter() - began)
             _REQUEST.reset(about)
+
+    def _request_id(self, headers: Sequence[tuple[bytes, bytes]]) -> str:
+        sent = next((value for name, value in headers if name == b"x-request-id"), b"")
+        if _RANDOM.fullmatch(sent):
+            return sent.decode()
+        if not self._noise:
+            self._noise = secrets.token_bytes(1 << 12)  # asking the system takes as long as much else
+        own, self._noise = self._noise[:16], self._noise[16:]
+        return own.hex()
 
     def _body_of(self, scope: Scope) -> tuple[int, bool]:
         """Bytes that the body of a request may have, 0 where it has none; and whether it comes with a token.
