@@ -3493,8 +3493,8 @@ MUTATIONS = (
         "a copy that is served without a name goes on, and releases a block again with other noise",
         (
             "service/backups.py",
-            "row[0] != settings.instance)",
-            'row[0] != settings.instance != "")',
+            "if row is None or row[0] == settings.instance:",
+            'if row is None or settings.instance in (row[0], ""):',
         ),
         tests="tests/service/test_copies.py",
     ),

@@ -132,7 +132,11 @@ def test_an_earlier_clock_that_is_accepted_keeps_the_lengths_of_all_waits(
     service.tick().result()
     shop.decide("v0")
     seconds = {"label": "x", "scopes": ["read"], "seconds": 10 * DAY}
-    reader = Caller(shop.client, shop.post("/v1/tokens", seconds).json()["token"])
+    made = shop.post("/v1/tokens", seconds).json()
+    replaced = Caller(shop.client, made["token"])
+    rotated = shop.post(f"/v1/tokens/{made['id']}:rotate", {"overlap_seconds": DAY}).json()
+    reader = Caller(shop.client, rotated["token"])
+    assert replaced.get("/v1/policies").status_code == 200
     hands.wrong = 0.0
     service.tick().result()
     assert service.clock.stopped
@@ -140,6 +144,8 @@ def test_an_earlier_clock_that_is_accepted_keeps_the_lengths_of_all_waits(
     service.tick().result()
     assert not service.clock.stopped
     assert waits(shop.decide("v1").json(), service)
+    while replaced.get("/v1/policies").status_code != 401:  # workers look at tokens again after a moment
+        pass
     hands.passed += DAY + 60.0
     service.tick().result()
     assert statuses(service) == ["defaulted", "defaulted"]

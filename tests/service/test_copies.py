@@ -111,17 +111,18 @@ def test_every_start_says_what_it_means_that_nothing_outside_knows_it(tmp_path: 
     assert unnoticed_copies(Settings(instance="shop-1")) == unnoticed_copies(Settings(witness="w")) == ""
     said = "nobody notices, and a block may be released twice"
     assert said in unnoticed_copies(Settings())
-    for variables, lines in (({}, 1), ({"DPBANDITS_INSTANCE": "shop-1"}, 0)):
+    foreign = "it belongs to the instance 'shop-1', and the settings name 'shop-2'"
+    for name, lines in (("", (1, 0)), ("shop-1", (0, 0)), ("shop-2", (0, 1))):
         command = [sys.executable, "-m", "dpbandits", "serve", "--port", "0", "--data", str(tmp_path / "new")]
         server = subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, **variables},
+            env={**os.environ, "DPBANDITS_INSTANCE": name},
         )
         assert server.stdout is not None
         assert server.stdout.readline().startswith("http://")
         server.terminate()
         _, log = server.communicate(timeout=30)
-        assert log.count(said) == lines
+        assert (log.count(said), log.count(foreign)) == lines

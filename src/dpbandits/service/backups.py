@@ -36,11 +36,10 @@ __all__ = [
     "adopt",
     "back_up",
     "held_store",
-    "held_witness",
-    "is_copy",
     "name_instance",
     "opened_store",
     "unnoticed_copies",
+    "why_copy",
 ]
 
 _INSTANCE = "instance"
@@ -65,8 +64,8 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
     """The store of a service: the database that is named, or the file of the folder, held by this process.
 
     Raises:
-        StateError: another process uses the folder; what was here goes on elsewhere; or the folder has a
-            service of its own beside the database.
+        StateError: another process uses the folder, or serves another one with its witness; what was here
+            goes on elsewhere; or the folder has a service of its own beside the database.
         CorruptState, IncompatibleState: what is there cannot be used.
     """
     with ExitStack() as files:
@@ -74,6 +73,14 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
             store = files.enter_context(closing(held_store(folder, files)))
             if (left := store.left()) is not None:
                 raise StateError(f"this folder serves nobody: {left}")
+            if settings.witness and not why_copy(folder, store, settings):
+                try:
+                    files.enter_context(locked(Path(settings.witness) / _LOCK, wait=False))
+                except StateError as error:
+                    words = (
+                        "another folder is served with this witness, and one is a copy; or it has no locks"
+                    )
+                    raise StateError(words) from error
             yield store
             return
         if (folder / STORE).exists():
@@ -85,30 +92,15 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
         yield files.enter_context(closing(PostgresStore(settings.database)))
 
 
-@contextmanager
-def held_witness(settings: Settings) -> Iterator[None]:
-    """While a folder is served, no other folder is served with its witness.
-
-    Raises:
-        StateError: another one is.
-    """
-    with ExitStack() as files:
-        if settings.witness and not settings.database:
-            try:
-                files.enter_context(locked(Path(settings.witness) / _LOCK, wait=False))
-            except StateError as error:
-                raise StateError(
-                    "another folder is served with this witness, and one is a copy; or it cannot be locked"
-                ) from error
-        yield
-
-
-def is_copy(folder: Path, store: Store, settings: Settings) -> bool:
-    """Whether what is here only reads; see the module."""
+def why_copy(folder: Path, store: Store, settings: Settings) -> str:
+    """Return why what is here only reads; empty if it is no copy. See the module."""
+    if isinstance(store, SQLiteStore) and (folder / MARK).exists():
+        return "it is a backup"
     with store.reading() as reads:
         row = reads.one("SELECT value FROM facts WHERE name = ?", _INSTANCE)
-    backup = isinstance(store, SQLiteStore) and (folder / MARK).exists()
-    return backup or (row is not None and row[0] != settings.instance)
+    if row is None or row[0] == settings.instance:
+        return ""
+    return f"it belongs to the instance {row[0]!r}, and the settings name {settings.instance!r}"
 
 
 def name_instance(writes: Writes, settings: Settings) -> None:
@@ -163,7 +155,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
         raise MissingState("there is no service's folder: pass the copy")
     with ExitStack() as files:
         store = files.enter_context(opened_store(folder, settings))
-        if not is_copy(folder, store, settings):
+        if not why_copy(folder, store, settings):
             raise MissingState("this is no copy, or was adopted before")
         goes_on = RowLedger(store, witness=settings.file_witness()).check() or nothing_since
         with store.writing() as writes:

@@ -20,7 +20,8 @@ says that the clock is stopped, and so does `/v1/ready`.
 
 If time goes back, because an operator accepts an earlier clock or because it goes back before it is trusted,
 what was written at times that now lie ahead is dated back to now, with its deadlines by as much: retention,
-waits and the lives of tokens keep their lengths. If an operator accepts a later clock, deadlines that lie
+waits and the lives of tokens keep their lengths; sessions of the desk, and texts of tokens that a rotation
+has replaced, end. If an operator accepts a later clock, deadlines that lie
 before it are over.
 
 Privacy: everything here rests on clocks, and on nothing that a person brought.
@@ -171,8 +172,13 @@ class Clock:
 
 
 def _date_back(writes: Writes, now: float) -> None:
-    """Date what was written at times that now lie ahead back to now, and its deadlines by as much."""
+    """Date what was written at times that now lie ahead back to now, and its deadlines by as much.
+
+    Sessions of the desk and old texts of rotated tokens do not say when they began: they end.
+    """
     after = now + JUMP_SECONDS
+    writes.run("DELETE FROM sessions")
+    writes.run("UPDATE tokens SET previous_ends_at = ? WHERE previous_ends_at > ?", now, now)
     for table, made, ends in (("decisions", "asked_at", "due_at"), ("tokens", "made_at", "ends_at")):
         change = f"UPDATE {table} SET {ends} = {ends} - ({made} - ?), {made} = ? WHERE {made} > ?"  # noqa: S608
         writes.run(change, now, now, after)
@@ -206,7 +212,8 @@ def accept_clock(folder: Path, *, settings: Settings) -> float:
     with closing(store), store.writing() as writes:
         writes.locked("SELECT value FROM facts WHERE name = ?", _FACT)
         now, known = store.clock(writes), _known(writes)
-        _date_back(writes, now)
+        if now < known.at - JUMP_SECONDS:
+            _date_back(writes, now)
         note_fact(writes, _FACT, json.dumps([now, False, known.accepted + 1]))
         note_event(writes, now, "clock-accepted", "the service", "an operator says that the clock is right")
     return now

@@ -48,7 +48,7 @@ from dpbandits.errors import StateError
 from dpbandits.policy.beside import Beside
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.backups import held_witness, is_copy, name_instance, opened_store
+from dpbandits.service.backups import name_instance, opened_store, why_copy
 from dpbandits.service.clock import Clock
 from dpbandits.service.engines import Engines, Kept, configured
 from dpbandits.service.folding import Folding
@@ -89,7 +89,7 @@ class Service:
 
     Attributes:
         folder: the service's.
-        read_only: whether it is a copy that was not adopted; see `backups`.
+        read_only, why_copy: whether it is a copy that was not adopted, and why; see `backups`.
         first_token: of a new folder, with every scope: shown here and never again. Else None.
 
     Raises:
@@ -103,7 +103,8 @@ class Service:
         folder = private_folder(folder, what="the service's folder").resolve()
         with ExitStack() as files:
             self.store = files.enter_context(opened_store(folder, self.settings))
-            self.read_only = is_copy(folder, self.store, self.settings)
+            self.why_copy = why_copy(folder, self.store, self.settings)
+            self.read_only = bool(self.why_copy)
             self.clock = Clock(self.store)
             self.clock.begin()
             self.ledger = RowLedger(self.store, witness=self.settings.file_witness())
@@ -127,7 +128,6 @@ class Service:
             if self.read_only:
                 self.ledger.check()
             else:
-                files.enter_context(held_witness(self.settings))
                 self._begin_at_last()
                 self.clock.look()
             self._files = files.pop_all()

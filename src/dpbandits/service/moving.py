@@ -26,7 +26,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 from dpbandits.errors import StateError
-from dpbandits.service.backups import KEY, STORE, held_store, is_copy
+from dpbandits.service.backups import KEY, STORE, held_store, why_copy
 from dpbandits.service.keys import Keys, adoptions, check_key
 from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.settings import Settings
@@ -96,8 +96,8 @@ def into_folder(source: Path, to: Path, *, settings: Settings) -> None:
 
 
 def _refuse_copies(folder: Path, store: Store, settings: Settings) -> None:
-    if is_copy(folder, store, settings):
-        raise StateError("this is a copy that was not adopted")
+    if why := why_copy(folder, store, settings):
+        raise StateError(f"this is a copy that was not adopted: {why}")
 
 
 @contextmanager

@@ -77,7 +77,7 @@ def serve_folder(
     logging.basicConfig(level=logging.INFO, handlers=[lines])
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)  # it repeats what it was given
     if service.read_only:
-        log.warning("this is a copy: it only reads until `dpbandits service adopt` says otherwise")
+        log.warning("this is a copy that only reads until `dpbandits service adopt`: %s", service.why_copy)
     elif meaning := unnoticed_copies(settings):
         log.warning(meaning)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
