@@ -130,6 +130,7 @@ def test_addresses_of_one_network_count_together() -> None:
     first = [One(f"2001:db8::{number}") for number in range(3)]
     others = [One("2001:db8:0:1::1"), *(One("192.0.2.7") for _ in range(3)), One("198.51.100.1")]
     others += [One("2001:db8:9::1") for _ in range(3)]
+    others += [One(f"::ffff:198.51.100.{number}") for number in range(2, 5)]  # IPv4 at a socket of IPv6
     for one in [*first, *others]:
         connections.add(one)
     assert [one.closed for one in first] == [True, False, False]

@@ -66,7 +66,7 @@ from dpbandits.service.readiness import Readiness
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.store import Writes, note_event
 from dpbandits.service.surveys import begin_survey
-from dpbandits.service.writer import awaited
+from dpbandits.service.writer import Crowded, awaited
 
 __all__ = ["application"]
 
@@ -75,6 +75,9 @@ TICK_SECONDS = 0.25
 
 _MOST_ASKED = ("decide", "decide_batch", "reward", "reward_batch", "reports")
 """Routes, by their functions, that are answered ahead of the framework."""
+
+MOST_AT_ONCE = 100
+"""Members of a batch in one call of the writer: others wait for all of them."""
 
 _JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
 """Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
@@ -319,22 +322,14 @@ async def _each(
     begin: Callable[[Any], Future[Any]],
     told: Callable[[Any], dict[str, Any]],
 ) -> dict[str, Any]:
-    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one."""
+    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one.
+
+    Raises:
+        Crowded: too many calls wait, and nothing of the batch was done.
+    """
     found: dict[int, Any] = {
         place: _misfit(one.places) for place, one in enumerate(members) if isinstance(one, Misfit)
     }
-    left = [place for place in range(len(members)) if place not in found]
-    before = len(left) + 1
-    while 1 < len(left) < before:
-        before = len(left)
-        try:
-            results = await awaited(together([members[place] for place in left]))
-        except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
-            if problem_of(error).slug == "defect":
-                log.error("a batch in one pass: %s", type(error).__name__)
-            break
-        found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
-        left = [place for place in left if place not in found]
 
     async def alone(place: int) -> None:
         try:
@@ -342,7 +337,25 @@ async def _each(
         except Exception as error:  # noqa: BLE001 - said as it would be of one alone
             found[place] = problem_of(error)
 
-    await asyncio.gather(*map(alone, left))
+    fit = [place for place in range(len(members)) if place not in found]
+    for first in range(0, len(fit), MOST_AT_ONCE):
+        left = fit[first : first + MOST_AT_ONCE]
+        before = len(left) + 1
+        while 1 < len(left) < before:
+            before = len(left)
+            try:
+                results = await awaited(together([members[place] for place in left]))
+            except Crowded:
+                if not first:
+                    raise  # nothing of the batch was done
+                break
+            except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
+                if problem_of(error).slug == "defect":
+                    log.error("a batch in one pass: %s", type(error).__name__)
+                break
+            found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
+            left = [place for place in left if place not in found]
+        await asyncio.gather(*map(alone, left))
     each = [found[place] for place in range(len(members))]
     return {"results": [{"problem": it.to_json()} if isinstance(it, Problem) else told(it) for it in each]}
 
@@ -524,7 +537,8 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
 
     @route("POST /decisions:batch", "Decide for several people", {"results": [{"decision": _DECISION}]})
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
-        """Each is answered or refused by itself."""
+        """Each is answered or refused by itself, and counts as a request of the token."""
+        app.state.door.slow_down(token.id, len(message.decisions) - 1)
         return await _each(
             message.decisions,
             lambda some: service.decide_together(policy, token.id, list(map(_given, some))),
@@ -555,14 +569,19 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
-        return Json({"outcome": await awaited(service.reward(policy, decision, float(message.reward)))})
+        telling = service.reward(policy, decision, float(message.reward), by=token.id)
+        return Json({"outcome": await awaited(telling)})
 
     @route("POST /rewards:batch", "Tell several rewards", {"results": [{"outcome": "counted"}]})
     async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
+        """Each is counted or refused by itself, and counts as a request of the token."""
+        app.state.door.slow_down(token.id, len(message.rewards) - 1)
         return await _each(
             message.rewards,
-            lambda some: service.reward_together(policy, [(one.decision, float(one.reward)) for one in some]),
-            lambda one: service.reward(policy, one.decision, float(one.reward)),
+            lambda some: service.reward_together(
+                policy, [(one.decision, float(one.reward)) for one in some], by=token.id
+            ),
+            lambda one: service.reward(policy, one.decision, float(one.reward), by=token.id),
             lambda outcome: {"outcome": outcome},
         )
 
@@ -573,7 +592,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         "not-found",
     )
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await wrap_future(service.activate(policy, decision))}
+        return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
 
     @route(
         "POST /decisions/{decision:word}:abandon",
@@ -583,7 +602,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         "conflict",
     )
     async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await wrap_future(service.abandon(policy, decision))}
+        return {"status": await wrap_future(service.abandon(policy, decision, by=token.id))}
 
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:

@@ -176,20 +176,15 @@ class Service:
         self._files.close()
 
     def write(
-        self,
-        call: Callable[[Writes], _T],
-        *,
-        about: str = "",
-        ahead: LooksAhead | None = None,
-        share: Pass | None = None,
+        self, call: Callable[[Writes], _T], *, about: str = "", ahead: LooksAhead | None = None, **how: Any
     ) -> Future[_T]:
-        """Do something in the writer's transaction; `about`, `ahead` and `share`: see `Writer.submit`.
+        """Do something in the writer's transaction; see `Writer.submit`.
 
         Raises:
             Problem: it is a copy that was not adopted.
         """
         self.refuse_in_a_copy()
-        return self.writer.submit(call, about=about, ahead=ahead, share=share)
+        return self.writer.submit(call, about=about, ahead=ahead, **how)
 
     def refuse_in_a_copy(self) -> None:
         """Problem in a copy that was not adopted."""
@@ -221,6 +216,7 @@ class Service:
                 writes, self.engines, self.keys, policy=policy, token=token, body=body
             ),
             share=Pass(("decide", policy, token), body, partial(self._decided, policy, token)),
+            by=token,
         )
 
     def decide_together(
@@ -231,6 +227,8 @@ class Service:
             lambda writes: self._decided(policy, token, writes, bodies),
             about=policy,
             ahead=lambda _: decisions.ahead_of_policy(self.engines, policy),
+            by=token,
+            count=len(bodies),
         )
 
     def _decided(
@@ -241,7 +239,9 @@ class Service:
             writes, self.engines, self.keys, policy=policy, token=token, bodies=bodies, now=now
         )
 
-    def reward(self, policy: str, decision_id: str, value: float) -> Future[decisions.Outcome]:
+    def reward(
+        self, policy: str, decision_id: str, value: float, *, by: str = ""
+    ) -> Future[decisions.Outcome]:
         """See `decisions.reward`."""
         return self.write(
             lambda writes: decisions.reward(
@@ -258,16 +258,19 @@ class Service:
                 writes, self.engines, self.keys, policy=policy, decision_id=decision_id
             ),
             share=Pass(("reward", policy), (decision_id, value), partial(self._rewarded, policy)),
+            by=by,
         )
 
     def reward_together(
-        self, policy: str, told: Sequence[tuple[str, float]]
+        self, policy: str, told: Sequence[tuple[str, float]], *, by: str = ""
     ) -> Future[list[decisions.Outcome | Problem | None]]:
         """See `decisions.reward_together`."""
         return self.write(
             lambda writes: self._rewarded(policy, writes, told),
             about=f"{policy} told",
             ahead=lambda _: iter(()),
+            by=by,
+            count=len(told),
         )
 
     def _rewarded(
@@ -276,20 +279,22 @@ class Service:
         now = self.now()
         return decisions.reward_together(writes, self.engines, self.keys, policy=policy, told=told, now=now)
 
-    def activate(self, policy: str, decision_id: str) -> Future[str]:
+    def activate(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
         """See `decisions.activate`."""
         return self.write(
             lambda writes: decisions.activate(
                 writes, self.keys, policy=policy, decision_id=decision_id, now=self.now()
-            )
+            ),
+            by=by,
         )
 
-    def abandon(self, policy: str, decision_id: str) -> Future[str]:
+    def abandon(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
         """See `decisions.abandon`."""
         return self.write(
             lambda writes: decisions.abandon(
                 writes, self.engines, self.keys, policy=policy, decision_id=decision_id
-            )
+            ),
+            by=by,
         )
 
     # -- policies ----------------------------------------------------------------------------------

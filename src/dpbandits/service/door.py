@@ -20,7 +20,7 @@ from fastapi.security.base import SecurityBase
 
 from dpbandits.service import tokens
 from dpbandits.service.core import Service
-from dpbandits.service.gate import SENDER, Scope
+from dpbandits.service.gate import SENDER, Scope, network_of
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads
 from dpbandits.service.tokens import Token
@@ -62,6 +62,12 @@ MOST_LOOKING = 200
 WATCH_SECONDS = 0.25
 """How often the tokens of the store are compared with those that were there."""
 
+RATES_KEPT = 20_000
+"""Tokens, or addresses, whose rates are kept; of more those are forgotten that may do everything again."""
+
+_PUBLIC = frozenset({"report"})
+"""Scopes of a token that is in every device."""
+
 SILENT_SECONDS = 5.0
 """Longest time that a token is known while the store does not answer: it may have been withdrawn."""
 
@@ -72,7 +78,7 @@ class Doorkeeper:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._turns = asyncio.Semaphore(LOOKUPS)
-        self._left: dict[str, tuple[float, float]] = {}
+        self._rates, self._addresses = _Rates(), _Rates()
         self._paying: dict[tuple[str, str], str] = {}
         self.forget()
 
@@ -92,6 +98,7 @@ class Doorkeeper:
             raise Problem(
                 "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
             )
+        self._slow_down_address(found, scope)  # first: what it is refused counts for nobody else
         self.slow_down(found.id)
         return found
 
@@ -174,18 +181,19 @@ class Doorkeeper:
                 self.forget()
                 seen = found
 
-    def slow_down(self, token: str) -> None:
-        """Count a request of a token, by its id; Problem where it comes too often."""
-        rate, now = self._service.settings.requests_per_second, time.monotonic()
-        most = max(rate, 1.0)
-        left, then = self._left.get(token, (most, now))
-        left = min(most, left + (now - then) * rate)
-        if left < 1.0:
-            wait = math.ceil((1.0 - left) / rate)
-            raise Problem(
-                "too-many-requests", "This token comes too often.", headers={"Retry-After": str(max(wait, 1))}
-            )
-        self._left[token] = (left - 1.0, now)
+    def slow_down(self, token: str, count: int = 1) -> None:
+        """Count requests of a token, by its id; Problem where it comes too often."""
+        wait = self._rates.wait(token, count, self._service.settings.requests_per_second)
+        if wait:
+            raise Problem("too-many-requests", "This token comes too often.", headers=_after(wait))
+
+    def _slow_down_address(self, token: Token, scope: Scope) -> None:
+        """Count a request of an address with a token of devices, which anybody may have taken from one."""
+        if token.scopes == _PUBLIC and scope.get("client"):
+            where = network_of(scope["client"][0])
+            wait = self._addresses.wait(where, 1, self._service.settings.requests_per_address)
+            if wait:
+                raise Problem("too-many-requests", "This address comes too often.", headers=_after(wait))
 
     def forget(self) -> None:
         """Ask the store again who may; called from any thread once a token was made or withdrawn."""
@@ -223,6 +231,38 @@ class Doorkeeper:
                 return ""
             found = self._paying[table, name] = str(row[0])
         return found
+
+
+class _Rates:
+    """How much each of many may still do: a second's worth at once, and that rate on average."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def wait(self, who: str, count: int, rate: float) -> int:
+        """Seconds after which `who` may do `count` more; 0: now, and that is counted.
+
+        What is more than a second's worth is let through at once when nothing else is owed, and paid for by
+        waiting longer afterwards.
+        """
+        now, most = time.monotonic(), max(rate, 1.0)
+        left, then = self._left.get(who, (most, now))
+        left = min(most, left + (now - then) * rate)
+        needed = 1.0 if count <= 1 else min(count, most - 1.0)  # its request itself was counted before
+        if count > 0 and left < needed:
+            return max(1, math.ceil((needed - left) / rate))
+        if len(self._left) >= RATES_KEPT and who not in self._left:
+            self._left = {
+                one: kept for one, kept in self._left.items() if kept[0] + (now - kept[1]) * rate < most
+            }
+            if len(self._left) >= RATES_KEPT:
+                self._left.clear()
+        self._left[who] = left - count, now
+        return 0
+
+
+def _after(seconds: int) -> dict[str, str]:
+    return {"Retry-After": str(seconds)}
 
 
 def _unanswered() -> Problem:

@@ -17,12 +17,13 @@ import traceback
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from ipaddress import IPv6Address, ip_address
 from typing import Any
 
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 
-__all__ = ["SENDER", "Gate", "LogLines", "answer_of", "log", "once", "written_json"]
+__all__ = ["SENDER", "Gate", "LogLines", "answer_of", "log", "network_of", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -231,6 +232,17 @@ class Gate:
                     self._held += len(part)
         except TimeoutError:
             raise Problem("slow", "The request did not come within its time.") from None
+
+
+def network_of(address: str) -> str:
+    """What counts together as one address: of IPv6 a network /64, as one subscriber has; else it itself."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return found.exploded[:19]
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def _nobodys() -> Problem:

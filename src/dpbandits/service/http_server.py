@@ -7,12 +7,12 @@ the oldest that is idle is closed, so that those of somebody without a token kee
 
 import asyncio
 from importlib.util import find_spec
-from ipaddress import IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from typing import Any
 
 import uvicorn
 
-from dpbandits.service.gate import SENDER
+from dpbandits.service.gate import SENDER, network_of
 
 __all__ = ["Connections", "http_server"]
 
@@ -72,12 +72,11 @@ class Connections:
 
     def _address(self, one: Any) -> tuple[str, bool]:
         """What a connection counts for, and whether that may have any number: a proxy, or no address."""
-        try:
-            found = ip_address(one.client[0])
-        except (TypeError, ValueError):
+        if not one.client:
             return "", True
-        text = found.exploded[:19] if isinstance(found, IPv6Address) else str(found)
-        return text, any(found in network for network in self._proxies)
+        found = ip_address(one.client[0])
+        found = getattr(found, "ipv4_mapped", None) or found
+        return network_of(one.client[0]), any(found in network for network in self._proxies)
 
 
 def http_server(

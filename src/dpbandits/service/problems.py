@@ -9,7 +9,7 @@ from typing import Any
 
 from dpbandits import errors
 from dpbandits.service.store import NotKnown
-from dpbandits.service.writer import Refusal
+from dpbandits.service.writer import Crowded, Refusal
 
 __all__ = ["PROBLEM_TYPES", "Problem", "problem_of"]
 
@@ -106,6 +106,8 @@ def problem_of(error: BaseException) -> Problem:
     """The problem that an error is: the library's own have words, of others only the kind is told."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, Crowded):
+        return Problem("too-many-requests", str(error), headers={"Retry-After": "1"})
     for kind, slug in _OF_ERRORS:
         if isinstance(error, kind):
             detail = "" if PROBLEM_TYPES[slug][0] == 503 else str(error)

@@ -41,7 +41,11 @@ class Settings:
         host, port: where it listens.
         proxies: addresses and networks, with commas between, whose X-Forwarded-For and X-Forwarded-Proto are
             believed. A proxy among them replaces these headers, else a client names its own address.
-        requests_per_second: of one token, on average; a second's worth may come at once.
+        requests_per_second: of one token, on average; a second's worth may come at once. Each decision and
+            each reward of a batch counts as a request.
+        requests_per_address: a second, of one address, or of one network /64 of IPv6, with a token whose only
+            scope is `report`: it is in every device, so anybody may have it. Behind one of `proxies` it is
+            the address that this names.
         largest_body: bytes of a request.
         bytes_at_once: bytes of all requests that are read or answered at a time, in one worker.
         longest_request: seconds in which a request must have come.
@@ -80,6 +84,7 @@ class Settings:
     port: int = 8080
     proxies: str = "127.0.0.1,::1"
     requests_per_second: float = 1000.0
+    requests_per_address: float = 50.0
     largest_body: int = 4 << 20
     bytes_at_once: int = 64 << 20
     longest_request: float = 30.0
@@ -115,6 +120,7 @@ class Settings:
         except ValueError:
             raise InvalidParameter("proxies: expected IP addresses and networks, commas between") from None
         _checks.number(self.requests_per_second, name="requests_per_second")
+        _checks.number(self.requests_per_address, name="requests_per_address")
         _checks.integer(self.largest_body, name="largest_body", minimum=1024)
         _checks.integer(self.bytes_at_once, name="bytes_at_once", minimum=self.largest_body)
         _checks.number(self.longest_request, name="longest_request")

@@ -18,6 +18,10 @@ are made anew, each for itself between two marks, which shows whose failure it w
 In a store of this process, calls that bring the same kind of thing are made in one pass over what they bring
 (`Pass`), and by themselves where that fails or gives nothing.
 
+Calls wait by sender, and senders have their turns one after the other; of batches a transaction has one. So a
+sender with many calls, or with batches, makes others wait for one transaction, and not for the whole queue.
+What waits is bounded, for a sender and in all (`Crowded`).
+
 A call that raises `TryAgain` is made anew, in a later transaction, for `LONGEST_WAIT` seconds: another
 process was faster, or has to make a release first. Where it says how long it waits, the others about the same
 thing wait with it.
@@ -26,18 +30,18 @@ thing wait with it.
 import asyncio
 import threading
 import time
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from dpbandits.errors import StateError
 from dpbandits.service.store import Ahead, NotKnown, Store, TryAgain, Writes
 
-__all__ = ["LooksAhead", "Pass", "Refusal", "Writer", "awaited"]
+__all__ = ["Crowded", "LooksAhead", "Pass", "Refusal", "Writer", "awaited"]
 
 _T = TypeVar("_T")
 
@@ -47,9 +51,19 @@ LooksAhead = Callable[[Writes], Iterator[list[Ahead]]]
 MOST_TOGETHER = 64
 """Calls in one transaction: the first of them waits for all."""
 
+MOST_OF_ONE = 2000
+"""Calls of one sender that may wait, members of batches counted: some seconds' worth."""
+
+MOST_WAITING = 10_000
+"""Calls of all senders that may wait."""
+
 
 class Refusal(Exception):
     """An answer that says no; what was changed on the way to it stays."""
+
+
+class Crowded(StateError):
+    """Too many calls wait, of this sender or in all: nothing was done; try again in a second."""
 
 
 LONGEST_WAIT = 10.0
@@ -74,6 +88,8 @@ class Pass(NamedTuple):
 class _Job:
     call: Callable[[Writes], Any]
     about: str
+    by: str
+    count: int
     ahead: LooksAhead | None = None
     share: Pass | None = None
     future: Future[Any] = field(default_factory=Future)
@@ -101,12 +117,37 @@ def awaited(future: Future[_T]) -> asyncio.Future[_T]:
     return mine
 
 
+class _Queue:
+    """Calls that wait, by sender; each sender has its turn."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, deque[_Job]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def put(self, job: _Job) -> None:
+        self._of.setdefault(job.by, deque()).append(job)
+
+    def next(self) -> _Job:
+        """The first call of the sender who has waited longest for a turn."""
+        by, jobs = next(iter(self._of.items()))
+        del self._of[by]
+        job = jobs.popleft()
+        if jobs:
+            self._of[by] = jobs  # after all others
+        return job
+
+
 class Writer:
     """The thread; see the module."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
+        self._changed = threading.Condition()
+        self._single, self._batches = _Queue(), _Queue()
+        self._waiting: Counter[str] = Counter()
+        self._all = 0
         self._later: list[_Job] = []
         self._closed = self._ending = False
         self._thread = threading.Thread(target=self._work, name="dpbandits service writer", daemon=True)
@@ -119,23 +160,40 @@ class Writer:
         about: str = "",
         ahead: LooksAhead | None = None,
         share: Pass | None = None,
+        by: str = "",
+        count: int = 1,
     ) -> Future[_T]:
-        """Return a future of the call, which is done once the call is durable; StateError while the service
-        is closed.
+        """Return a future of the call, which is done once the call is durable.
 
-        `about` is what the call is about, such as a policy's name; `ahead` what it will ask the store for,
-        none of which may be anything that calls without it change; `share` how it is made with others.
+        Args:
+            call: made in the write transaction.
+            about: what the call is about, such as a policy's name.
+            ahead: what it will ask the store for, none of which may be anything that calls without it change.
+            share: how it is made with others.
+            by: its sender, as a token's id; empty for the service itself, which is never turned away.
+            count: how many calls it stands for; more than one is a batch.
+
+        Raises:
+            StateError: the service is closed.
+            Crowded: too many calls wait.
         """
-        if self._closed:
-            raise StateError("the service is being closed: nothing was done")
-        job = _Job(call, about, ahead, share)
-        self._waiting.put(job)
+        job = _Job(call, about, by, count, ahead, share)
+        with self._changed:
+            if self._closed:
+                raise StateError("the service is being closed: nothing was done")
+            if by and (self._waiting[by] + count > MOST_OF_ONE or self._all + count > MOST_WAITING):
+                raise Crowded("Too many decisions and rewards wait: nothing was done; try again in a second.")
+            (self._single if count == 1 else self._batches).put(job)
+            self._waiting[by] += count
+            self._all += count
+            self._changed.notify()
         return job.future
 
     def close(self) -> None:
         """Do what waits, and stop."""
-        self._closed = True
-        self._waiting.put(None)
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
         self._thread.join()
 
     def _work(self) -> None:
@@ -148,19 +206,21 @@ class Writer:
 
     def _next(self) -> list[_Job]:
         """Calls for the next transaction."""
-        jobs: list[_Job] = []
         soonest = min((job.again_at for job in self._later), default=None)
         wait = None if soonest is None else max(0.0, soonest - time.monotonic())
-        found: _Job | None
-        with suppress(Empty):
-            found = self._waiting.get(timeout=wait)
-            while found is not None:
-                jobs.append(found)
-                if len(jobs) == MOST_TOGETHER:
-                    break
-                found = self._waiting.get_nowait()
-            if found is None:
-                self._ending = True
+        with self._changed:
+            self._changed.wait_for(lambda: self._single or self._batches or self._closed, wait)
+            jobs: list[_Job] = []
+            while self._single and len(jobs) < MOST_TOGETHER:
+                jobs.append(self._single.next())
+            if self._batches:
+                jobs.append(self._batches.next())
+            for job in jobs:
+                self._all -= job.count
+                self._waiting[job.by] -= job.count
+                if not self._waiting[job.by]:
+                    del self._waiting[job.by]
+            self._ending = self._closed and not (self._single or self._batches)
         now = time.monotonic()
         jobs += [job for job in self._later if job.again_at <= now]
         self._later = [job for job in self._later if job.again_at > now]
