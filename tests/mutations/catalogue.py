@@ -3503,7 +3503,7 @@ MUTATIONS = (
         "a number in the wrong variable, such as a part of a secret, is in the error and in the log",
         (
             "service/settings.py",
-            'raise InvalidParameter(f"{variables[name]}: expected {shown}") from None',
+            'raise InvalidParameter(f"{PREFIX}{name.upper()}: expected {shown}") from None',
             "raise",
         ),
         tests="tests/service/test_settings.py::test_an_error_names_the_variable_and_never_its_value",

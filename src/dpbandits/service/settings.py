@@ -4,7 +4,6 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
 from pathlib import Path
@@ -158,17 +157,17 @@ class Settings:
             InvalidParameter: no TOML, a key or a variable that is not known, or a value that does not fit.
         """
         kinds = {one.name: one.type for one in fields(cls)}
-        values, variables = _of_environment(environ, kinds)
+        values = _of_environment(environ, kinds)
         chosen = {name: value for name, value in given.items() if value is not None}
         try:
             return cls(**{**_of_file(path, list(kinds)), **values, **chosen})
         except InvalidParameter as misfit:
-            name = str(misfit).partition(" ")[0].rstrip(":")
+            said, _, expected = str(misfit).partition("expected ")
+            name = said.partition(" ")[0].rstrip(":")
             if name not in values.keys() - chosen.keys():
                 raise
-            _, _, expected = str(misfit).partition("expected ")
             shown = expected if f" {values[name]} " not in f" {expected} " else "another value"
-            raise InvalidParameter(f"{variables[name]}: expected {shown}") from None
+            raise InvalidParameter(f"{PREFIX}{name.upper()}: expected {shown}") from None
 
 
 def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
@@ -185,36 +184,20 @@ def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
     return found
 
 
-def _of_environment(
-    environ: Mapping[str, str], kinds: Mapping[str, object]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values that variables set, and the variables' names, by field."""
+def _of_environment(environ: Mapping[str, str], kinds: Mapping[str, object]) -> dict[str, Any]:
+    """Values that variables set, by field."""
     values: dict[str, Any] = {}
-    variables: dict[str, str] = {}
-    for variable in sorted(set(environ) - NO_SETTINGS):
-        if not variable.startswith(PREFIX):
-            continue
+    for variable in sorted(one for one in environ if one.startswith(PREFIX) and one not in NO_SETTINGS):
         name, text = variable.removeprefix(PREFIX).lower(), environ[variable]
-        if name not in kinds and (named := name.removesuffix("_file")) in kinds:
-            name = named
-            try:
-                text = Path(text).read_text().strip()
-            except (OSError, ValueError) as error:
-                raise InvalidParameter(f"{variable}: cannot read the file ({type(error).__name__})") from None
-        if name not in kinds:
-            possible = ", ".join(PREFIX + one.upper() for one in kinds)
-            raise InvalidParameter(f"{variable} is not known; expected one of {possible}")
-        if name in variables:
-            raise InvalidParameter(f"{variables[name]} and {variable} set the same: keep one of them")
-        values[name], variables[name] = _value(text, kinds[name], variable), variable
-    return values, variables
-
-
-def _value(text: str, kind: object, variable: str) -> Any:
-    """A text as it is; anything else as TOML writes it."""
-    found: dict[str, Any] = {"value": text} if kind is str else {}
-    with suppress(tomllib.TOMLDecodeError):
-        found = found or tomllib.loads(f"value = {text}")
-    if found.keys() != {"value"}:
-        raise InvalidParameter(f"{variable}: expected a value as in service.toml")
-    return found["value"]
+        of_file = name.removesuffix("_file") if name not in kinds else ""
+        name = of_file or name
+        if name not in kinds or name in values:
+            known = ", ".join(PREFIX + one.upper() for one in kinds)
+            raise InvalidParameter(f"{variable}: expected each of these once, itself or with _FILE: {known}")
+        try:
+            text = Path(text).read_text().strip() if of_file else text
+            [[values[name]]] = [[text]] if kinds[name] is str else tomllib.loads(f"it = [{text}\n]").values()
+        except (OSError, ValueError) as error:
+            why = type(error).__name__
+            raise InvalidParameter(f"{variable}: expected a value as service.toml has it ({why})") from None
+    return values
