@@ -2,7 +2,8 @@
 
     python -m benchmarks.service_speed --out reproduction/results/service-speed.json
 
-On an idle machine, in five minutes or so. Client and server are two processes on it.
+On an idle machine, in ten minutes or so; the load of the machine before and after is written down. Client
+and server are two processes on it. With `--only`, figures of what is not measured stay in the file.
 
 - `pairs`: a decision and its reward, one by one and in batches, in a folder and on PostgreSQL, beside a bare
   route; see `over_http.py`, which measures that alone.
@@ -315,20 +316,29 @@ def main() -> None:
     parser.add_argument("--policies", type=int, default=1000)
     parser.add_argument("--events", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", choices=("pairs", "reports", "scale"))
+    parser.add_argument("--only", nargs="+", choices=("pairs", "reports", "scale"))
     options = parser.parse_args()
+    chosen = options.only or ("pairs", "reports", "scale")
+    before = os.getloadavg()[0]
     found: dict[str, Any] = {}
-    if options.only in (None, "pairs"):
+    if "pairs" in chosen:
         found["pairs"] = compared(options.rounds, 400)
-    if options.only in (None, "reports"):
+    if "reports" in chosen:
         found["reports"] = reports_a_second(options.rounds, 500)
-    if options.only in (None, "scale"):
+    if "scale" in chosen:
         with tempfile.TemporaryDirectory(dir=options.scratch) as scratch:
             found["scale"] = scale(Path(scratch), options.policies, options.events, options.rounds, 400)
     print(json.dumps(found, indent=1))
     if options.out:
-        machine = {"machine": f"{platform.machine()}, {os.cpu_count()} cores"}
-        options.out.write_text(json.dumps([one | machine for one in told(found)], indent=1) + "\n")
+        here = {
+            "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+            "load": f"{before:.1f} to {os.getloadavg()[0]:.1f}",
+        }
+        rows = {row["name"]: row | here for row in told(found)}
+        if options.only and options.out.exists():  # of what was not measured now the figures stay
+            rows = {row["name"]: row for row in json.loads(options.out.read_text())} | rows
+        kept = [rows[name] for name, _ in AIMS.values() if name in rows]
+        options.out.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

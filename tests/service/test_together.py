@@ -159,3 +159,19 @@ def test_rewards_of_a_pass_become_what_they_would_one_by_one(
         *("duplicate", "duplicate", 422, "duplicate", "duplicate", 404, "duplicate", "late")
     ]
     assert statuses == ["counted", "counted", "pending", "counted", "pending", "abandoned", "pending"]
+
+
+def test_rounds_are_taken_in_the_order_of_a_batch_whatever_somebody_brings(admin: Caller) -> None:
+    """Else what one person brings would move others to another round, and perhaps to another block."""
+    learned(admin)
+    bodies = [person(number) for number in range(100, 108)]
+    bodies[2]["available"] = ["mail", "call"]
+    bodies[3]["context"] = {"age": None}
+    bodies[5] = {"id": "v105", "user": 105}
+    bodies[6]["user"] = 0  # has had all rounds: takes none
+    found = batched(admin, bodies)
+    ids = [one.get("decision", one.get("problem")).get("id") for one in found]
+    numbers = [int(one[1:].partition("-")[0], 16) for one in ids if one is not None]
+    assert ids[6] is None
+    assert len(numbers) == 7
+    assert numbers == sorted(numbers)

@@ -277,7 +277,8 @@ def speed_service() -> Markdown:
     lines = []
     for row in load_all("service-speed"):
         aim = "" if row["aim"] is None else f"{'at least' if row['least'] else 'at most'} {row['aim']:,g}"
-        lines.append([row["name"], f"{row['value']:,.4g}", aim + ", **missed**" * row["missed"]])
+        aim += ", **missed**" * row["missed"]
+        lines.append([row["name"], f"{row['value']:,.4g}", aim, row.get("load", "idle")])
     if not lines:
-        return Markdown("Not measured yet on an idle machine.")
-    return table(["what", "measured", "aim"], lines)
+        return Markdown("Not measured yet.")
+    return table(["what", "measured", "aim", "load of the machine"], lines)

@@ -194,8 +194,10 @@ def decide_together(
 ) -> list[dict[str, Any] | Problem | None]:
     """Answer in one pass those of several requests that only bring a context: what `decide` gives or raises.
 
-    None stands for each that `decide` has to answer: it is repeated, brings more than a context, has no round
-    left, comes after another one of its user, or is decided by another release.
+    None stands for each that `decide` has to answer: those that get no round, as they are repeated, or their
+    users have had all; and the first one that brings more than a context, comes after another one of its
+    user, or is decided by another release, with all that follow it. So rounds are taken in the order of the
+    requests, as one by one: what somebody brings moves nobody else to another round.
     """
     found: list[dict[str, Any] | Problem | None] = [None] * len(bodies)
     kept = _read_last(writes, engines, policy)
@@ -209,13 +211,18 @@ def decide_together(
     engine.book.hold()
     asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
     for place, body in enumerate(bodies):
-        if body.keys() <= _PLAIN and "context" in body:
-            asked_as.setdefault(keys.digest("asked as", kept.id, token, body["id"]), place)
+        if not (body.keys() <= _PLAIN and "context" in body):
+            break
+        asked_as.setdefault(keys.digest("asked as", kept.id, token, body["id"]), place)
     query = "SELECT asked_as FROM decisions WHERE policy = ? AND token = ? AND asked_as IN "
     for row in writes.among(query, list(asked_as), kept.id, token):
         del asked_as[bytes(row[0])]
     admitted = engine.book.admissible([bodies[place].get("user") for place in asked_as.values()])
-    chosen = [one for one, fits in zip(asked_as.items(), admitted, strict=True) if fits][: engine.room]
+    chosen: list[tuple[bytes, int]] = []
+    for one, fits in zip(asked_as.items(), admitted, strict=True):
+        if fits is None or len(chosen) == engine.room:
+            break
+        chosen += [one] * fits
     if not chosen:
         return found
     users = [bodies[place]["user"] for _, place in chosen] if engine.book.user_ids else None

@@ -165,9 +165,9 @@ class StoredBook(RoundBook):
             writes.when(kept=self._due)
         return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
 
-    def admissible(self, users: Sequence[object]) -> list[bool]:
-        """Whether each of several users may have their next round if no other round comes before: False for
-        all but the first of the same user. Nobody else may take a slot until the commit; see `hold`.
+    def admissible(self, users: Sequence[object]) -> list[bool | None]:
+        """Whether each of several users gets a round if all before do that may; None where this depends on an
+        earlier one of the same user. Nobody else may take a slot until the commit; see `hold`.
         """
         if not self.user_ids:
             return [user is None or self.rounds_per_user is None for user in users]
@@ -177,15 +177,19 @@ class StoredBook(RoundBook):
                 digests += self._users.digests([user])
             except DPBanditsError:  # who it is cannot be read
                 digests.append(None)
-        seen: set[bytes | None] = {None}
-        if self.rounds_per_user is not None:
+        limit, had = self.rounds_per_user, dict.fromkeys(digests, 0)
+        if limit is not None:
             query = "SELECT person, rounds FROM people WHERE policy = ? AND person IN "
-            named = [digest for digest in dict.fromkeys(digests) if digest is not None]
-            had = self._store.now_writing.among(query, named, self._policy)
-            seen.update(bytes(person) for person, rounds in had if rounds >= self.rounds_per_user)
-        found = []
+            named = [digest for digest in had if digest is not None]
+            had |= {
+                bytes(person): int(rounds)
+                for person, rounds in self._store.now_writing.among(query, named, self._policy)
+            }
+        found: list[bool | None] = []
+        seen: set[bytes | None] = set()
         for digest in digests:
-            found.append(digest not in seen)
+            full = digest is None or (limit is not None and had[digest] + (digest in seen) >= limit)
+            found.append(False if full else None if digest in seen else True)
             seen.add(digest)
         return found
 
