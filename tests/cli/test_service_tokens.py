@@ -31,4 +31,7 @@ def test_tokens_are_made_listed_rotated_and_withdrawn(command, tmp_path):
     assert valid(data, rotated) is None
     again = command("service", "withdraw", known.id, "--data", data)
     assert again.status != 0
+    for wrong in (("--days", "nan"), ("--days", 0)):
+        refused = command("service", "token", "--data", data, "--scopes", "decide", *wrong)
+        assert refused.status != 0, wrong
     assert "no such token" in again.err

@@ -470,3 +470,10 @@ def test_tokens_are_made_listed_rotated_and_withdrawn(server: ServerProcess) -> 
         admin.withdraw(made["id"])
     with pytest.raises(InvalidData):
         admin.make("x", ["root"])
+    before = len(admin.listed())
+    for wrong in ({"policies": {name}}, {"populations": name}, {"seconds": float("nan")}, {"seconds": -1}):
+        with pytest.raises((InvalidData, InvalidParameter), match="expected"):
+            admin.make("x", ["decide"], **wrong)  # none of them is a token without limits, or without an end
+    with pytest.raises(InvalidParameter):
+        admin.rotate(made["id"], seconds=float("inf"))
+    assert len(admin.listed()) == before

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from dpbandits import _checks
 from dpbandits.cli.options import names_in
 from dpbandits.errors import InvalidParameter
 
@@ -189,7 +190,7 @@ def token(
     if not set(named) <= set(SCOPES):
         raise InvalidParameter(f"--scopes: expected some of {', '.join(SCOPES)}")
     limits = Limits.of(*(None if one is None else names_in(one) for one in (policies, populations)))
-    seconds = None if days is None else 86400.0 * days
+    seconds = None if days is None else 86400.0 * _checks.number(days, name="--days")
     with _opened(data, config, database) as service:
         how: dict[str, Any] = {"label": label, "scopes": named, "now": service.now(), "seconds": seconds}
         made = service.write(lambda writes: make_token(writes, service.keys, **how, limits=limits))
@@ -199,10 +200,10 @@ def token(
 @app.command("tokens")
 def tokens(*, data: Data, database: Database = None, config: Config = None) -> None:
     """List tokens that may be used, as lines of JSON; never their texts."""
-    from dpbandits.service.tokens import UNLIMITED, listed
+    from dpbandits.service.tokens import UNLIMITED, listed_tokens
 
     with _opened(data, config, database) as service:
-        for one in service.read(lambda reads: listed(reads, UNLIMITED, service.now())):
+        for one in service.read(lambda reads: listed_tokens(reads, UNLIMITED, service.now())):
             typer.echo(json.dumps(one))
 
 
@@ -219,7 +220,8 @@ def rotate_token(
     from dpbandits.service.tokens import rotate
 
     with _opened(data, config, database) as service:
-        how: dict[str, Any] = {"overlap_seconds": overlap_seconds, "now": service.now()}
+        overlap = _checks.number(overlap_seconds, name="--overlap-seconds", exclusive=False)
+        how: dict[str, Any] = {"overlap_seconds": overlap, "now": service.now()}
         rotated = service.write(lambda writes: rotate(writes, service.keys, identity, **how))
         typer.echo(rotated.result()["token"])
 

@@ -391,7 +391,9 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     @of_tokens("GET ", "Tokens that may be used, the latest first", {"tokens": [_LISTED]})
     def every_token(token: AdminWithin) -> dict[str, Any]:
         """Never their texts; a token with limits sees those within its own."""
-        return {"tokens": service.read(lambda reads: tokens.listed(reads, token.limits, service.now()))}
+        return {
+            "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
+        }
 
     @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", _ROTATED, "not-found")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:

@@ -664,15 +664,10 @@ class RemoteServer(_Remote):
 
 @worded
 class RemoteTokens(_Remote):
-    """Tokens of a service, for a token with the scope `admin`.
+    """Tokens of a service, for a token with the scope `admin`. Arguments and errors: see `RemotePolicy`.
 
-    Arguments are those of `RemotePolicy`, without a name and a queue. Making is not repeated: where no answer
-    came, `listed` says whether it is there, and `rotate` gives it a text.
-
-    Raises:
-        InvalidParameter: there is no such token, or this one may not do it, in every method.
-        InvalidData: names, scopes or times that do not fit.
-        ServiceUnavailable: no answer came.
+    Making is not repeated: where no answer came, `listed` says whether it is there, and `rotate` gives it a
+    text.
 
     Example:
         >>> RemoteTokens("http://127.0.0.1:8080", token="dpb_of_yours")
@@ -693,17 +688,11 @@ class RemoteTokens(_Remote):
     ) -> dict[str, Any]:
         """Make a token; its text is in `token` of the answer, and nowhere else.
 
-        Args:
-            label: what it is for.
-            scopes: what it may do.
-            policies, populations: names that it reaches; default all. Each list narrows the other.
-            seconds: it ends after so many seconds; default never.
+        `policies` and `populations` are lists of names that it reaches, by default all: each narrows the
+        other. It ends after `seconds`; by default it does not.
         """
-        limits = {"policies": policies, "populations": populations}
-        body = {"label": label, "scopes": list(scopes), "seconds": seconds}
-        body |= {name: None if names is None else list(names) for name, names in limits.items()}
-        self.close()  # on a connection that lay open a request may be sent twice
-        return self._made("POST", "", body, patience=0.0)
+        body = {"label": label, "scopes": scopes, "policies": policies, "populations": populations}
+        return self._once_only("", body, seconds)
 
     def listed(self) -> list[dict[str, Any]]:
         """Return tokens that may be used, the latest first, without their texts."""
@@ -716,13 +705,20 @@ class RemoteTokens(_Remote):
 
         `seconds` moves its end to so many from now. Repeat it where no answer came: the oldest text stays.
         """
-        body = {"overlap_seconds": overlap_seconds, "seconds": seconds}
-        self.close()
-        return self._made("POST", f"/{_quoted(identity)}:rotate", body, patience=0.0)
+        return self._once_only(f"/{_quoted(identity)}:rotate", {"overlap_seconds": overlap_seconds}, seconds)
 
     def withdraw(self, identity: str) -> None:
         """Withdraw a token, by its id."""
         self._made("DELETE", f"/{_quoted(identity)}", None, patience=0.0)
+
+    def _once_only(self, path: str, body: dict[str, Any], seconds: float | None) -> dict[str, Any]:
+        """A request in which nothing is taken for missing: without limits or an end a token may do more."""
+        lists = [body.get(name) for name in ("scopes", "policies", "populations")]
+        if any(one is not None and not isinstance(one, list | tuple) for one in lists):
+            raise InvalidData("scopes, policies and populations: expected lists of names")
+        ends = None if seconds is None else _checks.number(seconds, name="seconds")
+        self.close()  # on a connection that lay open a request may be sent twice
+        return self._made("POST", path, body | {"seconds": ends}, patience=0.0)
 
 
 def _request(

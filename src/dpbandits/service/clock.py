@@ -39,6 +39,7 @@ from dpbandits.service.backups import STORE
 from dpbandits.service.retention import erase_old_rounds_by
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import Reads, SQLiteStore, Store, Writes, note_event, note_fact
+from dpbandits.service.tokens import note_change
 
 __all__ = ["Clock", "accept_clock", "elapsed"]
 
@@ -178,6 +179,7 @@ def _date_back(writes: Writes, now: float) -> None:
     """
     after = now + JUMP_SECONDS
     writes.run("DELETE FROM sessions")
+    note_change(writes)  # workers know tokens with the ends that they had
     writes.run("UPDATE tokens SET previous_ends_at = ? WHERE previous_ends_at > ?", now, now)
     for table, made, ends in (("decisions", "asked_at", "due_at"), ("tokens", "made_at", "ends_at")):
         change = f"UPDATE {table} SET {ends} = {ends} - ({made} - ?), {made} = ? WHERE {made} > ?"  # noqa: S608

@@ -38,8 +38,9 @@ __all__ = [
     "Limits",
     "Token",
     "changes",
-    "listed",
+    "listed_tokens",
     "make_token",
+    "note_change",
     "rotate",
     "token_in",
     "token_of",
@@ -121,7 +122,8 @@ def changes(reads: Reads) -> Row | None:
     return reads.one("SELECT value FROM facts WHERE name = 'changes of tokens'")
 
 
-def _note_change(writes: Writes) -> None:
+def note_change(writes: Writes) -> None:
+    """Let all workers ask the store again whose a text is; see `changes`."""
     writes.run(
         "INSERT INTO facts VALUES ('changes of tokens', '1') ON CONFLICT (name) DO UPDATE "
         "SET value = CAST(CAST(facts.value AS BIGINT) + 1 AS TEXT)"
@@ -145,7 +147,7 @@ def make_token(
     held, ends = " ".join(one for one in SCOPES if one in scopes), None if seconds is None else now + seconds
     row = identity, keys.digest("token", text), label, held, now, ends, canonical(limits.sorted)
     writes.run("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, NULL, ?, NULL, NULL)", *row)
-    _note_change(writes)
+    note_change(writes)
     note_event(writes, now, "token-made", f"token {identity}", held, by=by)
     return identity, text
 
@@ -175,7 +177,7 @@ def token_of(reads: Reads, keys: Keys, text: str, now: float) -> Token | None:
     return token_in(reads.one(query, digest, digest), now)
 
 
-def listed(reads: Reads, within: Limits, now: float) -> list[dict[str, Any]]:
+def listed_tokens(reads: Reads, within: Limits, now: float) -> list[dict[str, Any]]:
     """Return the tokens within these limits that may still be used, the latest first; never their texts."""
     rows = reads.rows(
         "SELECT id, label, scopes, limits, made_at, ends_at, previous_ends_at FROM tokens "
@@ -225,13 +227,15 @@ def rotate(
     if before is None or before_ends <= now:
         before, before_ends = digest, now + overlap_seconds
     before_ends = min(before_ends, now + overlap_seconds, before_ends if ends is None else ends)
+    if not overlap_seconds:  # not even for the moment by which another worker's clock is behind
+        before = None
     text, ends = _text(identity), ends if seconds is None else now + seconds
     writes.run(
         "UPDATE tokens SET digest = ?, ends_at = ?, previous = ?, previous_ends_at = ? WHERE id = ?",
         *(keys.digest("token", text), ends, before, before_ends, identity),
     )
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
-    _note_change(writes)
+    note_change(writes)
     told = f"the old text ends in {before_ends - now:.0f} s"
     note_event(writes, now, "token-rotated", f"token {identity}", told, by=by)
     return {"id": identity, "token": text, "ends_at": ends, "old_text_ends_at": before_ends}
@@ -247,5 +251,5 @@ def withdraw(writes: Writes, identity: str, now: float, *, within: Limits = UNLI
     if known is None or not within.include(Limits.read(known[0])) or not writes.run(change, now, identity):
         raise Problem("not-found", _NO_TOKEN)
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
-    _note_change(writes)
+    note_change(writes)
     note_event(writes, now, "token-withdrawn", f"token {identity}", by=by)

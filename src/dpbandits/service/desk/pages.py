@@ -175,12 +175,12 @@ class _Desk:
             return self._form(request, 403, "This form was old, or your browser keeps no cookies. Try again.")
         try:
             token = self._allow(await asyncio.to_thread(self._read, token_of, _field(body, "token")))
+            keys, now = self._service.keys, self._service.now()
+            # The writer itself: a backup that only reads has sessions too.
+            beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token.id, now))
+            cookie = await wrap_future(beginning)
         except Problem as problem:
             return self._form(request, problem.status, problem.detail)
-        keys, now = self._service.keys, self._service.now()
-        # The writer itself: a backup that only reads has sessions too.
-        beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token.id, now))
-        cookie = await wrap_future(beginning)
         answer = Response(status_code=303, headers={"Location": "/"})
         self._keep(request, answer, "desk", cookie)
         return answer

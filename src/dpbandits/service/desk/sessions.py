@@ -11,6 +11,7 @@ token, and each page reads both anew.
 import secrets
 
 from dpbandits.service.keys import Keys
+from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes, note_event
 from dpbandits.service.tokens import COLUMNS, Token, token_in
 
@@ -19,8 +20,8 @@ __all__ = ["SECONDS", "begin_session", "end_session", "form_field", "named", "se
 SECONDS = 8 * 3600
 """A session ends after a working day."""
 
-MOST = 20
-"""Sessions of one token; a further one ends the oldest, so that no token logs the owners of others out."""
+MOST = 30
+"""Logins of one token in an hour; each is an event, and events are kept."""
 
 
 def named(what: str, *, secure: bool) -> str:
@@ -34,11 +35,12 @@ def form_field(keys: Keys, cookie: str) -> str:
 
 
 def begin_session(writes: Writes, keys: Keys, token: str, now: float) -> str:
-    """Return a cookie that stands for the token, named by its id, from now on."""
-    cookie = secrets.token_urlsafe(32)
+    """Return a cookie that stands for the token, by its id, from now on; Problem after too many logins."""
+    cookie, recent = secrets.token_urlsafe(32), "what = 'session-begun' AND subject = ? AND at > ?"
+    logins = writes.rows(f"SELECT at FROM events WHERE {recent}", f"token {token}", now - 3600.0)  # noqa: S608
+    if len(logins) >= MOST:
+        raise Problem("too-many-requests", "This token has logged in too often: try again in an hour.")
     writes.run("DELETE FROM sessions WHERE ends_at <= ?", now)
-    last = "SELECT digest FROM sessions WHERE token = ? ORDER BY ends_at DESC LIMIT ?"
-    writes.run(f"DELETE FROM sessions WHERE token = ? AND digest NOT IN ({last})", token, token, MOST - 1)  # noqa: S608
     writes.run("INSERT INTO sessions VALUES (?, ?, ?)", keys.digest("session", cookie), token, now + SECONDS)
     note_event(writes, now, "session-begun", f"token {token}", by=token)
     return cookie
