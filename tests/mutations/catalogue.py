@@ -3489,6 +3489,36 @@ MUTATIONS = (
         tests="tests/service/test_metrics.py",
     ),
     _bug(
+        "a token reaches what its limits leave out",
+        "the limits of a token are not held against the names in paths: it exports other teams' raw data",
+        (
+            "service/door.py",
+            "        if not reached:\n",
+            "        if kind == 'none':\n",
+        ),
+        tests="tests/service/test_scopes.py::test_what_a_token_does_not_reach_is_answered_as_if_it_did_not_exist",
+    ),
+    _bug(
+        "a limited admin makes a token of other populations",
+        "whoever administers one population makes a token that reads another one's raw data",
+        (
+            "service/tokens.py",
+            "return policies and populations and all(map(self.reach_population, other.populations or ()))",
+            "return policies and populations",
+        ),
+        tests="tests/service/test_scopes.py::test_a_limited_admin_makes_and_sees_tokens_within_its_limits_alone",
+    ),
+    _bug(
+        "a text that was replaced is valid for ever",
+        "whoever has found a token's text goes on after it was rotated",
+        (
+            "service/tokens.py",
+            '    before = COLUMNS.replace("t.ends_at", "t.previous_ends_at")\n',
+            "    before = COLUMNS\n",
+        ),
+        tests="tests/service/test_scopes.py::test_a_rotated_token_is_the_same_token_and_its_old_text_ends_with_the_overlap",
+    ),
+    _bug(
         "a copy under no name",
         "a copy that is served without a name goes on, and releases a block again with other noise",
         (
