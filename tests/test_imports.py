@@ -48,11 +48,13 @@ OPTIONAL = (
 NEED_AN_EXTRA = {
     "adapters.sklearn",
     "service.application",
+    "service.browsers",
     "service.desk.pages",
     "service.direct",
     "service.documented",
     "service.door",
     "service.exchange_routes",
+    "service.flags",
     "service.http_server",
     "service.metrics",
     "service.postgres",
