@@ -55,6 +55,38 @@ def test_every_answer_in_json_has_a_type_with_members(admin: Caller) -> None:
     assert "null" not in json.dumps(decision["properties"]["arm"])  # it may be left out, and is never null
 
 
+def lacking(kind: dict[str, Any], example: Any, schemas: dict[str, Any]) -> set[str]:
+    """Members of an example that its type does not name."""
+    while "$ref" in kind:
+        kind = schemas[kind["$ref"].rpartition("/")[2]]
+    if isinstance(example, list):
+        return {name for one in example for name in lacking(kind.get("items", {}), one, schemas)}
+    kinds = [one for one in kind.get("anyOf", [kind]) if one != {"type": "null"}]
+    if not isinstance(example, dict) or len(kinds) > 1:
+        return set()
+    if kinds != [kind]:
+        return lacking(kinds[0], example, schemas)
+    members = kind.get("properties")
+    if members is None:  # any object
+        return set()
+    named = set(example) & set(members)
+    return set(example) - named | {
+        one for name in named for one in lacking(members[name], example[name], schemas)
+    }
+
+
+def test_a_type_names_every_member_of_its_example(admin: Caller) -> None:
+    """So a member that is added to an answer, and to its example, is added to the type as well."""
+    schemas, compared = admin.get("/openapi.json").json()["components"]["schemas"], 0
+    for place, one in operations(admin).items():
+        for code, answer in one["responses"].items():
+            content = answer.get("content", {}).get("application/json", {})
+            if int(code) < 300 and "example" in content:
+                assert lacking(content["schema"], content["example"], schemas) == set(), place
+                compared += 1
+    assert compared > 30
+
+
 def test_the_page_of_the_document_names_every_route_and_needs_nothing_from_elsewhere(admin: Caller) -> None:
     reply = Caller(admin.client, None).get("/docs")
     assert reply.status_code == 200
