@@ -3549,6 +3549,38 @@ MUTATIONS = (
         tests="tests/service/test_proxies.py::test_only_proxies_that_are_named_say_how_a_client_came",
     ),
     _bug(
+        "a flag's id says what context it was for",
+        "whoever has a token tries contexts of a user, any number of them, and knows which one was sent",
+        (
+            "service/flags.py",
+            "canonical([_text(given, _USER), _text(given, _REQUEST)])",
+            "canonical([_text(given, _USER), _text(given, _REQUEST), given])",
+        ),
+        tests="tests/service/test_flags.py",
+    ),
+    _bug(
+        "every route is open to pages",
+        "a page of a named origin makes tokens and exports raw data with a token that it was given",
+        ("service/browsers.py", 'and _OPEN.fullmatch(scope["path"])', 'and scope["path"]'),
+        tests="tests/service/test_interface.py",
+    ),
+    _bug(
+        "a fallback without its reason",
+        "an application that sends contexts which cannot be read sees answers that look well",
+        (
+            "service/decisions.py",
+            '"propensity": None, "arm": arm, **why}, ask, status',
+            '"propensity": None, "arm": arm}, ask, status',
+        ),
+        tests="tests/service/test_reasons.py",
+    ),
+    _bug(
+        "a warm start is followed from the first release on",
+        "a policy that began from a published function decides its first block by nothing",
+        ("service/engines.py", "= -int(informed), None", "= 0, None"),
+        tests="tests/service/test_tuning_over_http.py",
+    ),
+    _bug(
         "a reward while its block is folded",
         "whether a reward counts depends on when a worker happens to fold",
         (
