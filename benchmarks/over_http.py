@@ -354,6 +354,7 @@ def one_round(kind: Kind, at: Running, name: str, pairs: int) -> dict[str, float
         own["batched_pairs_per_second"] = done / seconds
         own["batched_over_single"] = done / seconds / own["pairs_per_second"]
         own["batched_cpu_us_a_pair"] = 1e6 * spent / done
+        own["cpu_over_batched"] = own["cpu_us_a_pair"] / own["batched_cpu_us_a_pair"]
     return own
 
 

@@ -87,16 +87,19 @@ def test_what_fits_is_answered_ahead_of_the_framework_as_by_it(shop: Caller, fra
         del framed[:]
 
 
-@pytest.mark.parametrize("token", [None, "dpb_none", "read"])
+@pytest.mark.parametrize("token", [None, "dpb_none", "read", "limited"])
 def test_a_token_that_may_not_is_refused_in_the_same_words(
     shop: Caller, framed: list[str], token: str | None
 ) -> None:
     asked = bodies(shop)
     other = shop.with_scopes("read") if token == "read" else Caller(shop.client, token)
+    if token == "limited":
+        limits = {"label": "x", "scopes": ["decide", "reward"], "policies": ["others"]}
+        other = Caller(shop.client, shop.post("/v1/tokens", limits).json()["token"])
     for method, path, body in asked.values():
         text = json.dumps(body).encode()
         ours = sent(other, method, path, text, PLAIN)
-        assert ours[0] == (403 if token == "read" else 401)
+        assert ours[0] == {"read": 403, "limited": 404}.get(token or "", 401)
         assert ours == sent(other, method, path, text, FRAMED)
 
 

@@ -8,7 +8,6 @@ the same functions.
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_args
 
@@ -16,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.params import Depends
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from starlette.routing import Match
 
 from dpbandits.service.door import Needs
 from dpbandits.service.gate import Receive, Scope, Send, once
@@ -23,19 +23,11 @@ from dpbandits.service.gate import Receive, Scope, Send, once
 __all__ = ["Direct"]
 
 
-class _Place(NamedTuple):
-    """A parameter in a path: its name, and what fits."""
-
-    name: str
-    pattern: re.Pattern[str]
-    fits: "TypeAdapter[Any]"
-
-
 class _Entry(NamedTuple):
-    """A route: the parts of its path, its function, and what this takes."""
+    """A route: what fits as the parameters of its path, whom it answers, and the message that it takes."""
 
     route: APIRoute
-    parts: Sequence[str | _Place]
+    places: "dict[str, TypeAdapter[Any]]"
     needs: Needs
     message: tuple[str, type[BaseModel]] | None
 
@@ -55,22 +47,19 @@ class Direct:
         self._entries: dict[tuple[str, str], _Entry] = {}
         for route in app.routes:
             if isinstance(route, APIRoute) and route.name in names:
-                entry = _entry_of(route)
                 for method in route.methods or ():
-                    self._entries[method, str(entry.parts[-1])] = entry
+                    self._entries[method, route.path_format.rpartition("/")[2]] = _entry_of(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        if scope["type"] != "http" or scope.get("root_path"):
+        entry = None
+        if scope["type"] == "http" and not scope.get("root_path"):
+            entry = self._entries.get((scope["method"], scope["path"].rpartition("/")[2]))
+        places = None if entry is None else _in_path(entry, scope)
+        if entry is None or places is None:
             await self._app(scope, receive, send)
             return
-        parts = scope["path"].split("/")
-        entry = self._entries.get((scope["method"], parts[-1]))
-        given = None if entry is None else _in_path(entry.parts, parts)
-        if entry is None or given is None:
-            await self._app(scope, receive, send)
-            return
-        in_path = {**given}
+        given = dict(places)
         if entry.message is None:
             given["request"] = Request(scope, receive)
         else:
@@ -84,7 +73,7 @@ class Direct:
                 await self._app(scope, receive, send)
                 return
             given[entry.message[0]] = message
-        scope.update(app=self._app, route=entry.route, path_params=in_path)
+        scope.update(app=self._app, route=entry.route, path_params=places)
         given["token"] = await entry.needs(Request(scope, receive))
         answer = await entry.route.endpoint(**given)
         if not isinstance(answer, Response):
@@ -94,14 +83,7 @@ class Direct:
 
 def _entry_of(route: APIRoute) -> _Entry:
     takes = inspect.signature(route.endpoint).parameters
-    parts: list[str | _Place] = []
-    for part in route.path_format.split("/"):
-        name = part[1:-1]
-        if part.startswith("{"):
-            pattern = re.compile(route.param_convertors[name].regex)
-            parts.append(_Place(name, pattern, TypeAdapter(takes[name].annotation)))
-        else:
-            parts.append(part)
+    places = {name: TypeAdapter(takes[name].annotation) for name in route.param_convertors}
     (needs,) = (
         one.dependency
         for one in get_args(takes["token"].annotation)
@@ -112,26 +94,18 @@ def _entry_of(route: APIRoute) -> _Entry:
         for name, one in takes.items()
         if isinstance(one.annotation, type) and issubclass(one.annotation, BaseModel)
     ]
-    return _Entry(route, parts, needs, messages[0] if messages else None)
+    return _Entry(route, places, needs, messages[0] if messages else None)
 
 
-def _in_path(places: Sequence[str | _Place], parts: Sequence[str]) -> dict[str, Any] | None:
-    """Parameters in a path; None where one does not fit, or another part is another word."""
-    if len(parts) != len(places):
+def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
+    """Parameters in the path of a request; None where it is another path, or one does not fit."""
+    match, found = entry.route.matches(scope)
+    if match is not Match.FULL:
         return None
-    found: dict[str, Any] = {}
-    for place, part in zip(places, parts, strict=True):
-        if isinstance(place, str):
-            if part != place:
-                return None
-        elif place.pattern.fullmatch(part) is None:
-            return None
-        else:
-            try:
-                found[place.name] = place.fits.validate_python(part)
-            except ValidationError:
-                return None
-    return found
+    try:
+        return {name: entry.places[name].validate_python(text) for name, text in found["path_params"].items()}
+    except ValidationError:
+        return None
 
 
 def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
