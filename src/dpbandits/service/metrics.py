@@ -13,7 +13,8 @@ Who reads metrics sees what everybody may see, and nothing of what people brough
 - how long a connection, the writer's queue and a commit took, and why the service is not ready. All of it
   is measured on what the service itself does every two seconds (`readiness`), never on what callers do. The
   number of commits, or of calls that wait, less the decisions that are counted here, would be the number of
-  rewards told; a duration tells of the load, as the duration of any request does;
+  rewards told; a duration tells of the load, as the duration of any request does. Each sender has its turn
+  at the writer, the service too: how long decisions wait behind others is in `dpbandits_request_seconds`;
 - releases and rounds released of every policy, and how many rounds a release is late: rounds are asked for,
   and requests for decisions are counted anyway; what every population has spent, and its limits: of the
   sums that its account adds up, and as `part="epsilon at delta"` beside the promised epsilon;
@@ -137,7 +138,7 @@ class Metrics:
             step: self._made(Histogram, f"dpbandits_{step}_seconds", said, buckets=_SECONDS)
             for step, said in (
                 ("connection", "Seconds until a connection has read a row"),
-                ("queue", "Seconds until a call has its turn at the writer"),
+                ("queue", "Seconds until the service has its turn at the writer"),
                 ("commit", "Seconds from its turn until it is committed"),
             )
         }
