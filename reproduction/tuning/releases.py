@@ -320,6 +320,7 @@ GROUPS = {
         "share",
         {
             "share of counts in a vector": Constant((noise,), "CONTEXT_SQUARE", (0.06, 0.3)),
+            "tables from which on no column is left out": Constant((tables,), "FEWEST_TABLES", (8, 1_000)),
             "error of pairs": Constant((tables,), "PAIR_ERROR", (0.0, 0.1, 1.0, 1e9)),
         },
         places=(*MANY_COLUMNS, *CORRELATED),

@@ -288,6 +288,19 @@ def test_one_column_that_matters_is_found_among_twenty():
     assert (chosen == people["c4"]).mean() > 0.9
 
 
+def test_no_column_is_left_out_where_one_more_table_costs_little():
+    """The search would leave out the column of many levels."""
+    contexts = dpb.Schema(
+        **{f"c{j}": dpb.Categories([0, 1]) for j in range(19)}, land=dpb.Categories(list("abcde"))
+    )
+    mechanism = inside.mechanism(policy(contexts=contexts, rows=4000, epsilon=0.3))
+    assert {column for group in mechanism.design.groups for column in group} == set(range(20))
+    held = {
+        column for group in replace(mechanism, privacy=dpb.JointDP(0.3)).design.groups for column in group
+    }
+    assert 19 not in held  # Laplace noise grows with every table
+
+
 def test_pairs_are_counted_where_noise_leaves_something_of_them():
     """More epsilon or more rows let pairs of many columns be counted; few columns are as before."""
     pairs = {

@@ -1,6 +1,6 @@
 """Cells of marginal tables: which cell of a group of columns a person falls in, ranges in coarser bins."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
@@ -60,6 +60,20 @@ class Design:
     def small(self) -> bool:
         """Whether tables have at most `LARGEST_GROUP` columns, and `MOST_CELLS` cells together."""
         return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= MOST_CELLS
+
+    def with_all_columns(self) -> "Design":
+        """Return the design with a table of its own for each column in no group, while there is room.
+
+        Example:
+            >>> Design((3, 24, 2), (3, 2, 2), ((2,),)).with_all_columns().groups
+            ((2,), (0,), (1,))
+        """
+        groups, room = [group for group in self.groups if group], MOST_CELLS - self.n_cells
+        for column in sorted(set(range(len(self.sizes))).difference(*groups)):
+            if self.bins[column] <= room:
+                groups.append((column,))
+                room -= self.bins[column]
+        return replace(self, groups=tuple(groups) or ((),))
 
     def locate(self, levels: IntArray) -> IntArray:
         """(n, q) cell of every person in every group's table, counted through all tables."""
