@@ -70,6 +70,14 @@ def test_a_reason_is_stored_and_outlives_a_change_of_the_fallback(shop_with_fall
     assert (refused.json()["reason"], told(refused.json())) == ("context", told(first))
 
 
+def test_a_batch_says_of_each_why(shop_with_fallback: Caller) -> None:
+    bodies = [{"id": f"v{n}", "user": f"v{n}", "context": context} for n, (context, _) in enumerate(WRONG)]
+    for _ in range(2):
+        reply = shop_with_fallback.post("/v1/policies/offers/decisions:batch", {"decisions": bodies})
+        answers = [one["decision"] for one in reply.json()["results"]]
+        assert [(one["reason"], told(one)) for one in answers] == [("context", faults) for _, faults in WRONG]
+
+
 def test_other_fallbacks_have_a_reason_too(shop_with_fallback: Caller) -> None:
     assert "reason" not in shop_with_fallback.decide("v0").json()
     for number, sent, reason in (
@@ -159,8 +167,10 @@ def test_a_policy_of_candidates_has_no_columns_to_check(admin: Caller) -> None:
 
 @pytest.mark.parametrize("settings", [Settings(requests_per_second=2.0)])
 def test_a_dry_run_is_limited_as_a_decision_is(service: Service, admin: Caller) -> None:
-    replies = [admin.post(CHECK, {"contexts": [AGNES]}).status_code for _ in range(12)]
-    assert 429 in replies
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    many = admin.post(CHECK, {"contexts": [AGNES] * 50})  # each counts as a request
+    assert (many.status_code, int(many.headers["retry-after"]) >= 1) == (429, True)
+    assert 429 in [admin.post(CHECK, {"contexts": [AGNES]}).status_code for _ in range(12)]
 
 
 CELLS = st.recursive(

@@ -549,10 +549,13 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         )
 
     @route("POST /decisions:check", "What a policy would make of contexts", _CHECKED, "not-found")
-    def check(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
-        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`."""
-        found = service.read(partial(decisions.check, policy=policy, contexts=message.contexts))
-        return {"results": found}
+    async def check(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
+        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`. Each
+        context counts as a request of the token.
+        """
+        app.state.door.slow_down(token.id, len(message.contexts) - 1)
+        checking = partial(decisions.check, policy=policy, contexts=message.contexts)
+        return {"results": await asyncio.to_thread(service.read, checking)}
 
     @route("GET /decisions/{decision:word}", "What became of a decision", {"status": "pending"}, "not-found")
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
