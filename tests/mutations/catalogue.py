@@ -3447,6 +3447,23 @@ MUTATIONS = (
         tests="tests/service/test_stores.py::test_an_error_is_told_with_what_it_rests_on",
     ),
     _bug(
+        "a batch out of order",
+        "what one person of a batch brings moves the others to another round, and perhaps to another block",
+        (
+            "service/decisions.py",
+            "            break\n        asked_as.setdefault",
+            "            continue\n        asked_as.setdefault",
+        ),
+        tests="tests/service/test_together.py::"
+        "test_rounds_are_taken_in_the_order_of_a_batch_whatever_somebody_brings",
+    ),
+    _bug(
+        "a route ahead of the framework forgets its path",
+        "the limits of a token are not held against the policy that a decision names",
+        ("service/direct.py", "path_params=places", "path_params={}"),
+        tests="tests/service/test_direct.py::test_a_token_that_may_not_is_refused_in_the_same_words",
+    ),
+    _bug(
         "a worker in a database that was left",
         "what is acknowledged there is lost, and what is charged there was charged once more elsewhere",
         (
