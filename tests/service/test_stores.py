@@ -456,7 +456,9 @@ def test_values_come_back_as_they_were(store: Store) -> None:
     values = ("a", b"\x00\xff", 1 << 40, 0.1, None)
     with store.writing() as writes:
         writes.run("INSERT INTO states VALUES (?, ?, ?)", "p", 1 << 40, b"\x00\xff")
-        writes.run("INSERT INTO tokens VALUES (?, ?, 'x', 'y', ?, ?, NULL)", "a", b"\x00\xff", 0.1, None)
+        columns = "tokens (id, digest, label, scopes, made_at, ends_at, limits)"
+        row = "a", b"\x00\xff", 0.1, None
+        writes.run(f"INSERT INTO {columns} VALUES (?, ?, 'x', 'y', ?, ?, 'z')", *row)  # noqa: S608
     with store.reading() as reads:
         token = reads.one("SELECT id, digest, made_at, ends_at FROM tokens")
         record = reads.one("SELECT held, content FROM states")
