@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from dpbandits.models.marginals import ArmWeights, Effects, Evidence, Relevance, fitted_with_inclusion
+from dpbandits.models.marginals import (
+    ArmWeights,
+    Effects,
+    Evidence,
+    Relevance,
+    best_design,
+    fitted_with_inclusion,
+    variances_to_choose_by,
+)
 from dpbandits.models.marginals.inclusion import LEAST, RELEVANT
 
 
@@ -91,3 +99,37 @@ def test_interactions_that_are_added_know_which_columns_matter():
     found = Relevance(Relevance.prior(narrow).variances, included).among(narrow, wider)
     np.testing.assert_array_equal(found.included, included)
     assert len(found.variances) == len(wider.terms)
+
+
+def test_a_column_is_worth_what_it_may_tell_if_it_matters():
+    """A weight that matters with probability f has the prior variance f v, and here the same evidence J."""
+    effects = Effects((2,) * 6, (False,) * 6, ())
+    slab, included = np.full(len(effects.terms), 0.01), np.array([1.0, 0.5, 0.2, 0.1, 0.05, 0.02])
+    relevance, told = Relevance(slab, included), 70.0
+    law = 1.0 / (told + 1.0 / relevance.of_terms(effects))
+    found = variances_to_choose_by(effects, relevance, law)
+    share = np.array([1.0, *included])
+    np.testing.assert_allclose(found, np.sqrt(share) / (told + 1.0 / slab), rtol=1e-12)
+    every = Relevance(slab)
+    np.testing.assert_array_equal(variances_to_choose_by(effects, every, law), law)
+
+
+def test_columns_that_may_matter_are_asked_for_before_the_constant_alone():
+    """By the variances of the law, in which a column hardly matters yet, no column would be in a table."""
+    effects = Effects((5, *(2,) * 19), (False,) * 20)
+    relevance = Relevance(Relevance.prior(effects).variances, np.full(20, RELEVANT / 20))
+    law = relevance.of_terms(effects)[effects.term_of]
+    law[0] = 0.005
+
+    def groups(variance):
+        noise = 2.0 * (2.0 * 0.7 / 0.85) ** 2
+        return best_design(
+            effects,
+            variance=variance,
+            people=125.0,
+            noise_variance=lambda count: noise * count**2,
+            reward_variance=0.2,
+        ).groups
+
+    assert groups(law) == ((),)
+    assert max(map(len, groups(variances_to_choose_by(effects, relevance, law)))) > 0

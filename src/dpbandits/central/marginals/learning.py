@@ -229,10 +229,12 @@ class EffectPosterior(WeightPosterior):
     Attributes:
         features: the same for every arm.
         draws: (S, K, m) public draws that people are answered by; None where nothing was released.
+        relevance: prior variances that the law rests on; None where they are not known.
     """
 
     features: ArmFeatures
     draws: FloatArray | None = None
+    relevance: Relevance | None = None
 
     @classmethod
     def of_arms(cls, mean: FloatArray, factor: FloatArray, features: ArmFeatures) -> "EffectPosterior":

@@ -97,6 +97,7 @@ from dpbandits.models.marginals import (
     best_design,
     columns_in_turn,
     cuts_of,
+    variances_to_choose_by,
 )
 from dpbandits.models.marginals.designing import forecast_weights
 from dpbandits.models.marginals.law import LOCATED
@@ -408,10 +409,12 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         base = effect_features(self.features_of(law))
         variances = np.array([(own**2).sum(axis=1) for own in law.factors]) / base.ratio**2
         people, first = self.rounds(block), self.says_nothing(posterior)
-
+        variance, relevance = variances.mean(axis=0), getattr(law, "relevance", None)
+        if relevance is not None:
+            variance = variances_to_choose_by(base.effects, relevance, variance)
         tables = best_design(
             base.effects,
-            variance=variances.mean(axis=0),
+            variance=variance,
             people=people / self.arms,
             noise_variance=lambda groups: self._noise_variance(groups, first=first),
             reward_variance=VARIANCE if first else LATER_VARIANCE,
@@ -621,7 +624,8 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             base = EffectFeatures(domain=self._columns, pairs=effects.pairs, cuts=cuts)
             features = ArmFeatures(base=base, arm_column=self._columns.dim, n_arms=self.arms)
             self._known_features[effects.pairs, cuts] = features
-        return EffectPosterior.of_arms(weights.mean, weights.factor, features)
+        law = EffectPosterior.of_arms(weights.mean, weights.factor, features)
+        return replace(law, relevance=weights.relevance)
 
     @property
     def prior(self) -> EffectPosterior:

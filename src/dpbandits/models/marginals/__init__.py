@@ -8,7 +8,8 @@
 - `tables_hold`: whether tables have room for most columns.
 - `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
 - `Evidence`, `Relevance`, `ArmWeights`: from noisy tables to a law of every arm's weights.
-- `fitted_with_inclusion`: the same with the probability that each of many columns matters.
+- `fitted_with_inclusion`: the same with the probability that each of many columns matters;
+  `variances_to_choose_by`: what such columns are worth to `best_design`.
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
@@ -16,7 +17,7 @@ from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of
 from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import Effects
 from dpbandits.models.marginals.features import EffectFeatures, tables_hold
-from dpbandits.models.marginals.inclusion import fitted_with_inclusion
+from dpbandits.models.marginals.inclusion import fitted_with_inclusion, variances_to_choose_by
 from dpbandits.models.marginals.law import Counts, Law, WeightedPeople
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
@@ -45,4 +46,5 @@ __all__ = [
     "fitted_with_misfit",
     "left_variances",
     "tables_hold",
+    "variances_to_choose_by",
 ]

@@ -27,7 +27,7 @@ from dpbandits.models.marginals.posterior import (
     Relevance,
 )
 
-__all__ = ["RELEVANT", "fitted_with_inclusion"]
+__all__ = ["RELEVANT", "fitted_with_inclusion", "variances_to_choose_by"]
 
 RELEVANT = 5.0
 """Expected number of columns that matter, if there are more.
@@ -59,6 +59,25 @@ def fitted_with_inclusion(
         relevance = _learned(effects, found, relevance, odds=before / (1.0 - before))
         found = ArmWeights.of(effects, evidence, relevance)
     return found
+
+
+def variances_to_choose_by(effects: Effects, relevance: Relevance, variance: FloatArray) -> FloatArray:
+    """(m,) variances by which `best_design` values tables: what a column may tell if it matters.
+
+    A weight of variance u explains about u^2 times the information. If it matters with the probability f, and
+    has the variance s then, the mean is f s^2 and not (f s)^2: the result is f^(1/2) s. With the prior
+    variance u_0 in the law, 1/s = 1/u - (1 - f)/u_0.
+
+    Args:
+        effects: functions that are learned.
+        relevance: prior variances of the law, and probabilities.
+        variance: (m,) u, of every weight in the law.
+    """
+    if relevance.included is None:
+        return variance
+    share = Relevance(np.ones(len(effects.terms)), relevance.included).of_terms(effects)[effects.term_of]
+    prior = relevance.of_terms(effects)[effects.term_of]
+    return np.asarray(np.sqrt(share) * variance / (1.0 - np.minimum(variance / prior, 1.0) * (1.0 - share)))
 
 
 def _learned(effects: Effects, found: ArmWeights, relevance: Relevance, *, odds: float) -> Relevance:
