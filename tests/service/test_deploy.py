@@ -511,6 +511,8 @@ def test_the_secret_as_it_stands_is_refused(tmp_path: Path) -> None:
 
 # -- alerts ----------------------------------------------------------------------------------------
 
+DECIDING = "/v1/policies/{policy}/decisions"
+
 SERIES = """
 rule_files: [{rules}]
 evaluation_interval: 30s
@@ -524,6 +526,12 @@ tests:
       - {{series: 'dpbandits_errors_total{{instance="a", route="/x", status="503"}}', values: '0x30 1+1x30'}}
       - {{series: 'dpbandits_queue_seconds_sum{{instance="a"}}', values: '0+1x30 31+15x30'}}
       - {{series: 'dpbandits_queue_seconds_count{{instance="a"}}', values: '0+15x60'}}
+      - series: 'dpbandits_request_seconds_bucket{{instance="a", route="{route}", le="0.5"}}'
+        values: '0+9x30 270x30'
+      - series: 'dpbandits_request_seconds_bucket{{instance="a", route="{route}", le="2.0"}}'
+        values: '0+9x60'
+      - series: 'dpbandits_request_seconds_bucket{{instance="a", route="{route}", le="+Inf"}}'
+        values: '0+9x60'
       - {{series: 'dpbandits_release_lag_rounds{{instance="a", policy="offers"}}', values: '0x24 5x36'}}
       - {{series: 'dpbandits_budget_spent{{population="people", part="rho"}}', values: '0.5x30 0.95x30'}}
       - {{series: 'dpbandits_budget_limit{{population="people", part="rho"}}', values: '1x60'}}
@@ -549,13 +557,16 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def test_alerts_ask_for_metrics_and_labels_that_there_are(shop: Caller) -> None:
+    shop.decide("visit-1")
     shown = shop.get("/metrics").text
     kept = set(re.findall(r"^((?:dpbandits|process)\w+)", shown, re.MULTILINE))
     kept |= set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE))  # where nothing was counted yet
+    assert f'route="{DECIDING}"' in shown
     reasons = set(re.findall(r'dpbandits_not_ready{.*reason="(\w+)"', shown))
     for rule in alerts():
         asked = set(re.findall(r"\b(?:dpbandits|process)_\w+", rule["expr"]))
         assert asked <= kept, rule["alert"]
+        assert set(re.findall(r'route="(.+?)"', rule["expr"])) <= {DECIDING}
         assert set(re.findall(r'reason="(\w+)"', rule["expr"])) <= reasons
         told = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
         by = re.search(r"by \(([\w, ]+)\)", rule["expr"])
@@ -574,7 +585,8 @@ def test_prometheus_reads_the_alerts_and_each_of_them_fires(tmp_path: Path) -> N
     expected = "\n".join(
         f"          - {{labels: '{{alertname=\"{rule['alert']}\"}}', value: 1}}" for rule in alerts()
     )
-    (tmp_path / "test.yaml").write_text(SERIES.format(rules=FOLDER / "alerts.yaml", expected=expected))
+    written = SERIES.format(rules=FOLDER / "alerts.yaml", expected=expected, route=DECIDING)
+    (tmp_path / "test.yaml").write_text(written)
     done = subprocess.run(
         [program("promtool"), "test", "rules", str(tmp_path / "test.yaml")],
         capture_output=True,
