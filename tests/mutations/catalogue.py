@@ -3570,8 +3570,8 @@ MUTATIONS = (
         "whoever has a token tries contexts of a user, any number of them, and knows which one was sent",
         (
             "service/flags.py",
-            "canonical([_text(given, _USER), _text(given, _REQUEST)])",
-            "canonical([_text(given, _USER), _text(given, _REQUEST), given])",
+            "canonical([user, _text(given, _REQUEST)])",
+            "canonical([user, _text(given, _REQUEST), given])",
         ),
         tests="tests/service/test_flags.py",
     ),

@@ -70,6 +70,18 @@ def test_a_request_id_tells_rounds_of_one_user_apart(admin: Caller) -> None:
     assert "rounds" in failure(evaluated(admin, requestId="c"), 400, "GENERAL")
 
 
+def test_a_policy_that_counts_no_users_is_a_flag_as_well(admin: Caller) -> None:
+    assert admin.post("/v1/populations", CUSTOMERS).status_code == 201
+    privacy = {**OFFERS["privacy"], "user_ids": False}
+    assert admin.post("/v1/policies", {**OFFERS, "privacy": privacy}).status_code == 201
+    first = evaluated(admin).json()
+    assert is_evaluation(first)
+    assert evaluated(admin).json() == first
+    other = evaluated(admin, requestId="b").json()
+    assert is_evaluation(other)
+    assert other["metadata"]["decision"] != first["metadata"]["decision"]
+
+
 @pytest.mark.parametrize("settings", [Settings(mismatches_per_hour=2)])
 def test_guesses_of_a_context_are_noticed_and_soon_answered_no_more(shop: Caller) -> None:
     evaluated(shop)

@@ -169,9 +169,9 @@ _GUARANTEE = {
 _RELEASES = {"releases": [{"version": 1, "rounds": 1000, "made_at": 1767225600.0}]}
 _DECISION = {
     "id": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192",
-    "release": 3,
+    "release": 0,
     "fallback": False,
-    "propensity": None,
+    "propensity": 0.5,
     "arm": "call",
     "expires_at": 1767312000.0,
 }

@@ -26,7 +26,7 @@ import hashlib
 import json
 from asyncio import to_thread, wrap_future
 from functools import lru_cache, partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, FastAPI, Header, Path, Response
 
@@ -66,20 +66,20 @@ _REFUSED = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-h
 def add_flags(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     route = Routes(app, "flags", "/ofrep/v1/evaluate")
-    columns: dict[str, frozenset[str]] = {}  # of policies; they never change
+    flags: dict[str, _Flagged] = {}  # by name; they never change
 
     @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", _FLAG, *_REFUSED)
     async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
         """`targetingKey` is the user. The same user and `requestId` have the same decision."""
         given = message.context or {}
-        if policy not in columns:
-            columns[policy] = await to_thread(service.read, partial(_columns_of, policy=policy))
+        if policy not in flags:
+            flags[policy] = await to_thread(service.read, partial(_flagged, policy=policy))
+        flag, user = flags[policy], _text(given, _USER)
         body = {
-            "id": f"flag {_digest(canonical([_text(given, _USER), _text(given, _REQUEST)]).encode())}",
-            "user": given[_USER],
-            "context": {name: value for name, value in given.items() if name in columns[policy]},
+            "id": f"flag {_digest(canonical([user, _text(given, _REQUEST)]).encode())}",
+            "context": {name: value for name, value in given.items() if name in flag.columns},
             "deferred": False,
-        }
+        } | ({"user": user} if flag.user_ids else {})
         return _flag(policy, await wrap_future(service.decide(policy, token.id, body)))
 
     @route(
@@ -104,12 +104,20 @@ def add_flags(app: FastAPI, service: Service) -> None:
         return Response(body, media_type="application/json", headers={"ETag": tag})
 
 
-def _columns_of(reads: Reads, policy: str) -> frozenset[str]:
-    """Return names of a policy's columns; Problem where there is no such policy, or it has no arms."""
+class _Flagged(NamedTuple):
+    """A policy with arms: names of its columns, and whether it counts the rounds of users."""
+
+    columns: frozenset[str]
+    user_ids: bool
+
+
+def _flagged(reads: Reads, policy: str) -> _Flagged:
+    """Return what is public of a policy; Problem where there is no such policy, or it has no arms."""
     asked = policies.kept_policy(reads, policy).asked
     if "arms" not in asked:
         raise Problem("conflict", "The policy chooses among candidates: it is no flag.")
-    return frozenset(str(column.get("name")) for column in asked["contexts"])
+    columns = frozenset(str(column.get("name")) for column in asked["contexts"])
+    return _Flagged(columns, asked["privacy"].get("user_ids") is not False)
 
 
 @lru_cache(maxsize=FUNCTIONS_KEPT)
