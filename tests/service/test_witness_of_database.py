@@ -20,6 +20,7 @@ from dpbandits.state.witness import FileWitness
 from internals.workers import folding
 from service import databases
 from service.conftest import CUSTOMERS, Caller, served
+from service.test_desk import login, page
 from service.test_workers import SHORT, releases, the_policy
 
 TABLES = (
@@ -79,13 +80,10 @@ def worker(
 
 def the_desk(one: Caller) -> Any:
     """The page that shows what a policy has learned."""
+    cookie = str(login(one, str(one.token)).cookies["dpbandits_desk"])
+    shown = page(one, "/desk/policies/offers", cookie)
     one.client.cookies.clear()
-    cookie = one.client.post("/login", data={"token": one.token}, follow_redirects=False).cookies
-    page = one.client.get(
-        "/desk/policies/offers", headers={"Cookie": f"dpbandits_desk={cookie['dpbandits_desk']}"}
-    )
-    one.client.cookies.clear()
-    return page
+    return shown
 
 
 def test_an_older_copy_releases_and_charges_nothing_and_serves_nobody(
