@@ -177,25 +177,28 @@ FILES = {"": 31, "service/": 14}
 
 
 def test_a_decision_passes_few_files(service: Service, shop: Caller) -> None:
-    """Files whose functions run in the event loop's thread or the writer's while a decision is answered."""
+    """Files whose functions run in the event loop's thread or the writer's while a decision is answered. Of
+    three decisions the one with the fewest: what is done beside the answers may come in between.
+    """
     root = f"{Path(dpbandits.__file__).parent}/"
-    seen: set[str] = set()
+    passed: list[set[str]] = []
 
     def noted(frame: FrameType, event: str, argument: object) -> None:
         if event == "call" and frame.f_code.co_filename.startswith(root):
-            seen.add(frame.f_code.co_filename.removeprefix(root))
+            passed[-1].add(frame.f_code.co_filename.removeprefix(root))
 
-    body = {"id": "v", "user": "u", "context": AGNES}
-    for number in range(30):
-        assert shop.decide(f"before-{number}").status_code == 200
     portal = shop.client.portal
     assert portal is not None
-    for begin in (noted, None):
-        service.write(lambda _, begin=begin: sys.setprofile(begin)).result()
-        portal.call(sys.setprofile, begin)
-        if begin is not None:
-            assert shop.post(f"{AT}/decisions", body).status_code == 200
+    for number in range(30):
+        assert shop.decide(f"before-{number}").status_code == 200
+    for number in range(3):
+        passed.append(set())
+        for traced in (noted, None):
+            service.write(lambda _, traced=traced: sys.setprofile(traced)).result()
+            portal.call(sys.setprofile, traced)
+            if traced is not None:
+                assert shop.decide(f"v{number}").status_code == 200
+    fewest = min(passed, key=len)
     for under, most in FILES.items():
-        found = sorted(name for name in seen if name.startswith(under))
-        assert len(found) <= most, found
-        assert found
+        found = sorted(name for name in fewest if name.startswith(under))
+        assert 0 < len(found) <= most, "\n".join(found)

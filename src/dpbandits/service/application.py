@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from functools import partial
+from logging import INFO
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Header, Path, Request, Response
@@ -245,6 +246,8 @@ def application(service: Service) -> Application:
 
     def saw(method: str, route: str, status: int, seconds: float) -> None:
         metrics.saw(method, route, status, seconds)
+        if not log.isEnabledFor(INFO):
+            return
         of_people = route.startswith("/ofrep/") or "{policy}/" in route or "{row}/" in route
         # Where a route is about people its status may depend on one of them.
         told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status

@@ -36,6 +36,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -154,7 +155,7 @@ class Metrics:
     ) -> Callable[..., _Kind]:
         """A metric, by the values of its labels."""
         made: Any = kind(name, said, ["process", *labels], registry=self._registry, **how)
-        return lambda *values: made.labels(self._process, *values)
+        return cache(lambda *values: made.labels(self._process, *values))  # routes are few, and so are values
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """One request; routes are templates, so that there are few."""

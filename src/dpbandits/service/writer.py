@@ -48,6 +48,9 @@ _T = TypeVar("_T")
 LooksAhead = Callable[[Writes], Iterator[list[Ahead]]]
 """Queries that a call will make; those that follow may rest on what `Writes.seen` says of the first ones."""
 
+LEAST_SHARED = 4
+"""Calls that a pass takes at least: with fewer it costs more than each by itself."""
+
 MOST_TOGETHER = 64
 """Calls in one transaction: the first of them waits for all."""
 
@@ -272,7 +275,7 @@ def _shared(writes: Writes, jobs: list[_Job]) -> list[_Job]:
     made: set[_Job] = set()
     for group in groups.values():
         brought = [job.share.brought for job in group if job.share is not None]
-        if len(group) == 1 or group[0].share is None:
+        if len(group) < LEAST_SHARED or group[0].share is None:
             continue
         writes.mark()
         try:
