@@ -278,7 +278,7 @@ def speed_service() -> Markdown:
     for row in load_all("service-speed"):
         aim = "" if row["aim"] is None else f"{'at least' if row['least'] else 'at most'} {row['aim']:,g}"
         aim += ", **missed**" * row["missed"]
-        lines.append([row["name"], f"{row['value']:,.4g}", aim, row.get("load", "idle")])
+        lines.append([row["name"], f"{row['value']:,.4g}", aim, row.get("load", "not noted")])
     if not lines:
         return Markdown("Not measured yet.")
     return table(["what", "measured", "aim", "load of the machine"], lines)
