@@ -3451,8 +3451,8 @@ MUTATIONS = (
         "what one person of a batch brings moves the others to another round, and perhaps to another block",
         (
             "service/decisions.py",
-            "            break\n        asked_as.setdefault",
-            "            continue\n        asked_as.setdefault",
+            "                break\n            asked_as.setdefault",
+            "                continue\n            asked_as.setdefault",
         ),
         tests="tests/service/test_together.py::"
         "test_rounds_are_taken_in_the_order_of_a_batch_whatever_somebody_brings",

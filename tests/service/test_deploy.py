@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 import tomllib
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -160,17 +162,21 @@ def health(port: int) -> int:
 
 
 def soon_healthy(port: int) -> bool:
-    """Whether it is ready within ten seconds."""
+    """Whether it is healthy within ten seconds."""
     ends = time.monotonic() + 10.0
     while health(port) != 0 and time.monotonic() < ends:
         time.sleep(0.1)
     return health(port) == 0
 
 
-def test_the_health_check_is_that_of_the_service(tmp_path: Path) -> None:
+def test_the_health_check_is_that_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is not ready is healthy all the same: no restart mends a full disk or a clock that jumped."""
+    monkeypatch.setenv("DPBANDITS_DISK_FLOOR", str(1 << 60))
     server = ServerProcess(tmp_path / "data")
     try:
         assert soon_healthy(int(server.url.rpartition(":")[2]))
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"{server.url}/v1/ready", timeout=10)  # noqa: S310 - loopback
     finally:
         server.stop()
     assert health(free_port()) == 1

@@ -35,7 +35,7 @@ def test_answers_that_failed_are_counted_by_route_but_not_where_people_are(
         raise StateError("the store is away")
 
     for name in ("decide", "reward"):
-        monkeypatch.setattr(decisions, name, away)
+        monkeypatch.setattr(decisions.Decisions, name, away)
     for number in range(3):
         assert shop.decide(f"w{number}").status_code == 503
         assert shop.reward(decision, 1).status_code == 503

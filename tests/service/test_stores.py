@@ -705,7 +705,7 @@ def test_what_the_clock_looks_for_is_found_without_reading_all_decisions() -> No
     """Every second; with ten million decisions a scan would take minutes."""
     asked: Any = _Asked()
     decisions.overdue(asked, now=1.0)
-    decisions.sweep(asked, asked, policy="p", now=1.0)
+    decisions.Decisions(asked, asked, asked, mismatches=1).sweep(asked, policy="p", now=1.0)
     database = sqlite3.connect(":memory:")
     for statement in TABLES:
         database.execute(statement)

@@ -26,7 +26,7 @@ from dpbandits.policy import kept
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.service import core, decisions
+from dpbandits.service import core
 from dpbandits.service.core import Service
 from dpbandits.service.folding import Folding
 from dpbandits.service.problems import Problem
@@ -143,8 +143,7 @@ def test_a_request_that_two_workers_get_at_once_is_answered_once(two: Two) -> No
     answers: list[Any] = []
 
     def slow(writes: Writes) -> None:
-        known = {"policy": "offers", "token": "t", "body": dict(body), "now": 1.0}
-        answer = decisions.decide(writes, first.engines, first.keys, first.mismatches, **known)
+        answer = first.decisions.decide(writes, policy="offers", token="t", body=dict(body))
         writes.settled()  # its rows are written, and nobody else sees them yet
         answers.append(second.decide("offers", "t", dict(body)))
         threading.Event().wait(0.5)

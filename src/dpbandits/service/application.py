@@ -563,7 +563,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     @route("GET /decisions/{decision:word}", "What became of a decision", {"status": "pending"}, "not-found")
     def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
-            found = decisions.decision_status(reads, service.keys, policy=policy, decision_id=decision)
+            found = service.decisions.status(reads, policy=policy, decision_id=decision)
         return {"status": found}
 
     @route(

@@ -112,18 +112,13 @@ class Service:
             swept(under_way)
             most = self.settings.policy_memory
             self.engines = Engines(self.store, self.ledger, under_way, most=most)
-            self._folding = Folding(
-                self.store,
-                self.ledger,
-                under_way,
-                clock=self.clock,
-                made=self.engines.take,
-                failed=_not_folded,
-            )
+            how: dict[str, Any] = {"clock": self.clock, "made": self.engines.take, "failed": _not_folded}
+            self._folding = Folding(self.store, self.ledger, under_way, **how)
             self.engines.is_due = self._folding.wake
             self.keys = Keys(folder / "service.key", self.read(adoptions))
             self.surveys = Surveys(self.store, self.ledger)
-            self.mismatches = decisions.Mismatches(self.settings.mismatches_per_hour)
+            most = self.settings.mismatches_per_hour
+            self.decisions = decisions.Decisions(self.engines, self.keys, self.now, mismatches=most)
             self.first_token: str | None = None
             if self.read_only:
                 self.ledger.check()
@@ -199,103 +194,52 @@ class Service:
     # -- decisions ---------------------------------------------------------------------------------
 
     def decide(self, policy: str, token: str, body: dict[str, Any]) -> Future[dict[str, Any]]:
-        """See `decisions.decide`."""
+        """See `Decisions.decide`."""
+        together = partial(self.decisions.decide_together, policy=policy, token=token)
         return self.write(
-            lambda writes: decisions.decide(
-                writes,
-                self.engines,
-                self.keys,
-                self.mismatches,
-                policy=policy,
-                token=token,
-                body=body,
-                now=self.now(),
-            ),
+            partial(self.decisions.decide, policy=policy, token=token, body=body),
             about=policy,
-            ahead=lambda writes: decisions.ahead_of_decision(
-                writes, self.engines, self.keys, policy=policy, token=token, body=body
-            ),
-            share=Pass(("decide", policy, token), body, partial(self._decided, policy, token)),
+            ahead=partial(self.decisions.ahead_of_decision, policy=policy, token=token, body=body),
+            share=Pass(("decide", policy, token), body, together),
             by=token,
         )
 
     def decide_together(
         self, policy: str, token: str, bodies: Sequence[dict[str, Any]]
     ) -> Future[list[dict[str, Any] | Problem | None]]:
-        """See `decisions.decide_together`."""
-        return self.write(
-            lambda writes: self._decided(policy, token, writes, bodies),
-            about=policy,
-            ahead=lambda _: decisions.ahead_of_policy(self.engines, policy),
-            by=token,
-            count=len(bodies),
-        )
-
-    def _decided(
-        self, policy: str, token: str, writes: Writes, bodies: Sequence[dict[str, Any]]
-    ) -> list[dict[str, Any] | Problem | None]:
-        now = self.now()
-        return decisions.decide_together(
-            writes, self.engines, self.keys, policy=policy, token=token, bodies=bodies, now=now
-        )
+        """See `Decisions.decide_together`."""
+        together = partial(self.decisions.decide_together, bodies=bodies, policy=policy, token=token)
+        ahead = partial(self.decisions.ahead_of_policy, policy=policy)
+        return self.write(together, about=policy, ahead=ahead, by=token, count=len(bodies))
 
     def reward(
         self, policy: str, decision_id: str, value: float, *, by: str = ""
     ) -> Future[decisions.Outcome]:
-        """See `decisions.reward`."""
+        """See `Decisions.reward`."""
+        together = partial(self.decisions.reward_together, policy=policy)
         return self.write(
-            lambda writes: decisions.reward(
-                writes,
-                self.engines,
-                self.keys,
-                policy=policy,
-                decision_id=decision_id,
-                value=value,
-                now=self.now(),
-            ),
+            partial(self.decisions.reward, policy=policy, decision_id=decision_id, value=value),
             about=f"{policy} told",
-            ahead=lambda writes: decisions.ahead_of_reward(
-                writes, self.engines, self.keys, policy=policy, decision_id=decision_id
-            ),
-            share=Pass(("reward", policy), (decision_id, value), partial(self._rewarded, policy)),
+            ahead=partial(self.decisions.ahead_of_reward, policy=policy, decision_id=decision_id),
+            share=Pass(("reward", policy), (decision_id, value), together),
             by=by,
         )
 
     def reward_together(
         self, policy: str, told: Sequence[tuple[str, float]], *, by: str = ""
     ) -> Future[list[decisions.Outcome | Problem | None]]:
-        """See `decisions.reward_together`."""
-        return self.write(
-            lambda writes: self._rewarded(policy, writes, told),
-            about=f"{policy} told",
-            ahead=lambda _: iter(()),
-            by=by,
-            count=len(told),
-        )
-
-    def _rewarded(
-        self, policy: str, writes: Writes, told: Sequence[tuple[str, float]]
-    ) -> list[decisions.Outcome | Problem | None]:
-        now = self.now()
-        return decisions.reward_together(writes, self.engines, self.keys, policy=policy, told=told, now=now)
+        """See `Decisions.reward_together`."""
+        together = partial(self.decisions.reward_together, told=told, policy=policy)
+        nothing: LooksAhead = lambda _: iter(())  # noqa: E731 - it is with those that look ahead
+        return self.write(together, about=f"{policy} told", ahead=nothing, by=by, count=len(told))
 
     def activate(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
-        """See `decisions.activate`."""
-        return self.write(
-            lambda writes: decisions.activate(
-                writes, self.keys, policy=policy, decision_id=decision_id, now=self.now()
-            ),
-            by=by,
-        )
+        """See `Decisions.activate`."""
+        return self.write(partial(self.decisions.activate, policy=policy, decision_id=decision_id), by=by)
 
     def abandon(self, policy: str, decision_id: str, *, by: str = "") -> Future[str]:
-        """See `decisions.abandon`."""
-        return self.write(
-            lambda writes: decisions.abandon(
-                writes, self.engines, self.keys, policy=policy, decision_id=decision_id
-            ),
-            by=by,
-        )
+        """See `Decisions.abandon`."""
+        return self.write(partial(self.decisions.abandon, policy=policy, decision_id=decision_id), by=by)
 
     # -- policies ----------------------------------------------------------------------------------
 
@@ -372,7 +316,7 @@ class Service:
 
     def _swept(self, writes: Writes, *, now: float) -> list[Exception]:
         """Errors of what was done in the writer's turn."""
-        sweep = partial(decisions.sweep, writes, self.engines)
+        sweep = partial(self.decisions.sweep, writes)
         keep = self.settings.retention_days * DAY
         old_ones = partial(erase, writes, before=now - keep, now=now, rounds_at=now + keep / 100)
         failed = [writes.apart(old_ones)]

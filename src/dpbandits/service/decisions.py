@@ -30,15 +30,15 @@ So a reason tells its caller nothing that the request and public numbers do not 
 else. It is part of the stored answer, and the same in every repetition. It is neither logged nor counted: how
 many contexts could not be read is a number of people. `check` finds the same faults and keeps nothing.
 
-All functions here but `check` run in the writer's transaction. A repeated id is judged before anything is
-looked at, once no other worker can answer for the policy until the commit: the same body gives the stored
-answer; another one is a conflict, and a token that tries others too often gets no answer to any repetition
-for a while, so that replaying guesses of a context confirms a few of them an hour at most.
+All methods of `Decisions` but `status` run in the writer's transaction. A repeated id is judged before
+anything is looked at, once no other worker can answer for the policy until the commit. The same body gives
+the stored answer, and another one is a conflict. A token that tries others too often gets no answer to any
+repetition for a while, so that replaying guesses of a context confirms a few of them an hour at most.
 """
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -66,23 +66,7 @@ from dpbandits.tables import Schema
 from dpbandits.tables.checking import Finding
 from dpbandits.tables.menu import Menu
 
-__all__ = [
-    "Mismatches",
-    "Outcome",
-    "abandon",
-    "activate",
-    "ahead_of_decision",
-    "ahead_of_policy",
-    "ahead_of_reward",
-    "check",
-    "decide",
-    "decide_together",
-    "decision_status",
-    "overdue",
-    "reward",
-    "reward_together",
-    "sweep",
-]
+__all__ = ["Decisions", "Outcome", "check", "overdue"]
 
 Outcome = Literal["counted", "late", "duplicate"]
 
@@ -91,79 +75,6 @@ _HOUR = 3600.0
 _SETTLED = ("counted", "defaulted", "late", "abandoned")
 _GONE = ("expired", "lost", "refused", "fallback")
 _OPEN = ("deferred", "pending")
-
-
-class Mismatches:
-    """How often tokens sent an id again with another body, in the last hour: events of the store, which a
-    new start, and other processes, see as well. Up to `most` of a token are answered.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-
-    def check(self, writes: Writes, token: str, now: float) -> None:
-        """Refuse to compare anything for a token that had too many; nobody else compares for it until the
-        commit, and who comes meanwhile tries again.
-        """
-        known = "SELECT id FROM tokens WHERE id = ?"
-        if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
-            raise TryAgain("another worker compares for this token")
-        query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?"
-        seen = writes.one(query, f"token {token}", now - _HOUR)
-        if seen is not None and seen[0] >= self._most:
-            wait = math.ceil(seen[1] + _HOUR - now)
-            raise Problem(
-                "too-many-requests",
-                "This token has repeated ids with other bodies too often: no used id is compared now.",
-                headers={"Retry-After": str(max(wait, 1))},
-            )
-
-    def note(self, writes: Writes, token: str, now: float) -> None:
-        """One more."""
-        told = "an id was used again for another request"
-        note_event(writes, now, "other-body", f"token {token}", told, by=token)
-
-
-def decide(
-    writes: Writes,
-    engines: Engines,
-    keys: Keys,
-    mismatches: Mismatches,
-    *,
-    policy: str,
-    token: str,
-    body: dict[str, Any],
-    now: float,
-) -> dict[str, Any]:
-    """Answer one request for a decision, as JSON, or repeat what was answered.
-
-    `token` is the id of the token, and `body["id"]` the caller's id among those of this token.
-
-    Raises:
-        Problem: it was refused; what it took, if anything, is recorded.
-    """
-    kept, asked_as, earlier = _known(writes, engines, keys, policy, token, body["id"])
-    if earlier is None and engines.opened(kept.id) is None and kept.status == "active":
-        engines.use(writes, kept.id).book.hold()  # another worker may be answering the same request
-        kept, asked_as, earlier = _known(writes, engines, keys, policy, token, body["id"])
-    digest = keys.digest("body", canonical(body))
-    if earlier is not None:
-        number, stored_body, stored = earlier
-        mismatches.check(writes, token, now)
-        if stored is None:
-            raise Problem("erased", "The decision was erased after the retention time; its id stays used.")
-        if bytes(stored_body) != digest:
-            mismatches.note(writes, token, now)
-            raise Problem("other-body", "This id was used for another request: use a new one for another.")
-        return _answered(keys.decision_id(int(number)), stored)
-    if kept.status != "active":
-        raise Problem("conflict", f"The policy is {kept.status}: it decides for nobody now.")
-    _check_shape(kept, body)
-    engine = engines.use(writes, kept.id)
-    answer, ask, status = _answer(engine, kept, body)
-    text, due = _finished(engine, kept, answer, status, now)
-    row = kept.id, token, asked_as, digest, ask, status, text, now, due
-    return _answered(keys.decision_id(writes.enter("decisions", _COLUMNS, *row)), text)
 
 
 _COLUMNS = "policy, token, asked_as, body, ask, status, answer, asked_at, due_at"
@@ -180,72 +91,6 @@ def _finished(
     if due is not None:
         answer["expires_at"] = due
     return canonical(answer), due
-
-
-def decide_together(
-    writes: Writes,
-    engines: Engines,
-    keys: Keys,
-    *,
-    policy: str,
-    token: str,
-    bodies: Sequence[dict[str, Any]],
-    now: float,
-) -> list[dict[str, Any] | Problem | None]:
-    """Answer in one pass those of several requests that only bring a context: what `decide` gives or raises.
-
-    None stands for each that `decide` has to answer: those that get no round, as they are repeated, or their
-    users have had all; and the first one that brings more than a context, comes after another one of its
-    user, or is decided by another release, with all that follow it. So rounds are taken in the order of the
-    requests, as one by one: what somebody brings moves nobody else to another round.
-    """
-    found: list[dict[str, Any] | Problem | None] = [None] * len(bodies)
-    kept = _read_last(writes, engines, policy)
-    now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
-    if now_is != (kept.id, kept.status, kept.revision):
-        engines.not_so(policy)
-        return found
-    if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
-        return found
-    engine = engines.use(writes, kept.id)
-    engine.book.hold()
-    asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
-    for place, body in enumerate(bodies):
-        if not (body.keys() <= _PLAIN and "context" in body):
-            break
-        asked_as.setdefault(keys.digest("asked as", kept.id, token, body["id"]), place)
-    query = "SELECT asked_as FROM decisions WHERE policy = ? AND token = ? AND asked_as IN "
-    for row in writes.among(query, list(asked_as), kept.id, token):
-        del asked_as[bytes(row[0])]
-    admitted = engine.book.admissible([bodies[place].get("user") for place in asked_as.values()])
-    chosen: list[tuple[bytes, int]] = []
-    for one, fits in zip(asked_as.items(), admitted, strict=True):
-        if fits is None or len(chosen) == engine.room:
-            break
-        chosen += [one] * fits
-    if not chosen:
-        return found
-    users = [bodies[place]["user"] for _, place in chosen] if engine.book.user_ids else None
-    batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], users)
-    rows: list[Row] = []
-    for (digest, place), decision in zip(chosen, batch, strict=True):
-        body = bodies[place]
-        ask: str | None = decision.id
-        answer: dict[str, Any] = {"fallback": False, "propensity": decision.propensity, "arm": decision.arm}
-        status = "deferred" if body.get("deferred") else "pending"
-        if decision.index < 0:
-            answer, ask, status = _unreadable(engine, kept, body, slot_of(decision.id))
-        text, due = _finished(engine, kept, answer, status, now)
-        digest_of_body = keys.digest("body", canonical(body))
-        rows.append((kept.id, token, digest, digest_of_body, ask, status, text, now, due))
-    numbers = writes.enter_many("decisions", _COLUMNS, rows)
-    for (_, place), number, row in zip(chosen, numbers, rows, strict=True):
-        try:
-            found[place] = _answered(keys.decision_id(number), row[6])
-        except Problem as problem:
-            found[place] = problem
-    writes.forget_ahead()
-    return found
 
 
 _PLAIN = frozenset({"id", "user", "context", "deferred"})
@@ -267,60 +112,10 @@ def _unreadable(
     raise StateError("a context was refused that can be read")
 
 
-def ahead_of_policy(engines: Engines, policy: str) -> Iterator[list[Ahead]]:
-    """Yield the query that keeps a policy's rounds from others."""
-    kept = engines.kept.get(policy)
-    engine = None if kept is None else engines.opened(kept.id)
-    if engine is not None:
-        yield engine.book.ahead(None)
-
-
 _KNOWN = (
     "SELECT p.id, p.status, p.revision, d.number, d.body, d.answer FROM policies p "
     "LEFT JOIN decisions d ON d.policy = p.id AND d.token = ? AND d.asked_as = ? WHERE p.name = ?"
 )
-
-
-def ahead_of_decision(
-    writes: Writes, engines: Engines, keys: Keys, *, policy: str, token: str, body: dict[str, Any]
-) -> Iterator[list[Ahead]]:
-    """Yield the queries that `decide` will make, as far as they are known before its turn."""
-    kept = engines.kept.get(policy)
-    engine = None if kept is None else engines.opened(kept.id)
-    if kept is not None and engine is not None:
-        digest = keys.digest("asked as", kept.id, token, body["id"])
-        yield [
-            Ahead(("then", 0), _KNOWN, (token, digest, policy)),
-            *engine.book.ahead(body.get("user")),
-            NUMBER,
-        ]
-
-
-def _known(
-    writes: Writes, engines: Engines, keys: Keys, policy: str, token: str, asked_as: str
-) -> tuple[Kept, bytes, Row | None]:
-    """A policy; the digest of a caller's id; and (number, body, answer) of the decision that has it already.
-
-    In one query where the policy's row was read before and is the same still.
-    """
-    while True:
-        kept = _read_last(writes, engines, policy)
-        if (engine := engines.opened(kept.id)) is not None:
-            engine.book.hold()  # before it is looked up: who answers the same request meanwhile is waited for
-        digest = keys.digest("asked as", kept.id, token, asked_as)
-        row = writes.one(_KNOWN, token, digest, policy)
-        if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
-            return kept, digest, None if row[3] is None else row[3:]
-        engines.not_so(policy)
-
-
-def _read_last(writes: Writes, engines: Engines, policy: str) -> Kept:
-    """A policy as it was read last."""
-    kept = engines.kept.get(policy)
-    if kept is None:
-        kept = engines.kept[policy] = kept_policy(writes, policy)
-        writes.when(lost=partial(engines.not_so, policy))
-    return kept
 
 
 def _check_shape(kept: Kept, body: dict[str, Any]) -> None:
@@ -450,38 +245,11 @@ class _Row(NamedTuple):
     status: str
 
 
-_FOUND = (
+_OF_POLICY = (
     "SELECT number, policy, ask, status FROM decisions "
-    "WHERE number = ? AND policy = (SELECT id FROM policies WHERE name = ?)"
+    "WHERE policy = (SELECT id FROM policies WHERE name = ?)"
 )
-
-
-def ahead_of_reward(
-    writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str
-) -> Iterator[list[Ahead]]:
-    """Yield the queries that `reward` will make: for its decision, and then for its round."""
-    number = keys.number_of(decision_id)
-    if number is None:
-        return
-    found = Ahead(("round", number), _FOUND, (number, policy), lock=True)
-    yield [found]
-    for row in writes.seen(found) or ():
-        engine = engines.opened(row[1])
-        if engine is not None and row[2] is not None and row[3] in _OPEN:
-            yield engine.book.ahead_of_round(row[2])
-
-
-def _found(reads: Reads, keys: Keys, policy: str, decision_id: str) -> _Row:
-    """The decision of an id, for nobody else to change; one of another policy is not found, as any text."""
-    number = keys.number_of(decision_id)
-    rows = []
-    if number is not None:
-        look = reads.locked if isinstance(reads, Writes) else reads.rows
-        rows = look(_FOUND, number, policy)
-    if not rows:
-        raise Problem("not-found", "This policy has no decision with this id.")
-    (row,) = rows
-    return _Row(int(row[0]), str(row[1]), row[2], str(row[3]))
+_FOUND = f"{_OF_POLICY} AND number = ?"
 
 
 def _becomes(
@@ -492,107 +260,6 @@ def _becomes(
     writes.later(change, status, due, told, row.number)
 
 
-def reward(
-    writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str, value: float, now: float
-) -> Outcome:
-    """Tell a decision's reward; returns its status. It stays open after a value out of range."""
-    row = _found(writes, keys, policy, decision_id)
-    if row.status in _SETTLED:
-        return "duplicate"
-    if row.status in _GONE or row.ask is None:
-        _becomes(writes, row, row.status)
-        return "late"
-    return _tell(writes, engines, row, value, now, counted="counted")
-
-
-def reward_together(
-    writes: Writes,
-    engines: Engines,
-    keys: Keys,
-    *,
-    policy: str,
-    told: Sequence[tuple[str, float]],
-    now: float,
-) -> list[Outcome | Problem | None]:
-    """Tell several rewards, (id of a decision, value) each, in one pass: of each what `reward` gives or
-    raises. None stands for what `reward` has to tell: it is of no open decision, or its id stands there
-    twice.
-    """
-    found: list[Outcome | Problem | None] = [None] * len(told)
-    places: dict[int, int] = {}  # number -> place
-    for place, (decision_id, _) in enumerate(told):
-        number = keys.number_of(decision_id)
-        if number is not None:
-            places.setdefault(number, place)
-    query = (
-        "SELECT number, policy, ask, status FROM decisions "
-        "WHERE policy = (SELECT id FROM policies WHERE name = ?) AND number IN "
-    )
-    rows = [
-        _Row(int(row[0]), str(row[1]), row[2], str(row[3]))
-        for row in writes.among(query, sorted(places), policy, lock="number")
-        if row[2] is not None and row[3] in _OPEN
-    ]
-    if rows:
-        engines.use(writes, rows[0].policy).book.look([slot_of(row.ask or "") for row in rows])
-    for row in rows:
-        place = places[row.number]
-        try:
-            found[place] = _tell(writes, engines, row, told[place][1], now, counted="counted")
-        except Problem as problem:
-            found[place] = problem
-    writes.forget_ahead()
-    return found
-
-
-def _tell(writes: Writes, engines: Engines, row: _Row, value: float, now: float, *, counted: str) -> Outcome:
-    engine = engines.use(writes, row.policy)
-    try:
-        receipt = engine.policy.tell(row.ask or "", value)
-    except AlreadyTold:
-        return "duplicate"
-    except StateError:  # nothing of it is there: it is undone, and perhaps tried again
-        raise
-    except DPBanditsError as error:
-        if counted != "defaulted":
-            raise problem_of(error) from None
-        receipt = Receipt.LATE  # its round was erased before its wait was looked at
-    became = counted if receipt is Receipt.COUNTED else "late"
-    _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
-    return "counted" if receipt is Receipt.COUNTED else "late"
-
-
-def activate(writes: Writes, keys: Keys, *, policy: str, decision_id: str, now: float) -> str:
-    """A deferred decision was shown: from now on a reward is awaited; the status it has now."""
-    row = _found(writes, keys, policy, decision_id)
-    if row.status != "deferred":
-        return row.status
-    wait = kept_policy(writes, policy).settings.get("wait_seconds")
-    _becomes(writes, row, "pending", due=None if wait is None else now + wait)
-    return "pending"
-
-
-def abandon(writes: Writes, engines: Engines, keys: Keys, *, policy: str, decision_id: str) -> str:
-    """A decision was not used, and never has a reward; the status it has now."""
-    row = _found(writes, keys, policy, decision_id)
-    if row.status not in ("pending", "deferred") or row.ask is None:
-        return row.status
-    return _give_up(writes, engines, row, "abandoned")
-
-
-def _give_up(writes: Writes, engines: Engines, row: _Row, status: str) -> str:
-    engine = engines.use(writes, row.policy)
-    with suppress(AlreadyTold):  # its block was released meanwhile
-        engine.policy.abandon(row.ask or "")
-    _becomes(writes, row, status)
-    return status
-
-
-def decision_status(reads: Reads, keys: Keys, *, policy: str, decision_id: str) -> str:
-    """Return the status of a decision."""
-    return _found(reads, keys, policy, decision_id).status
-
-
 def overdue(reads: Reads, *, now: float) -> list[str]:
     """Ids of the policies that have decisions whose wait is over."""
     due = "SELECT 1 FROM decisions WHERE policy = policies.id AND due_at <= ?"
@@ -600,22 +267,284 @@ def overdue(reads: Reads, *, now: float) -> list[str]:
     return [str(row[0]) for row in found]
 
 
-def sweep(writes: Writes, engines: Engines, *, policy: str, now: float) -> int:
-    """Settle all decisions of a policy whose wait is over by now, the oldest first; how many.
+class Decisions:
+    """What is done with decisions; see the module.
 
-    All of them, however many: what was told waits no longer. So were there a bound, whether somebody else was
-    told would decide whether a default reward still counts, or comes after its block.
+    Args:
+        engines, keys: the service's.
+        now: its time.
+        mismatches: how often in an hour a token may send an id again with another body. They are events of
+            the store, which a new start and other processes see as well.
     """
-    settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
-    default = None if settings is None else json.loads(settings[0]).get("default_reward")
-    query = "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at"
-    rows = writes.locked(query, now, policy, skip=True)
-    for number, ask, status in rows:
-        row = _Row(int(number), policy, ask, str(status))
-        if row.status == "deferred":
-            _give_up(writes, engines, row, "expired")
-        elif default is None:
-            _give_up(writes, engines, row, "lost")
-        else:
-            _tell(writes, engines, row, float(default), now, counted="defaulted")
-    return len(rows)
+
+    def __init__(self, engines: Engines, keys: Keys, now: Callable[[], float], *, mismatches: int) -> None:
+        self._engines, self._keys, self._now, self._most = engines, keys, now, mismatches
+
+    def decide(self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Answer one request for a decision, as JSON, or repeat what was answered.
+
+        `token` is the id of the token, and `body["id"]` the caller's id among those of this token.
+
+        Raises:
+            Problem: it was refused; what it took, if anything, is recorded.
+        """
+        now = self._now()
+        kept, asked_as, earlier = self._known(writes, policy, token, body["id"])
+        if earlier is None and self._engines.opened(kept.id) is None and kept.status == "active":
+            self._engines.use(writes, kept.id).book.hold()  # another worker may be answering the same request
+            kept, asked_as, earlier = self._known(writes, policy, token, body["id"])
+        digest = self._keys.digest("body", canonical(body))
+        if earlier is not None:
+            number, stored_body, stored = earlier
+            self._refuse_guesses(writes, token, now)
+            if stored is None:
+                raise Problem(
+                    "erased", "The decision was erased after the retention time; its id stays used."
+                )
+            if bytes(stored_body) != digest:
+                told = "an id was used again for another request"
+                note_event(writes, now, "other-body", f"token {token}", told, by=token)
+                raise Problem(
+                    "other-body", "This id was used for another request: use a new one for another."
+                )
+            return _answered(self._keys.decision_id(int(number)), stored)
+        if kept.status != "active":
+            raise Problem("conflict", f"The policy is {kept.status}: it decides for nobody now.")
+        _check_shape(kept, body)
+        engine = self._engines.use(writes, kept.id)
+        answer, ask, status = _answer(engine, kept, body)
+        text, due = _finished(engine, kept, answer, status, now)
+        row = kept.id, token, asked_as, digest, ask, status, text, now, due
+        return _answered(self._keys.decision_id(writes.enter("decisions", _COLUMNS, *row)), text)
+
+    def decide_together(
+        self, writes: Writes, bodies: Sequence[dict[str, Any]], *, policy: str, token: str
+    ) -> list[dict[str, Any] | Problem | None]:
+        """Answer in one pass those of several requests that bring a context alone, as `decide` answers each.
+
+        None stands for each that `decide` has to answer: those that get no round, as they are repeated or
+        their users have had all; and the first one that brings more than a context, comes after another one
+        of its user, or is decided by another release, with all that follow it. So rounds are taken in the
+        order of the requests: what somebody brings moves nobody else to another round.
+        """
+        found: list[dict[str, Any] | Problem | None] = [None] * len(bodies)
+        now, kept = self._now(), self._read_last(writes, policy)
+        now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
+        if now_is != (kept.id, kept.status, kept.revision):
+            self._engines.not_so(policy)
+            return found
+        if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
+            return found
+        engine = self._engines.use(writes, kept.id)
+        engine.book.hold()
+        asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
+        for place, body in enumerate(bodies):
+            if not (body.keys() <= _PLAIN and "context" in body):
+                break
+            asked_as.setdefault(self._keys.digest("asked as", kept.id, token, body["id"]), place)
+        query = "SELECT asked_as FROM decisions WHERE policy = ? AND token = ? AND asked_as IN "
+        for row in writes.among(query, list(asked_as), kept.id, token):
+            del asked_as[bytes(row[0])]
+        admitted = engine.book.admissible([bodies[place].get("user") for place in asked_as.values()])
+        chosen: list[tuple[bytes, int]] = []
+        for one, fits in zip(asked_as.items(), admitted, strict=True):
+            if fits is None or len(chosen) == engine.room:
+                break
+            chosen += [one] * fits
+        if not chosen:
+            return found
+        users = [bodies[place]["user"] for _, place in chosen] if engine.book.user_ids else None
+        batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], users)
+        rows: list[Row] = []
+        for (digest, place), decision in zip(chosen, batch, strict=True):
+            body = bodies[place]
+            ask: str | None = decision.id
+            answer: dict[str, Any] = {"fallback": False, "propensity": decision.propensity}
+            answer["arm"] = decision.arm
+            status = "deferred" if body.get("deferred") else "pending"
+            if decision.index < 0:
+                answer, ask, status = _unreadable(engine, kept, body, slot_of(decision.id))
+            text, due = _finished(engine, kept, answer, status, now)
+            digest_of_body = self._keys.digest("body", canonical(body))
+            rows.append((kept.id, token, digest, digest_of_body, ask, status, text, now, due))
+        numbers = writes.enter_many("decisions", _COLUMNS, rows)
+        for (_, place), number, row in zip(chosen, numbers, rows, strict=True):
+            try:
+                found[place] = _answered(self._keys.decision_id(number), row[6])
+            except Problem as problem:
+                found[place] = problem
+        writes.forget_ahead()
+        return found
+
+    def _known(
+        self, writes: Writes, policy: str, token: str, asked_as: str
+    ) -> tuple[Kept, bytes, Row | None]:
+        """A policy; the digest of a caller's id; and (number, body, answer) of the decision that has it.
+
+        It takes one query where the policy's row was read before and is the same still.
+        """
+        while True:
+            kept = self._read_last(writes, policy)
+            if (engine := self._engines.opened(kept.id)) is not None:
+                engine.book.hold()  # first: who answers the same request meanwhile is waited for
+            digest = self._keys.digest("asked as", kept.id, token, asked_as)
+            row = writes.one(_KNOWN, token, digest, policy)
+            if row is not None and row[:3] == (kept.id, kept.status, kept.revision):
+                return kept, digest, None if row[3] is None else row[3:]
+            self._engines.not_so(policy)
+
+    def _read_last(self, writes: Writes, policy: str) -> Kept:
+        """A policy as it was read last."""
+        kept = self._engines.kept.get(policy)
+        if kept is None:
+            kept = self._engines.kept[policy] = kept_policy(writes, policy)
+            writes.when(lost=partial(self._engines.not_so, policy))
+        return kept
+
+    def ahead_of_policy(self, writes: Writes, *, policy: str) -> Iterator[list[Ahead]]:
+        """Yield the query that keeps a policy's rounds from others."""
+        if (kept := self._engines.kept.get(policy)) and (engine := self._engines.opened(kept.id)):
+            yield engine.book.ahead(None)
+
+    def ahead_of_decision(
+        self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]
+    ) -> Iterator[list[Ahead]]:
+        """Yield the queries that `decide` will make, as far as they are known before its turn."""
+        if (kept := self._engines.kept.get(policy)) and (engine := self._engines.opened(kept.id)):
+            digest = self._keys.digest("asked as", kept.id, token, body["id"])
+            known = Ahead(("then", 0), _KNOWN, (token, digest, policy))
+            yield [known, *engine.book.ahead(body.get("user")), NUMBER]
+
+    def ahead_of_reward(self, writes: Writes, *, policy: str, decision_id: str) -> Iterator[list[Ahead]]:
+        """Yield the queries that `reward` will make: for its decision, and then for its round."""
+        number = self._keys.number_of(decision_id)
+        if number is None:
+            return
+        found = Ahead(("round", number), _FOUND, (policy, number), lock=True)
+        yield [found]
+        for row in map(_Row._make, writes.seen(found) or ()):
+            engine = self._engines.opened(row.policy)
+            if engine is not None and row.ask is not None and row.status in _OPEN:
+                yield engine.book.ahead_of_round(row.ask)
+
+    def reward(self, writes: Writes, *, policy: str, decision_id: str, value: float) -> Outcome:
+        """Tell a decision's reward; returns its status. It stays open after a value out of range."""
+        row = self._found(writes, policy, decision_id)
+        if row.status in _SETTLED:
+            return "duplicate"
+        if row.status in _GONE or row.ask is None:
+            _becomes(writes, row, row.status)
+            return "late"
+        return self._tell(writes, row, value, counted="counted")
+
+    def reward_together(
+        self, writes: Writes, told: Sequence[tuple[str, float]], *, policy: str
+    ) -> list[Outcome | Problem | None]:
+        """Tell several rewards, (id of a decision, value) each, in one pass: of each what `reward` gives or
+        raises. None stands for what `reward` has to tell: it is of no open decision, or its id stands there
+        twice.
+        """
+        found: list[Outcome | Problem | None] = [None] * len(told)
+        places: dict[int, int] = {}  # number -> place
+        for place, (decision_id, _) in enumerate(told):
+            number = self._keys.number_of(decision_id)
+            if number is not None:
+                places.setdefault(number, place)
+        among = writes.among(f"{_OF_POLICY} AND number IN ", sorted(places), policy, lock="number")
+        rows = [row for row in map(_Row._make, among) if row.ask is not None and row.status in _OPEN]
+        if rows:
+            self._engines.use(writes, rows[0].policy).book.look([slot_of(row.ask or "") for row in rows])
+        for row in rows:
+            place = places[row.number]
+            try:
+                found[place] = self._tell(writes, row, told[place][1], counted="counted")
+            except Problem as problem:
+                found[place] = problem
+        writes.forget_ahead()
+        return found
+
+    def activate(self, writes: Writes, *, policy: str, decision_id: str) -> str:
+        """A deferred decision was shown: from now on a reward is awaited; the status it has now."""
+        row = self._found(writes, policy, decision_id)
+        if row.status != "deferred":
+            return row.status
+        wait = kept_policy(writes, policy).settings.get("wait_seconds")
+        _becomes(writes, row, "pending", due=None if wait is None else self._now() + wait)
+        return "pending"
+
+    def abandon(self, writes: Writes, *, policy: str, decision_id: str) -> str:
+        """A decision was not used, and never has a reward; the status it has now."""
+        row = self._found(writes, policy, decision_id)
+        if row.status not in _OPEN or row.ask is None:
+            return row.status
+        return self._give_up(writes, row, "abandoned")
+
+    def status(self, reads: Reads, *, policy: str, decision_id: str) -> str:
+        """Return the status of a decision."""
+        return self._found(reads, policy, decision_id).status
+
+    def sweep(self, writes: Writes, *, policy: str, now: float) -> int:
+        """Settle all decisions of a policy whose wait is over by now, the oldest first; how many.
+
+        There is no bound on their number: what was told waits no longer, so with a bound the rewards of
+        others would decide whether a default reward still counts, or comes after its block.
+        """
+        settings = writes.one("SELECT settings FROM policies WHERE id = ?", policy)
+        default = None if settings is None else json.loads(settings[0]).get("default_reward")
+        query = "SELECT number, ask, status FROM decisions WHERE due_at <= ? AND policy = ? ORDER BY due_at"
+        rows = writes.locked(query, now, policy, skip=True)
+        for number, ask, status in rows:
+            row = _Row(int(number), policy, ask, str(status))
+            if row.status == "deferred":
+                self._give_up(writes, row, "expired")
+            elif default is None:
+                self._give_up(writes, row, "lost")
+            else:
+                self._tell(writes, row, float(default), counted="defaulted")
+        return len(rows)
+
+    def _found(self, reads: Reads, policy: str, decision_id: str) -> _Row:
+        """The decision of an id, for nobody else to change; one of another policy is not found."""
+        number = self._keys.number_of(decision_id)
+        look = reads.locked if isinstance(reads, Writes) else reads.rows
+        rows = [] if number is None else look(_FOUND, policy, number)
+        if not rows:
+            raise Problem("not-found", "This policy has no decision with this id.")
+        return _Row._make(rows[0])
+
+    def _tell(self, writes: Writes, row: _Row, value: float, *, counted: str) -> Outcome:
+        engine = self._engines.use(writes, row.policy)
+        try:
+            receipt = engine.policy.tell(row.ask or "", value)
+        except AlreadyTold:
+            return "duplicate"
+        except StateError:  # nothing of it is there: it is undone, and perhaps tried again
+            raise
+        except DPBanditsError as error:
+            if counted != "defaulted":
+                raise problem_of(error) from None
+            receipt = Receipt.LATE  # its round was erased before its wait was looked at
+        became = counted if receipt is Receipt.COUNTED else "late"
+        _becomes(writes, row, became, value if receipt is Receipt.COUNTED else None)
+        return "counted" if receipt is Receipt.COUNTED else "late"
+
+    def _give_up(self, writes: Writes, row: _Row, status: str) -> str:
+        engine = self._engines.use(writes, row.policy)
+        with suppress(AlreadyTold):  # its block was released meanwhile
+            engine.policy.abandon(row.ask or "")
+        _becomes(writes, row, status)
+        return status
+
+    def _refuse_guesses(self, writes: Writes, token: str, now: float) -> None:
+        """Refuse to compare anything for a token that had too many mismatches; nobody else compares for it
+        until the commit, and who comes meanwhile tries again.
+        """
+        known = "SELECT id FROM tokens WHERE id = ?"
+        if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
+            raise TryAgain("another worker compares for this token")
+        query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?"
+        seen = writes.one(query, f"token {token}", now - _HOUR)
+        if seen is not None and seen[0] >= self._most:
+            said = "This token has repeated ids with other bodies too often: no used id is compared now."
+            after = str(max(math.ceil(seen[1] + _HOUR - now), 1))
+            raise Problem("too-many-requests", said, headers={"Retry-After": after})
