@@ -3199,6 +3199,16 @@ MUTATIONS = (
         tests="tests/central/logged/test_logged_marginals.py::test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables",
     ),
     _bug(
+        "a log's tables charged as with another bound",
+        "an account pays for Gaussian noise where a wide bound leads to Laplace noise, which costs more",
+        (
+            "central/logged/logged_table.py",
+            "policy = self._policy(privacy, None, bound, horizon)\n        return cost_of_guarantee",
+            "policy = self._policy(privacy, None, None, horizon)\n        return cost_of_guarantee",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_an_account_is_charged_for_the_law_of_noise_that_the_bound_leads_to",
+    ),
+    _bug(
         "a log's tables without noise on their counts",
         "how many people there are in every cell of two columns leaves as it is",
         (

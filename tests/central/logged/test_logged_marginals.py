@@ -580,6 +580,29 @@ def test_an_account_in_which_losses_add_up_is_charged_what_proves_the_tables(tmp
     assert cost.rho > 0.36
 
 
+@pytest.mark.parametrize(
+    ("bound", "certified"), [(None, NearGaussianDP), (0.05, NearGaussianDP), (10.0, PureBeside)]
+)
+def test_an_account_is_charged_for_the_law_of_noise_that_the_bound_leads_to(tmp_path, bound, certified):
+    """With a wide bound few tables are worth their noise. These have Laplace noise, which costs more."""
+    rng, promise, ledger = np.random.default_rng(4), dpb.JointDP(epsilon=0.3, delta=1e-6), dpb.MemoryLedger()
+    ledger.open_account("study", privacy=dpb.JointDP(epsilon=20.0, delta=1e-6))
+    contexts = {f"c{j}": rng.integers(0, 2, 300) for j in range(26)}
+    log = LoggedTable.of_people(
+        contexts | {"arm": [ARMS[code] for code in rng.integers(0, 3, 300)], "paid": rng.integers(0, 2, 300)},
+        contexts=dpb.Schema(**{name: dpb.Categories([0, 1]) for name in contexts}),
+        arms=ARMS,
+        action="arm",
+        reward="paid",
+        reward_range=(0, 1),
+    )
+    run = {"horizon": 3000, "bound": bound, "account": ledger.account("study")}
+    found = publish_once(log, tmp_path / "out", promise, **run).function.guarantee
+    assert isinstance(found.certificate, certified)
+    spent, cost = ledger.balance("study").spent, cost_of_guarantee(found)
+    assert (spent.rho, spent.distance) == (cost.rho, cost.distance)
+
+
 def test_files_of_two_kinds_of_function_are_no_release(tmp_path):
     promise = dpb.JointDP(epsilon=1.0, delta=1e-6)
     logged(200).publish(promise, horizon=200).save(tmp_path / "out")

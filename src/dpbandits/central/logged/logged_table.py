@@ -544,13 +544,18 @@ class LoggedTable:
             raise InvalidParameter("uniform_contexts: marginal tables count contexts: release features")
         return found
 
-    def cost(self, privacy: JointDP, *, horizon: int, uniform_contexts: bool) -> Cost:
-        """Largest cost of `publish`: it is paid before anything is drawn."""
+    def cost(
+        self, privacy: JointDP, *, horizon: int, bound: float | None = None, uniform_contexts: bool = False
+    ) -> Cost:
+        """Largest cost of `publish` with the same arguments: it is paid before anything is drawn.
+
+        The law of the noise of marginal tables depends on the bound and the horizon, and so does the cost.
+        """
         if self.release_under(privacy) == "features":
             return cost_of_publishing(privacy, uniform_contexts=uniform_contexts)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DPBanditsWarning)  # said at the rehearsal
-            policy = self._policy(privacy, None, None, horizon)
+            policy = self._policy(privacy, None, bound, horizon)
         return cost_of_guarantee(policy.guarantee)
 
     def _rows_for(self, policy: ExploreThenCommit) -> dict[str, Any]:

@@ -83,12 +83,8 @@ def publish_once(
         raise InvalidParameter(_ANOTHER)
     private_folder(private, what="the folder of the run")
     with locked(private / "lock", wait=False):
-        told: dict[str, Any] = {
-            "horizon": horizon,
-            "bound": bound,
-            "uniform_contexts": uniform_contexts,
-            "account": None if account is None else account.name,
-        }
+        options: dict[str, Any] = {"horizon": horizon, "bound": bound, "uniform_contexts": uniform_contexts}
+        told = {**options, "account": None if account is None else account.name}
         run = _Run.read(private)
         if run is None:
             run = _Run(secrets.token_hex(16), secrets.token_hex(32))
@@ -110,13 +106,13 @@ def publish_once(
                 )
             if account is not None:
                 try:
-                    cost = log.cost(privacy, horizon=horizon, uniform_contexts=uniform_contexts)
+                    cost = log.cost(privacy, **options)
                     account.ledger.charge(account.name, charge_id=f"learn:{run.name}", cost=cost)
                 except (BudgetExceeded, InvalidParameter):
                     shutil.rmtree(private, ignore_errors=True)  # nothing was charged: another run may begin
                     raise
             shutil.rmtree(staged, ignore_errors=True)
-            published = log.publish(privacy, horizon=horizon, bound=bound, uniform_contexts=uniform_contexts)
+            published = log.publish(privacy, **options)
             if ledger is not None:
                 published = _witnessed(published)
             write_folder(staged, published.to_files())

@@ -23,7 +23,8 @@ The same rows change sums and counts together, counts times an integer W, by at 
 in L2: `VectorNoise` has the derivation.
 
 **Noise and promise.** There are two laws. The one with less noise on the sums is taken, which is a public
-choice: it depends on q, epsilon and delta alone.
+choice: it depends on q, epsilon, delta and the source of noise alone. What is certified differs, so a cost
+must be that of this q, which follows from columns, arms, horizon, reward range and bound.
 
 *Laplace.* Discrete Laplace noise of rate epsilon_v/(2 q U k) on the sums; on the counts discrete
 Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 t) k at (epsilon_x, delta):
@@ -182,7 +183,7 @@ class TableRelease:
 
     @cached_property
     def shares(self) -> TableNoise | VectorNoise:
-        """The noise: of the two kinds the one with less variance in the sums, by public numbers alone."""
+        """The noise that has less variance in the sums, by public numbers alone."""
         groups = len(self.design.groups)
         laplace, gaussian = self._variances(groups)
         vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
@@ -229,8 +230,9 @@ class TableRelease:
     def design(self) -> Design:
         """The tables that are expected to tell most, or those that were `given`.
 
-        The search takes all columns to matter alike, and leaves out those of many levels first. One of them
-        may carry everything. With Gaussian noise one more table adds about 1/(2 q) of the deviation.
+        The search takes all columns to matter alike, and leaves out those of many levels first, though the
+        best arm may depend on one of these alone. With Gaussian noise one more table adds only about 1/(2 q)
+        of the deviation, so that columns without a table get one.
         """
         if self.given is not None:
             return self.given

@@ -24,10 +24,11 @@ from dpbandits.privacy.samplers import GREATEST_RATE, check_rate, lattice_laplac
 __all__ = ["CONTEXT_SHARE", "CONTEXT_SQUARE", "TableNoise", "VectorNoise"]
 
 CONTEXT_SHARE = 0.15
-"""Of epsilon, for the law of contexts; chosen on tuning tables."""
+"""Share of epsilon for the law of contexts; chosen on tuning tables."""
 
 CONTEXT_SQUARE = 0.15
-"""Share of the counts in the squared sensitivity of sums and counts together; chosen on tuning tables."""
+"""Share of the counts in the squared sensitivity of sums and counts together; chosen on tuning tables.
+`python -m reproduction.tuning.releases --only many` compares it with others."""
 
 _SUMS, _COUNTS, _CENSUS = 0x6D617267, 0x63747874, 0x63656E73
 """Streams of simulated words, beside the release's number."""
@@ -218,8 +219,9 @@ class VectorNoise:
     - A table of counts does not move, or two of its entries move by W: sqrt(2) W in L2.
 
     The vector moves by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this for
-    k rows (triangle inequality). One draw of noise of this sensitivity covers all of it. W is public:
-    counts have the share `CONTEXT_SQUARE` of the square, up to the rounding of W.
+    k rows (triangle inequality). A row that enters or leaves moves it by less, sqrt(q U^2 + t W^2). Noise of
+    this sensitivity is drawn once for the whole vector. W is public: counts have the share `CONTEXT_SQUARE`
+    of the square, up to the rounding of W.
 
     Attributes:
         privacy: the promise.
@@ -258,7 +260,7 @@ class VectorNoise:
         sensitivity = math.sqrt(square) * privacy.rounds_per_user * (1.0 + 2.0**-40)
         try:
             sigma, proven = noise.gaussian_scale(sensitivity, privacy.epsilon, privacy.delta, draws=entries)
-        except InvalidParameter:  # a scale beyond the sampler's: public numbers alone lead here
+        except InvalidParameter:  # the sampler has no noise of this scale, which public numbers decide
             return None
         return cls(
             privacy=privacy,
@@ -271,7 +273,7 @@ class VectorNoise:
 
     @property
     def sd(self) -> float:
-        """Deviation of the noise of a count, in people."""
+        """Return the standard deviation of the noise of a count, in people."""
         return self.sigma / self.weight
 
     def released(self, sums: IntArray, counts: IntArray, noise: NoiseSource) -> IntArray:
@@ -280,11 +282,11 @@ class VectorNoise:
         return vector + noise.integer_gaussian(self.sigma, len(vector))
 
     def records(self) -> tuple[MechanismRecord, ...]:
-        """The only use of noise."""
+        """Describe the only use of noise."""
         return (self.record(),)
 
     def record(self) -> MechanismRecord:
-        """For the log of releases."""
+        """Describe the release in the log of releases."""
         return MechanismRecord(
             name="marginal tables: sums of rewards less a public centre, and counts of people, as one vector",
             law=self.gaussian_law,

@@ -118,15 +118,18 @@ def _column(found: ArmWeights, own: IntArray, *, used: FloatArray, before: float
         used: (n,) their prior variances in that law.
         before: the probability in that law that the column matters.
     """
-    factor = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
+    factors = found.factor[:1] if found.factor.strides[0] == 0 else found.factor
     scale, identity = np.sqrt(used), np.eye(len(own))
-    part = factor[:, own] / scale[:, None]
-    inverse = np.linalg.inv(part @ np.swapaxes(part, 1, 2))  # (K or 1, n, n)
-    shift = np.matmul(inverse, (found.mean[:, own] / scale)[:, :, None])
-    told = inverse - identity
-    covariance = np.linalg.inv(told + before * identity)
-    mean = np.matmul(covariance, shift)
-    each = len(found.mean) // len(inverse)
-    logs = each * np.linalg.slogdet(identity + told / before)[1].sum()
-    squares = (mean[:, :, 0] ** 2).sum(axis=0) + each * np.diagonal(covariance, axis1=1, axis2=2).sum(axis=0)
-    return float(0.5 * ((shift * mean).sum() - logs)), np.asarray(used * squares)
+    each = len(found.mean) // len(factors)  # arms that share a matrix
+    evidence, squares = 0.0, np.zeros(len(own))
+    # One matrix after another: a column of many levels has nearly all of the weights.
+    for factor, means in zip(factors, found.mean.reshape(len(factors), each, -1), strict=True):
+        part = factor[own] / scale[:, None]
+        inverse = np.linalg.inv(part @ part.T)
+        told = inverse - identity
+        covariance = np.linalg.inv(told + before * identity)
+        shift = (means[:, own] / scale) @ inverse
+        mean = shift @ covariance
+        evidence += float((shift * mean).sum()) - each * float(np.linalg.slogdet(identity + told / before)[1])
+        squares += (mean**2).sum(axis=0) + each * np.diagonal(covariance)
+    return 0.5 * evidence, np.asarray(used * squares)
