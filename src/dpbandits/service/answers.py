@@ -1,34 +1,59 @@
-"""Types of answers in the OpenAPI document, for whoever generates a client from it.
+"""Answers in the OpenAPI document: their types, for whoever generates a client, and an example of each.
 
-The routes write these answers themselves, and tests compare what they write with these types
+The routes write these answers themselves, and tests compare what they write with what is said here
 (`tests/service/test_schema.py`).
 """
 
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
+from dpbandits.service.messages import PolicyRequest
 from dpbandits.service.problems import PROBLEM_TYPES
 
-__all__ = ["TYPES", "type_of"]
+__all__ = ["TYPES", "Named", "Of", "example_of", "type_of"]
 
-_LABEL, _SECONDS = (str, bool, int, float), float
+
+class Named(NamedTuple):
+    """Another type, by its name."""
+
+    name: str
+
+
+class Of(NamedTuple):
+    """An example, and what it is one of; see `TYPES`."""
+
+    example: Any
+    kind: Any
+
+
+_LABEL = (str, bool, int, float)
 _SLUGS = tuple(f"urn:dpbandits:{slug}" for slug in PROBLEM_TYPES)
 _OUTCOME = Literal["counted", "late", "duplicate"]
 _OPEN_OR_TOLD = Literal["deferred", "pending", "counted", "defaulted", "late"]
 _STATUS = Literal[_OPEN_OR_TOLD, "abandoned", "expired", "lost", "refused", "fallback"]
-_BALANCE = {
-    "accountant": str,
-    "promised": {"epsilon": str, "delta": str},
-    "spent_as_epsilon": str,
-    "unit": str,
-    "neighbours": str,
-    "simulated": bool,
-    "parts": ["Part"],
+_SHOWN: Any = PolicyRequest.model_config.get("json_schema_extra")
+_ASKED = _SHOWN["examples"][0]
+_DECISION, _TOKEN = "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "5f0c2a9d6b7e"
+_NOW, _LATER = 1767225600.0, 1767312000.0
+_UNIT = {
+    "unit": "one user: everything the user contributes to what is charged here",
+    "neighbours": "two histories are neighbours when one user's whole contribution ...",
 }
-_PREVIEW = {"fits": bool, "why_not": str, "cost": "Cost", "population": "Change"}
-_TOKEN_ENDS = {"ends_at": (_SECONDS, None), "old_text_ends_at": (_SECONDS, None)}
+_BALANCE = {
+    "accountant": "zcdp",
+    "promised": {"epsilon": "2", "delta": "0.000001"},
+    "spent_as_epsilon": "0.93",
+    **_UNIT,
+    "simulated": False,
+    "parts": [Named("Part")],
+}
+_PREVIEW = {"fits": True, "why_not": "", "cost": Named("Cost"), "population": Named("Change")}
+_TOKEN_ENDS = {"ends_at": Of(None, (float, None)), "old_text_ends_at": Of(_LATER, (float, None))}
 
 TYPES: dict[str, tuple[str, dict[str, Any]]] = {
-    "Fault": ("A column, and which of its rules a cell breaks; never a value.", {"column": str, "rule": str}),
+    "Fault": (
+        "A column, and which of its rules a cell breaks; never a value.",
+        {"column": "age", "rule": "is not a number"},
+    ),
     "Problem": (
         "RFC 9457: fixed words and public numbers, nothing of what was sent; `id` if a round was taken.",
         {
@@ -38,145 +63,170 @@ TYPES: dict[str, tuple[str, dict[str, Any]]] = {
             "detail?": str,
             "id?": str,
             "reason?": Literal["context", "available", "candidates"],
-            "faults?": ["Fault"],
+            "faults?": [Named("Fault")],
         },
     ),
     "Decision": (
         "`release`: how many releases it rests on. `arm` if the policy has arms, else `index` and `action`. "
         "`fallback`: whether the policy could not answer; then the `reason`. Times are seconds since 1970.",
         {
-            "id": str,
-            "release": int,
-            "fallback": bool,
-            "propensity": (float, None),
-            "arm?": _LABEL,
+            "id": _DECISION,
+            "release": 0,
+            "fallback": False,
+            "propensity": Of(0.5, (float, None)),
+            "arm?": Of("call", _LABEL),
             "index?": int,
             "action?": [float],
-            "expires_at?": _SECONDS,
+            "expires_at?": Of(_LATER, float),
             "would_choose?": _LABEL,
             "reason?": Literal["context", "available", "user", "user-has-had-all", "no-rounds-left"],
-            "faults?": ["Fault"],
+            "faults?": [Named("Fault")],
         },
     ),
-    "DecisionResult": ("One of the two.", {"decision?": "Decision", "problem?": "Problem"}),
-    "Decisions": ("In the order of the request.", {"results": ["DecisionResult"]}),
+    "DecisionResult": (
+        "One of the two.",
+        {"decision?": Of(Named("Decision"), Named("Decision")), "problem?": Named("Problem")},
+    ),
+    "Decisions": ("In the order of the request.", {"results": [Named("DecisionResult")]}),
     "Check": (
         "A context `fits` if it has no faults. A declared value is used for what is `replaced`; `ignored` is "
         "the number of members that are no columns.",
-        {"fits": bool, "faults": ["Fault"], "replaced": ["Fault"], "ignored": int},
+        {"fits": False, "faults": [Named("Fault")], "replaced": Of([], [Named("Fault")]), "ignored": 0},
     ),
-    "Checks": ("In the order of the request.", {"results": ["Check"]}),
-    "Status": ("What became of a decision.", {"status": _STATUS}),
-    "Outcome": ("`late` counts nothing; before a `duplicate` another was told.", {"outcome": _OUTCOME}),
-    "OutcomeResult": ("One of the two.", {"outcome?": _OUTCOME, "problem?": "Problem"}),
-    "Outcomes": ("In the order of the request.", {"results": ["OutcomeResult"]}),
+    "Checks": ("In the order of the request.", {"results": [Named("Check")]}),
+    "Status": ("What became of a decision.", {"status": Of("pending", _STATUS)}),
+    "Outcome": (
+        "`late` counts nothing; before a `duplicate` another was told.",
+        {"outcome": Of("counted", _OUTCOME)},
+    ),
+    "OutcomeResult": ("One of the two.", {"outcome?": Of("counted", _OUTCOME), "problem?": Named("Problem")}),
+    "Outcomes": ("In the order of the request.", {"results": [Named("OutcomeResult")]}),
     "Policy": (
         "A policy as it was asked for, and how far it is.",
         {
-            "name": str,
-            "population": str,
-            "status": Literal["active", "paused", "retired"],
-            "horizon": (int, None),
-            "privacy": "PromiseRequest",
-            "reward_range": [float],
-            "contexts?": [dict],
-            "arms?": [_LABEL],
+            "name": "offers",
+            "population": "customers",
+            "status": Of("active", Literal["active", "paused", "retired"]),
+            "horizon": Of(_ASKED["horizon"], (int, None)),
+            "privacy": Of(_ASKED["privacy"], Named("PromiseRequest")),
+            "reward_range": Of(_ASKED["reward_range"], [float]),
+            "contexts?": Of(_ASKED["contexts"], [dict]),
+            "arms?": Of(_ASKED["arms"], [_LABEL]),
             "domain?": dict,
             "kernel?": dict,
-            "tuning?": "TuningRequest",
+            "tuning?": Named("TuningRequest"),
             "clip?": bool,
             "seed?": int,
             "warm_start?": {"disjoint": bool, "sha256": str},
-            "settings": "SettingsRequest",
-            "release": int,
-            "rounds_released": int,
-            "made_at": _SECONDS,
+            "settings": Of(_ASKED["settings"], Named("SettingsRequest")),
+            "release": 3,
+            "rounds_released": 6250,
+            "made_at": _NOW,
         },
     ),
     "Flag": (
         "What OFREP calls an evaluation; errors in place of a value if the context cannot be read.",
         {
-            "key": str,
-            "reason?": Literal["SPLIT", "STATIC", "DEFAULT"],
-            "variant?": str,
-            "value?": _LABEL,
-            "metadata?": dict,
+            "key": "offers",
+            "reason?": Of("SPLIT", Literal["SPLIT", "STATIC", "DEFAULT"]),
+            "variant?": Of("call", str),
+            "value?": Of("call", _LABEL),
+            "metadata?": Of({"release": 3}, dict),
             "errorCode?": str,
             "errorDetails?": str,
         },
     ),
-    "Flags": ("By name.", {"flags": ["Flag"]}),
+    "Flags": ("By name.", {"flags": [Named("Flag")]}),
     "FlagProblem": (
         "OFREP's form of a problem; the `key` if it is about one flag.",
         {"key?": str, "errorCode": str, "errorDetails": str},
     ),
-    "Policies": ("By name.", {"policies": ["Policy"]}),
+    "Policies": ("By name.", {"policies": [Named("Policy")]}),
     "Part": (
         "A number that an account counts, as exact decimals.",
-        {"name": str, "spent": str, "left": str, "limit": str},
+        {"name": "rho", "spent": "0.017", "left": "0.052", "limit": "0.069"},
     ),
     "Balance": ("What an account has spent and has left.", _BALANCE),
-    "Population": ("A population, and its account.", {"name": str, **_BALANCE}),
-    "Populations": ("By name.", {"populations": ["Population"]}),
+    "Population": ("A population, and its account.", {"name": "customers", **_BALANCE}),
+    "Populations": ("By name.", {"populations": [Named("Population")]}),
     "Cost": (
         "What would be charged, as exact decimals.",
         {
-            "epsilon": str,
-            "delta": str,
-            "rho": (str, None),
-            "mu": (str, None),
-            "unit": str,
-            "neighbours": str,
+            "epsilon": "1.0",
+            "delta": "0.000001",
+            "rho": Of("0.017", (str, None)),
+            "mu": Of("0.18", (str, None)),
+            **_UNIT,
         },
     ),
     "Change": (
         "Before a charge and after it; null where the population cannot pay.",
-        {"name": str, "before": "Balance", "after": ("Balance", None)},
+        {
+            "name": "customers",
+            "before": Named("Balance"),
+            "after": Of(Named("Balance"), (Named("Balance"), None)),
+        },
     ),
     "Preview": ("What it would cost, and whether the population can pay; else `why_not`.", _PREVIEW),
     "PolicyPreview": (
         "The same, with what the policy would promise.",
-        {**_PREVIEW, "releases_after_rounds": [int], "statement": str, "warnings": [str]},
+        {
+            **_PREVIEW,
+            "releases_after_rounds": [1250, 3000, 6500],
+            "statement": "Promise: joint differential privacy, epsilon = 1, ...",
+            "warnings": Of([], [str]),
+        },
     ),
     "ListedToken": (
         "A token without its text; null of limits and ends that it has not.",
         {
-            "id": str,
-            "label": str,
-            "scopes": [str],
-            "policies": ([str], None),
-            "populations": ([str], None),
-            "made_at": _SECONDS,
+            "id": _TOKEN,
+            "label": "the shop",
+            "scopes": ["decide", "reward"],
+            "policies": Of(["offers"], ([str], None)),
+            "populations": Of(None, ([str], None)),
+            "made_at": _NOW,
             **_TOKEN_ENDS,
         },
     ),
-    "ListedTokens": ("The latest first.", {"tokens": ["ListedToken"]}),
-    "RotatedToken": ("A token's new text.", {"id": str, "token": str, **_TOKEN_ENDS}),
+    "ListedTokens": ("The latest first.", {"tokens": [Named("ListedToken")]}),
+    "RotatedToken": (
+        "A token's new text.",
+        {"id": _TOKEN, "token": f"dpb_{_TOKEN}_shown-here-and-nowhere-else", **_TOKEN_ENDS},
+    ),
     "Exchange": (
         "An exchange; null of its release until that is there.",
         {
-            "name": str,
-            "population": str,
-            "status": str,
-            "privacy": dict,
-            "answers": (dict, None),
-            "cap": int,
-            "made_at": _SECONDS,
-            "rows": (int, None),
-            "release": (str, None),
-            "statement": (str, None),
+            "name": "doses",
+            "population": "patients",
+            "status": "awaited",
+            "privacy": Of({"epsilon": 1.0, "distance": 1.0}, dict),
+            "answers": Of({"epsilon": 1.0, "distance": 0.5, "low": 0.0, "high": 1.0}, (dict, None)),
+            "cap": 4,
+            "made_at": _NOW,
+            "rows": Of(None, (int, None)),
+            "release": Of(None, (str, None)),
+            "statement": Of(None, (str, None)),
         },
     ),
-    "Exchanges": ("By name.", {"exchanges": ["Exchange"]}),
+    "Exchanges": ("By name.", {"exchanges": [Named("Exchange")]}),
     "Release": (
         "What the curator published: release.json, and inputs.npy in Base64 or its address.",
-        {"description": dict, "inputs": (str, None), "at": (str, None)},
+        {
+            "description": Of({"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4}, dict),
+            "inputs": Of("k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u", (str, None)),
+            "at": Of(None, (str, None)),
+        },
     ),
-    "Question": ("A row that was asked for.", {"row": int, "status": str, "answer": (float, None)}),
-    "Questions": ("In the order in which they were asked.", {"questions": ["Question"]}),
+    "Question": (
+        "A row that was asked for.",
+        {"row": 2, "status": "answered", "answer": Of(0.75, (float, None))},
+    ),
+    "Questions": ("In the order in which they were asked.", {"questions": [Named("Question")]}),
 }
-"""Name -> description and members. A member with a question mark may be left out, and is never null. A text
-is the name of another type, a list holds its one kind, and a tuple is any of its kinds, None for null.
+"""Name -> description and members, each an example, whose type is its kind, or a kind alone. `Of` has both; a
+list holds the one kind of its first member, and a tuple is any of its kinds, None for null. A member with a
+question mark may be left out, and is never null; examples have those that are `Of`.
 """
 
 _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", None: "null", dict: "object"}
@@ -184,8 +234,10 @@ _KINDS = {str: "string", bool: "boolean", int: "integer", float: "number", None:
 
 def type_of(kind: Any) -> dict[str, Any]:
     """Return the JSON Schema of a kind, as members of `TYPES` name it."""
-    if isinstance(kind, str):
-        return {"$ref": f"#/components/schemas/{kind}"}
+    if isinstance(kind, Named):
+        return {"$ref": f"#/components/schemas/{kind.name}"}
+    if isinstance(kind, Of):
+        return type_of(kind.kind)
     if isinstance(kind, list):
         return {"type": "array", "items": type_of(kind[0])}
     if isinstance(kind, tuple):
@@ -196,4 +248,18 @@ def type_of(kind: Any) -> dict[str, Any]:
         return {"type": "object", "properties": members, "required": required}
     if get_origin(kind) is Literal:
         return {"type": "string", "enum": list(get_args(kind))}
-    return {"type": _KINDS[kind]} if kind in _KINDS else {}
+    return {"type": _KINDS[kind if kind in _KINDS else type(kind)]}
+
+
+def example_of(kind: Any) -> Any:
+    """Return the example of a kind that has one."""
+    if isinstance(kind, Named):
+        return example_of(TYPES[kind.name][1])
+    if isinstance(kind, Of):
+        return example_of(kind.example)
+    if isinstance(kind, list):
+        return [example_of(one) for one in kind]
+    if isinstance(kind, dict):
+        shown = {name: one for name, one in kind.items() if name[-1] != "?" or isinstance(one, Of)}
+        return {name.rstrip("?"): example_of(one) for name, one in shown.items()}
+    return kind

@@ -24,6 +24,7 @@ from starlette.routing import Match, Route
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
+from dpbandits.service.answers import Named, Of
 from dpbandits.service.browsers import open_to
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of
 from dpbandits.service.core import Service
@@ -74,7 +75,7 @@ __all__ = ["application"]
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
 
-_MOST_ASKED = ("decide", "decide_batch", "reward", "reward_batch", "reports")
+_MOST_ASKED = ("decide", "decide_batch", "tell_reward", "tell_rewards", "send_reports")
 """Routes, by their functions, that are answered ahead of the framework."""
 
 MOST_AT_ONCE = 100
@@ -120,81 +121,17 @@ DecisionId = Annotated[
 ]
 
 
+_REFUSED_DECISION = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 _TOKEN = {
     "id": "5f0c2a9d6b7e",
     "token": "dpb_5f0c2a9d6b7e_shown-here-and-nowhere-else",
     "scopes": ["decide", "reward"],
 }
-_ROTATED = {"id": _TOKEN["id"], "token": _TOKEN["token"], "ends_at": None, "old_text_ends_at": 1767312000.0}
-_LISTED = {
-    "id": "5f0c2a9d6b7e",
-    "label": "the shop",
-    "scopes": ["decide", "reward"],
-    "policies": ["offers"],
-    "populations": None,
-    "made_at": 1767225600.0,
-    "ends_at": None,
-    "old_text_ends_at": None,
-}
-_BALANCE = {
-    "accountant": "zcdp",
-    "promised": {"epsilon": "2", "delta": "0.000001"},
-    "spent_as_epsilon": "0.93",
-    "unit": "one user: everything the user contributes to what is charged here",
-    "neighbours": "two histories are neighbours when one user's whole contribution ...",
-    "simulated": False,
-    "parts": [{"name": "rho", "spent": "0.017", "left": "0.052", "limit": "0.069"}],
-}
-_POPULATION = {"name": "customers", **_BALANCE}
-_UNIT = {name: _BALANCE[name] for name in ("unit", "neighbours")}
-_PREVIEW = {
-    "fits": True,
-    "why_not": "",
-    "cost": {"epsilon": "1.0", "delta": "0.000001", "rho": "0.017", "mu": "0.18", **_UNIT},
-    "population": {"name": "customers", "before": _BALANCE, "after": _BALANCE},
-    "releases_after_rounds": [1250, 3000, 6500],
-    "statement": "Promise: joint differential privacy, epsilon = 1, ...",
-    "warnings": [],
-}
-_POLICY = PolicyRequest.model_config["json_schema_extra"]["examples"][0] | {  # type: ignore[index,operator]
-    "status": "active",
-    "release": 3,
-    "rounds_released": 6250,
-    "made_at": 1767225600.0,
-}
-_FUNCTION = {"format": 1, "kind": "PublishedPosterior", "guarantee": {"epsilon": 1.0}}
-_GUARANTEE = {
+_STATED = {
     "statement": "Promise: joint differential privacy, epsilon = 1, ...",
     "guarantee": {"epsilon": 1.0, "delta": 1e-6},
 }
-_RELEASES = {"releases": [{"version": 1, "rounds": 1000, "made_at": 1767225600.0}]}
-_DECISION = {
-    "id": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192",
-    "release": 0,
-    "fallback": False,
-    "propensity": 0.5,
-    "arm": "call",
-    "expires_at": 1767312000.0,
-}
-_CHECKED = {
-    "results": [
-        {"fits": True, "faults": [], "replaced": [], "ignored": 0},
-        {
-            "fits": False,
-            "faults": [
-                {"column": "age", "rule": "is not a number"},
-                {"column": "region", "rule": "is missing"},
-            ],
-            "replaced": [],
-            "ignored": 0,
-        },
-    ]
-}
-_REFUSED_DECISION = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
-_LOCAL = {
-    "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
-    "published": {"version": 0},
-}
+_RELEASE = {"version": 1, "rounds": 1000, "made_at": 1767225600.0}
 _EVENT = {
     "number": 1,
     "at": 1767225600.0,
@@ -391,14 +328,14 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         await wrap_future(service.write(withdrawing))
         return Response(status_code=204)
 
-    @of_tokens("GET ", "Tokens that may be used, the latest first", {"tokens": [_LISTED]})
-    def every_token(token: AdminWithin) -> dict[str, Any]:
+    @of_tokens("GET ", "Tokens that may be used, the latest first", "ListedTokens")
+    def list_tokens(token: AdminWithin) -> dict[str, Any]:
         """Never their texts; a token with limits sees those within its own."""
         return {
             "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
         }
 
-    @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", _ROTATED, "not-found")
+    @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", "RotatedToken", "not-found")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
         """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
         how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
@@ -409,8 +346,8 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         return await wrap_future(service.write(rotating))
 
-    @route("POST ", "Open a population", _POPULATION, status=201)
-    async def open_one(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
+    @route("POST ", "Open a population", "Population", status=201)
+    async def open_population(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
         """An account for people who are protected together; the same request again changes nothing."""
         token.refuse_population(message.name)
         privacy = _given(message.privacy)
@@ -425,15 +362,15 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
         return await wrap_future(service.write(opening))
 
-    @route("GET ", "All populations, with what is spent and left", {"populations": [_POPULATION]})
-    def populations(token: ReaderWithin) -> dict[str, Any]:
+    @route("GET ", "All populations, with what is spent and left", "Populations")
+    def list_populations(token: ReaderWithin) -> dict[str, Any]:
         names = filter(token.limits.reach_population, service.read(population_names))
         return {
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @route("GET /{population}", "What a population has spent and has left", _POPULATION, "not-found")
-    def one_population(population: PopulationName, token: Reader) -> dict[str, Any]:
+    @route("GET /{population}", "What a population has spent and has left", "Population", "not-found")
+    def get_population(population: PopulationName, token: Reader) -> dict[str, Any]:
         if population not in service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
         return {"name": population, **balance_to_json(service.ledger.balance(population))}
@@ -442,27 +379,27 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 def _routes_of_policies(app: FastAPI, service: Service) -> None:
     route = Routes(app, "policies", "/v1/policies")
 
-    @route("POST :preview", "What a policy would promise and cost", _PREVIEW, "not-found")
-    def preview(message: PolicyRequest, token: AdminWithin) -> dict[str, Any]:
+    @route("POST :preview", "What a policy would promise and cost", "PolicyPreview", "not-found")
+    def preview_policy(message: PolicyRequest, token: AdminWithin) -> dict[str, Any]:
         """Nothing is kept, charged or drawn."""
         token.refuse_new(message.name, message.population)
         return policies.preview(service.ledger, _asked(message))
 
-    @route("POST ", "Begin a policy", _POLICY, "not-found", "conflict", "budget-exceeded", status=201)
-    async def begin(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
+    @route("POST ", "Begin a policy", "Policy", "not-found", "conflict", "budget-exceeded", status=201)
+    async def begin_policy(message: PolicyRequest, token: AdminWithin, response: Response) -> dict[str, Any]:
         """Its population pays for everything that it will ever release; what does not fit is refused."""
         token.refuse_new(message.name, message.population)
         kept = await asyncio.to_thread(service.begin_policy, _asked(message), token.id)
         response.headers["ETag"] = kept.etag
         return await asyncio.to_thread(service.read, partial(policies.described, kept=kept))
 
-    @route("GET ", "All policies", {"policies": [_POLICY]})
-    def every(token: ReaderWithin) -> dict[str, Any]:
+    @route("GET ", "All policies", "Policies")
+    def list_policies(token: ReaderWithin) -> dict[str, Any]:
         found, reach = service.read(policies.all_described), token.limits.reach
         return {"policies": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{policy}", "One policy", _POLICY, "not-found")
-    def one(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
+    @route("GET /{policy}", "One policy", "Policy", "not-found")
+    def get_policy(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
             response.headers["ETag"] = kept.etag
@@ -471,13 +408,13 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     @route(
         "PATCH /{policy}",
         "Change how a policy is used",
-        _POLICY | {"status": "paused"},
+        "Policy",
         "not-found",
         "conflict",
         "changed-meanwhile",
         "needs-if-match",
     )
-    async def change(
+    async def change_policy(
         policy: PolicyName, message: ChangeRequest, token: Admin, response: Response, if_match: Tag = None
     ) -> dict[str, Any]:
         """Its status and settings; never what it promises. `If-Match` is needed."""
@@ -491,27 +428,27 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     @route(
         "GET /{policy}/policy",
         "The published function: decides for anyone, anywhere",
-        _FUNCTION,
+        {"format": 1, "kind": "PublishedPosterior", "guarantee": {"epsilon": 1.0}},
         "not-found",
         "conflict",
         s304="It is the version that If-None-Match names",
     )
-    def published(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
+    def published_function(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
         """Return what `PublishedFunction.from_json` reads; its ETag is its version."""
         text, etag = service.published(policy)
         if if_none_match in (etag, "*"):
             return Response(status_code=304, headers={"ETag": etag})
         return Response(text, media_type="application/json", headers={"ETag": etag})
 
-    @route("GET /{policy}/guarantee", "What is promised, to be signed", _GUARANTEE, "not-found", "conflict")
-    def guarantee(policy: PolicyName, token: Reader) -> Response:
+    @route("GET /{policy}/guarantee", "What is promised, to be signed", _STATED, "not-found", "conflict")
+    def get_guarantee(policy: PolicyName, token: Reader) -> Response:
         """`statement` is prose, `guarantee` the same as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
-    @route("GET /{policy}/releases", "What was released, and when", _RELEASES, "not-found")
-    def releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
+    @route("GET /{policy}/releases", "What was released, and when", {"releases": [_RELEASE]}, "not-found")
+    def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
             rows = reads.rows(
@@ -519,7 +456,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
                 "ORDER BY version",
                 kept.id,
             )
-        return {"releases": [dict(zip(("version", "rounds", "made_at"), row, strict=True)) for row in rows]}
+        return {"releases": [dict(zip(_RELEASE, row, strict=True)) for row in rows]}
 
 
 def _asked(message: PolicyRequest) -> dict[str, Any]:
@@ -535,12 +472,12 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
 def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     route = Routes(app, "decisions", "/v1/policies/{policy}")
 
-    @route("POST /decisions", "Decide for one person", _DECISION, *_REFUSED_DECISION)
+    @route("POST /decisions", "Decide for one person", "Decision", *_REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
         return Json(await awaited(service.decide(policy, token.id, _given(message))))
 
-    @route("POST /decisions:batch", "Decide for several people", {"results": [{"decision": _DECISION}]})
+    @route("POST /decisions:batch", "Decide for several people", "Decisions")
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
         """Each is answered or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.decisions) - 1)
@@ -551,8 +488,8 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda answer: {"decision": answer},
         )
 
-    @route("POST /decisions:check", "What a policy would make of contexts", _CHECKED, "not-found")
-    async def check(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
+    @route("POST /decisions:check", "What a policy would make of contexts", "Checks", "not-found")
+    async def check_contexts(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
         """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`. Each
         context counts as a request of the token.
         """
@@ -560,28 +497,22 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         checking = partial(decisions.check, policy=policy, contexts=message.contexts)
         return {"results": await asyncio.to_thread(service.read, checking)}
 
-    @route("GET /decisions/{decision:word}", "What became of a decision", {"status": "pending"}, "not-found")
-    def status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+    @route("GET /decisions/{decision:word}", "What became of a decision", "Status", "not-found")
+    def decision_status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = service.decisions.status(reads, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @route(
-        "PUT /decisions/{decision:word}/reward",
-        "Tell a reward",
-        {"outcome": "counted"},
-        "not-found",
-        "conflict",
-    )
-    async def reward(
+    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "not-found", "conflict")
+    async def tell_reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
         """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
         telling = service.reward(policy, decision, float(message.reward), by=token.id)
         return Json({"outcome": await awaited(telling)})
 
-    @route("POST /rewards:batch", "Tell several rewards", {"results": [{"outcome": "counted"}]})
-    async def reward_batch(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
+    @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
+    async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
         """Each is counted or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.rewards) - 1)
         return await _each(
@@ -593,19 +524,14 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda outcome: {"outcome": outcome},
         )
 
-    @route(
-        "POST /decisions/{decision:word}:activate",
-        "A deferred decision was shown",
-        {"status": "pending"},
-        "not-found",
-    )
+    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status", "not-found")
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
 
     @route(
         "POST /decisions/{decision:word}:abandon",
         "A decision was not used",
-        {"status": "abandoned"},
+        Of({"status": "abandoned"}, Named("Status")),
         "not-found",
         "conflict",
     )
@@ -626,7 +552,7 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
         "budget-exceeded",
         status=201,
     )
-    async def begin(message: SurveyRequest, token: AdminWithin) -> dict[str, Any]:
+    async def begin_local_policy(message: SurveyRequest, token: AdminWithin) -> dict[str, Any]:
         """Its population is charged once, for one report of one person."""
         token.refuse_new(message.name, message.population)
         asked = message.model_dump()
@@ -638,11 +564,14 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
     @route(
         "GET /{survey}/policy",
         "What devices decide by: public",
-        _LOCAL,
+        {
+            "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
+            "published": {"version": 0},
+        },
         "not-found",
         s304="It is the version that If-None-Match names",
     )
-    def policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
+    def get_local_policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
         """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
         service.refuse_in_a_copy()  # a device's answer to it would be lost
         text, etag = service.surveys.published(survey)
@@ -669,13 +598,13 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
             }
         },
     )
-    async def reports(survey: SurveyName, request: Request, token: Device) -> Response:
+    async def send_reports(survey: SurveyName, request: Request, token: Device) -> Response:
         """Each preceded by its length in two bytes, little-endian; they are on disk when this answers."""
         service.refuse_in_a_copy()
         return Json(await intake(survey, await request.body()))
 
 
-def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> None:
+def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> None:
     route = Routes(app, "operators", "")
 
     @route(
@@ -685,12 +614,12 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         media="text/plain",
         options={"response_class": PlainTextResponse},
     )
-    def measured(token: Reader) -> Response:
+    def metrics(token: Reader) -> Response:
         """From an allow-list: nothing by arm, by reward or by status."""
-        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        return Response(measured.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @route("GET /v1/events", "What an operator should know, the latest first", {"events": [_EVENT]})
-    def events(token: Admin) -> dict[str, Any]:
+    def list_events(token: Admin) -> dict[str, Any]:
         """`token` is the id of the token that acted; empty where the service did, or a command beside it."""
         rows = service.read(
             lambda reads: reads.rows(
@@ -707,7 +636,7 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         media="application/x-ndjson",
         options={"response_class": Lines},
     )
-    def raw(policy: PolicyName, token: Admin) -> Response:
+    def export_raw(policy: PolicyName, token: Admin) -> Response:
         """Lines of JSON, the first of which says what they are: all decisions that there are when it begins,
         each as it stands when its page is read. The export is an event.
         """
@@ -718,12 +647,15 @@ def _routes_of_operators(app: FastAPI, service: Service, metrics: Metrics) -> No
         pages = exported(service.read, service.keys, kept.id)
         return Lines(pages, headers={"X-Not-A-Private-Release": WARNING})
 
+    @route("GET /v1/live", "Whether it answers", {"status": "up"}, needs_token=False)
     async def live() -> dict[str, Any]:
         """Needs no token, and says nothing else."""
         return {"status": "up"}
 
-    for path in ("live", "health"):
-        route(f"GET /v1/{path}", "Whether it answers", {"status": "up"}, needs_token=False)(live)
+    @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
+    async def health() -> dict[str, Any]:
+        """Needs no token, and says nothing else."""
+        return await live()
 
     @route("GET /v1/ready", "Whether it can serve", {"status": "ready"}, "not-ready", needs_token=False)
     async def ready(request: Request) -> dict[str, Any]:

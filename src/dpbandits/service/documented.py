@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI
 
-from dpbandits.service.answers import TYPES, type_of
+from dpbandits.service.answers import TYPES, Named, example_of, type_of
 from dpbandits.service.problems import PROBLEM_TYPES, Problem
 
-__all__ = ["OPERATIONS", "Documented", "Routes"]
+__all__ = ["Documented", "Routes"]
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
@@ -17,56 +17,6 @@ _READ_WHOLE = ("malformed", "slow", "too-large")
 
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "busy", "not-recorded", "read-only")
 """Problems of any request that needs a token."""
-
-OPERATIONS: dict[str, tuple[str, str | None]] = {
-    "POST /v1/policies/{policy}/decisions": ("decide", "Decision"),
-    "POST /v1/policies/{policy}/decisions:batch": ("decide_batch", "Decisions"),
-    "POST /v1/policies/{policy}/decisions:check": ("check_contexts", "Checks"),
-    "GET /v1/policies/{policy}/decisions/{decision}": ("decision_status", "Status"),
-    "PUT /v1/policies/{policy}/decisions/{decision}/reward": ("tell_reward", "Outcome"),
-    "POST /v1/policies/{policy}/decisions/{decision}:activate": ("activate", "Status"),
-    "POST /v1/policies/{policy}/decisions/{decision}:abandon": ("abandon", "Status"),
-    "POST /v1/policies/{policy}/rewards:batch": ("tell_rewards", "Outcomes"),
-    "GET /v1/tokens": ("list_tokens", "ListedTokens"),
-    "POST /v1/tokens/{identity}:rotate": ("rotate_token", "RotatedToken"),
-    "POST /v1/populations": ("open_population", "Population"),
-    "GET /v1/populations": ("list_populations", "Populations"),
-    "GET /v1/populations/{name}": ("get_population", "Population"),
-    "POST /v1/policies:preview": ("preview_policy", "PolicyPreview"),
-    "POST /v1/policies": ("begin_policy", "Policy"),
-    "GET /v1/policies": ("list_policies", "Policies"),
-    "GET /v1/policies/{policy}": ("get_policy", "Policy"),
-    "PATCH /v1/policies/{policy}": ("change_policy", "Policy"),
-    "GET /v1/policies/{policy}/policy": ("published_function", None),
-    "GET /v1/policies/{policy}/guarantee": ("get_guarantee", None),
-    "GET /v1/policies/{policy}/releases": ("list_releases", None),
-    "GET /v1/policies/{policy}/raw": ("export_raw", None),
-    "POST /v1/local": ("begin_local_policy", None),
-    "GET /v1/local/{survey}/policy": ("get_local_policy", None),
-    "POST /v1/local/{survey}/reports": ("send_reports", None),
-    "POST /v1/outsourced:preview": ("preview_exchange", "Preview"),
-    "POST /v1/outsourced": ("begin_exchange", "Exchange"),
-    "GET /v1/outsourced": ("list_exchanges", "Exchanges"),
-    "GET /v1/outsourced/{exchange}": ("get_exchange", "Exchange"),
-    "DELETE /v1/outsourced/{exchange}": ("end_exchange", None),
-    "PUT /v1/outsourced/{exchange}/release": ("upload_release", "Exchange"),
-    "GET /v1/outsourced/{exchange}/release": ("get_release", "Release"),
-    "POST /v1/outsourced/{exchange}/questions": ("ask_rows", "Questions"),
-    "GET /v1/outsourced/{exchange}/questions": ("list_questions", "Questions"),
-    "POST /v1/outsourced/{exchange}/work": ("take_work", None),
-    "PUT /v1/outsourced/{exchange}/questions/{row}/answer": ("answer_row", None),
-    "POST /ofrep/v1/evaluate/flags/{policy}": ("evaluate_flag", "Flag"),
-    "POST /ofrep/v1/evaluate/flags": ("evaluate_flags", "Flags"),
-    "GET /metrics": ("metrics", None),
-    "GET /v1/events": ("list_events", None),
-    "GET /v1/live": ("live", None),
-    "GET /v1/health": ("health", None),
-    "GET /v1/ready": ("ready", None),
-}
-"""Method and path -> the operation's id and the type of its answer. Ids are part of the interface and never
-change. A route that is not here has the name of its function. Where no type is named the example gives it:
-then every member is always there, and never null.
-"""
 
 
 class Documented(FastAPI):
@@ -85,15 +35,11 @@ class Documented(FastAPI):
         return found
 
 
-def _kind_of(example: Any) -> Any:
-    """Return the kind of answers that have the members of an example; of null nothing is known."""
-    if isinstance(example, dict):
-        return {name: _kind_of(value) for name, value in example.items()}
-    return [_kind_of(one) for one in example[:1] or [None]] if isinstance(example, list) else type(example)
-
-
 class Routes:
-    """Adds routes of one tag, whose paths begin with `under`, with everything that each may answer."""
+    """Adds routes of one tag, whose paths begin with `under`, with everything that each may answer.
+
+    The name of a route's function is the id of the operation: part of the interface, which never changes.
+    """
 
     def __init__(self, app: FastAPI, tag: str, under: str) -> None:
         self._app, self._tag, self._under = app, tag, under
@@ -102,7 +48,7 @@ class Routes:
         self,
         place: str,
         summary: str,
-        example: Any,
+        answer: Any,
         *problems: str,
         status: int = 200,
         media: str = "application/json",
@@ -115,7 +61,9 @@ class Routes:
         Args:
             place: method and path, as "GET /{exchange}".
             summary: of the route.
-            example: of its answer; None where that has no body.
+            answer: the name of its type, or an `Of` with another example; or its members, as `TYPES` has
+                them: then the type is named after the function; or an example of what is no JSON; None where
+                it has no body.
             problems: slugs of what else may come of it, beside what may come of any request.
             status, media: of its answer.
             needs_token: whether it does.
@@ -124,30 +72,31 @@ class Routes:
         """
         method, _, path = place.partition(" ")
         path = self._under + path
-        name, answer = OPERATIONS.get(f"{method} {path.replace(':word}', '}')}", (None, None))
-        said: dict[str, Any] = {"description": "Done"}
-        if example is not None:
-            said["content"] = {media: {"example": example}}
-        found: dict[int | str, dict[str, Any]] = {status: said}
+        found: dict[int | str, dict[str, Any]] = {status: {"description": "Done"}}
         found |= {int(name[1:]): {"description": text} for name, text in others.items()}
         slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
         refused = [(slug, *Problem(slug).said_at(path)) for slug in slugs]
         for code in sorted({one[1] for one in refused}):
             ours = [one for one in refused if one[1] == code]
-            shown = {slug: {"value": told} for slug, _, _, told in ours}
             kind = "Problem" if ours[0][2] == "application/problem+json" else "FlagProblem"
+            shown = {slug: {"value": told} for slug, _, _, told in ours}
             found[code] = {
                 "description": "; ".join(dict.fromkeys(PROBLEM_TYPES[one[0]][1] for one in ours)),
-                "content": {ours[0][2]: {"schema": type_of(kind), "examples": shown}},
+                "content": {ours[0][2]: {"schema": type_of(Named(kind)), "examples": shown}},
             }
         told: dict[str, Any] = {"summary": summary, "responses": found, **(options or {})}
-        told |= {"methods": [method], "tags": [self._tag], "status_code": status, "operation_id": name}
+        told |= {"methods": [method], "tags": [self._tag], "status_code": status}
 
         def add(call: _Call) -> _Call:
-            shown = answer or "".join(map(str.capitalize, (name or call.__name__).split("_"))) + "Answer"
-            if isinstance(example, dict):
-                self._app.state.shown.setdefault(shown, type_of(_kind_of(example)))
-                said["content"][media]["schema"] = type_of(shown)
+            if media != "application/json":
+                found[status]["content"] = {media: {"example": answer}}
+            elif answer is not None:
+                kind = Named(answer) if isinstance(answer, str) else answer
+                schema = type_of(kind)
+                if isinstance(answer, dict):
+                    name = "".join(map(str.capitalize, call.__name__.split("_"))) + "Answer"
+                    self._app.state.shown[name], schema = schema, type_of(Named(name))
+                found[status]["content"] = {media: {"example": example_of(kind), "schema": schema}}
             return self._app.api_route(path, response_model=None, **told)(call)
 
         return add

@@ -30,51 +30,6 @@ _Row = Annotated[int, Path(ge=0, le=1 << 48, examples=[2])]
 _Party = Annotated[Token, Depends(Needs("curate", "model"))]
 _Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 
-_BALANCE = {
-    "accountant": "undecided",
-    "promised": {"epsilon": "3", "delta": "0"},
-    "spent_as_epsilon": "0",
-    "unit": "one row of the table, up to a move of 1 after public scaling",
-    "neighbours": "two tables are neighbours when they have the same rows except one ...",
-    "simulated": False,
-    "parts": [{"name": "epsilon", "spent": "0", "left": "3", "limit": "3"}],
-}
-_PREVIEW = {
-    "fits": True,
-    "why_not": "",
-    "cost": {
-        "epsilon": "2.0",
-        "delta": "0",
-        "rho": "2",
-        "mu": None,
-        **{name: _BALANCE[name] for name in ("unit", "neighbours")},
-    },
-    "population": {"name": "patients", "before": _BALANCE, "after": _BALANCE},
-}
-_EXCHANGE = {
-    "name": "doses",
-    "population": "patients",
-    "status": "open",
-    "privacy": {"epsilon": 1.0, "distance": 1.0},
-    "answers": {"epsilon": 1.0, "distance": 0.5, "low": 0.0, "high": 1.0},
-    "cap": 4,
-    "made_at": 1767225600.0,
-    "rows": 4,
-    "release": "2b9d9856013147ecbd34d8bfdc16d3af",
-    "statement": "Promise: row-level differential privacy, epsilon = 2, ...",
-}
-_RELEASE = {
-    "description": {"kind": "dpbandits.row-release", "schema_version": 1, "rows": 4},
-    "inputs": "k05VTVBZAQB2AHsnZGVzY3InOiAnPGY4JywgLi4u",
-    "at": None,
-}
-_QUESTIONS = {
-    "questions": [
-        {"row": 2, "status": "answered", "answer": 0.75},
-        {"row": 0, "status": "open", "answer": None},
-    ]
-}
-
 
 def add_exchanges(app: FastAPI, service: Service) -> None:
     """The routes."""
@@ -83,8 +38,8 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     async def written(call: Callable[[Writes], dict[str, Any]]) -> dict[str, Any]:
         return await wrap_future(service.write(call))
 
-    @route("POST :preview", "What an exchange would cost", _PREVIEW, "not-found")
-    def preview(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
+    @route("POST :preview", "What an exchange would cost", "Preview", "not-found")
+    def preview_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
         """Nothing is kept or charged."""
         token.refuse_new(message.name, message.population)
         return exchanges.preview_exchange(service.ledger, _asked(message))
@@ -92,13 +47,13 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     @route(
         "POST ",
         "Begin an exchange",
-        _EXCHANGE | {"status": "awaited", "rows": None, "release": None, "statement": None},
+        "Exchange",
         "not-found",
         "conflict",
         "budget-exceeded",
         status=201,
     )
-    async def begin(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
+    async def begin_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
         token.refuse_new(message.name, message.population)
         asked = _asked(message)
@@ -106,20 +61,20 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
             lambda writes: exchanges.begin_exchange(writes, service.ledger, asked, service.now(), token.id)
         )
 
-    @route("GET ", "All exchanges", {"exchanges": [_EXCHANGE]})
-    def every(token: ReaderWithin) -> dict[str, Any]:
+    @route("GET ", "All exchanges", "Exchanges")
+    def list_exchanges(token: ReaderWithin) -> dict[str, Any]:
         with service.store.reading() as reads:
             names = exchanges.exchange_names(reads)
             found = [exchanges.described_exchange(reads, name) for name in names]
         reach = token.limits.reach
         return {"exchanges": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{exchange}", "One exchange, and the statement of its release", _EXCHANGE, "not-found")
-    def one(exchange: _Name, token: _Anybody) -> dict[str, Any]:
+    @route("GET /{exchange}", "One exchange, and the statement of its release", "Exchange", "not-found")
+    def get_exchange(exchange: _Name, token: _Anybody) -> dict[str, Any]:
         return service.read(partial(exchanges.described_exchange, name=exchange))
 
     @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, "not-found", status=204)
-    async def end(exchange: _Name, token: Admin) -> Response:
+    async def end_exchange(exchange: _Name, token: Admin) -> Response:
         """For good; what was paid stays paid, and whoever has fetched it has it."""
         how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
         await wrap_future(service.write(partial(exchanges.end_exchange, **how)))
@@ -128,37 +83,37 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
     @route(
         "PUT /{exchange}/release",
         "Upload the curator's release, or say where it lies",
-        _EXCHANGE,
+        "Exchange",
         "not-found",
         "conflict",
     )
-    async def upload(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
+    async def upload_release(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
         """Refused where it promises anything else than was paid for; the same again changes nothing."""
         service.refuse_in_a_copy()
         given = message.model_dump()
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
         return await written(lambda writes: exchanges.upload(writes, exchange, new, service.now(), token.id))
 
-    @route("GET /{exchange}/release", "The release", _RELEASE, "not-found", "conflict")
-    def release(exchange: _Name, token: _Party) -> dict[str, Any]:
+    @route("GET /{exchange}/release", "The release", "Release", "not-found", "conflict")
+    def get_release(exchange: _Name, token: _Party) -> dict[str, Any]:
         """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
         return service.read(partial(exchanges.fetched, name=exchange))
 
     @route(
-        "POST /{exchange}/questions", "Ask for rows", _QUESTIONS, "not-found", "conflict", "no-rounds-left"
+        "POST /{exchange}/questions", "Ask for rows", "Questions", "not-found", "conflict", "no-rounds-left"
     )
-    async def ask(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
+    async def ask_rows(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
         """All of them or none; a row that was asked for before is the same question, with its answer."""
         return await written(lambda writes: exchanges.ask(writes, exchange, message.rows))
 
     @route(
         "GET /{exchange}/questions",
         "What was asked, in that order, and answered",
-        _QUESTIONS,
+        "Questions",
         "not-found",
         "conflict",
     )
-    def asked(exchange: _Name, token: Modeler) -> dict[str, Any]:
+    def list_questions(exchange: _Name, token: Modeler) -> dict[str, Any]:
         """A modeler that starts again takes up its work from this."""
         return service.read(partial(exchanges.questions, name=exchange))
 
@@ -169,7 +124,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "not-found",
         "conflict",
     )
-    async def work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
+    async def take_work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
         """A worker that comes back gets its own open rows first, then those that no worker has."""
         how = message.model_dump()
         return await written(lambda writes: exchanges.open_work(writes, service.keys, exchange, **how))
@@ -182,7 +137,9 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "conflict",
         "erased",
     )
-    async def tell(exchange: _Name, row: _Row, message: AnswerRequest, token: Curator) -> dict[str, Any]:
+    async def answer_row(
+        exchange: _Name, row: _Row, message: AnswerRequest, token: Curator
+    ) -> dict[str, Any]:
         """Once; the same answer again changes nothing."""
         value = None if message.answer is None else float(message.answer)
         return await written(lambda writes: exchanges.answer(writes, exchange, row, value, service.now()))

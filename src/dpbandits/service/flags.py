@@ -52,14 +52,6 @@ _Key = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 _Tag = Annotated[str | None, Header()]
 _Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
 
-_FLAG = {
-    "key": "offers",
-    "reason": "SPLIT",
-    "variant": "call",
-    "value": "call",
-    "metadata": {"decision": "d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192", "release": 3, "fallback": False},
-}
-_FLAGS = {"flags": [{**_FLAG, "reason": "STATIC", "metadata": {"release": 3}}]}
 _REFUSED = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 
 
@@ -68,7 +60,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
     route = Routes(app, "flags", "/ofrep/v1/evaluate")
     flags: dict[str, _Flagged] = {}  # by name; they never change
 
-    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", _FLAG, *_REFUSED)
+    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", "Flag", *_REFUSED)
     async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
         """`targetingKey` is the user. The same user and `requestId` have the same decision."""
         given = message.context or {}
@@ -85,7 +77,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
     @route(
         "POST /flags",
         "What published functions recommend to one person, as OpenFeature asks",
-        _FLAGS,
+        "Flags",
         s304="It is the answer that If-None-Match names",
     )
     def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: _Tag = None) -> Response:
