@@ -250,6 +250,21 @@ def test_a_vectors_noise_keeps_the_promise_and_is_drawn_once(monkeypatch, rounds
     assert chooser.diagnostics()["sum_noise_sd"] == pytest.approx(asked[0][0] / ONE / 2, rel=1e-5)
 
 
+def test_tables_are_read_with_the_deviation_of_the_noise_that_is_drawn():
+    """At this promise the scale of discrete Gaussian noise is not proportional to the sensitivity."""
+    contexts = dpb.Schema(**{f"c{j}": dpb.Categories([0, 1]) for j in range(40)})
+    chooser = policy(
+        contexts=contexts, rows=2**20, epsilon=7.0, delta=1e-9, noise=dpb.SecureNoise(), rounds=2
+    )
+    mechanism = inside.mechanism(chooser)
+    groups, sigma = len(mechanism.design.groups), mechanism.shares.sigma / ONE / 2
+    assert np.sqrt(mechanism._variances(groups)[1]) > 1.01 * sigma
+    assert chooser.diagnostics()["sum_noise_sd"] == pytest.approx(sigma, rel=1e-12)
+    few = policy()
+    scale = inside.mechanism(few).sensitivity / inside.mechanism(few).shares.sum_epsilon
+    assert few.diagnostics()["sum_noise_sd"] == pytest.approx(2.0**0.5 * scale / ONE / 2, rel=1e-12)
+
+
 def test_many_columns_get_gaussian_noise_and_few_or_a_pure_promise_get_laplace_noise():
     said = many_columns().guarantee
     assert isinstance(said.certificate, GaussianDP)

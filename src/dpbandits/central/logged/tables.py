@@ -223,8 +223,19 @@ class TableRelease:
         return VARIANCE * max(1.0, 2.0 * self._unit)
 
     def _noise_variance(self, groups: int) -> float:
-        """Noise variance of an entry of the sums, in squared widths."""
+        """Noise variance of an entry of the sums with so many tables, in squared widths; about, if Gaussian.
+
+        At a large epsilon and a small delta the scale of discrete Gaussian noise is not quite proportional to
+        the sensitivity. `sum_variance` is exact.
+        """
         return min(self._variances(groups))
+
+    @property
+    def sum_variance(self) -> float:
+        """Variance of the noise that is drawn for an entry of the sums, in squared widths."""
+        if isinstance(self.shares, VectorNoise):
+            return (self.shares.sigma / _UNITS * self._unit) ** 2
+        return self._variances(len(self.design.groups))[0]
 
     @cached_property
     def design(self) -> Design:
@@ -320,11 +331,11 @@ class TableRelease:
         # Everybody's arm is anybody's: errors of the counts cancel in differences between arms.
         level = sums.sum() / (len(self.design.groups) * rows)
         level += (reference - self.reward_range.middle) / self.reward_range.width
-        noise = self._noise_variance(len(self.design.groups))
         tables = Tables(
             maps=np.asarray(inside @ (given[:, None] * phi)),
             sums=sums - sums.mean(axis=0) + level * people,
-            covariance=self._variance * ((inside * given) @ inside.T).toarray() + noise * np.eye(cells),
+            covariance=self._variance * ((inside * given) @ inside.T).toarray()
+            + self.sum_variance * np.eye(cells),
             people=people,
         )
         weights, misfit = fitted_with_misfit(effects, tables)
@@ -457,7 +468,7 @@ class TableCalibration:
             release.design,
             variance=prior,
             people=release._rows_an_arm,
-            noise_variance=release._noise_variance(len(release.design.groups)),
+            noise_variance=release.sum_variance,
             reward_variance=release._variance,
         )
         normals = coins.normal("usca/expected-tables", 0, _EXPECTED_DRAWS, 2 * arms * effects.n_weights)
@@ -486,6 +497,6 @@ class TableCalibration:
         return {
             "groups_of_columns": [list(group) for group in design.groups],
             "cells_of_sums": design.n_cells,
-            "sum_noise_sd": float(np.sqrt(self.release._noise_variance(len(design.groups)))),
+            "sum_noise_sd": float(np.sqrt(self.release.sum_variance)),
             "count_noise_sd": shares.sd,
         }
