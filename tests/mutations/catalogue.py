@@ -460,8 +460,8 @@ MUTATIONS = (
         "where several processes answer, a round that could not be answered takes a reward",
         (
             "service/engines.py",
-            "int(RoundStatus.REFUSED if refused else RoundStatus.PENDING)",
-            "int(RoundStatus.PENDING)",
+            "            status[refused] = int(RoundStatus.REFUSED)",
+            "            pass",
         ),
         tests="tests/service/test_workers.py::test_a_round_that_was_refused_has_no_reward_in_the_store",
     ),

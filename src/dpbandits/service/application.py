@@ -13,7 +13,7 @@ from functools import partial
 from logging import INFO
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Header, Path, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel
@@ -30,7 +30,7 @@ from dpbandits.service.budgets import balance_to_json, population_names, promise
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.direct import Direct
-from dpbandits.service.documented import Documented, Routes
+from dpbandits.service.documented import REFUSED_DECISION, Documented, Routes, Tag, tagged
 from dpbandits.service.door import (
     Admin,
     AdminWithin,
@@ -115,13 +115,11 @@ PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offe
 SurveyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["tips"])]
 PopulationName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])]
 TokenId = Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])]
-Tag = Annotated[str | None, Header()]
 DecisionId = Annotated[
     str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
 ]
 
 
-_REFUSED_DECISION = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 _TOKEN = {
     "id": "5f0c2a9d6b7e",
     "token": "dpb_5f0c2a9d6b7e_shown-here-and-nowhere-else",
@@ -319,7 +317,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         identity, text = await wrap_future(service.write(making))
         return {"id": identity, "token": text, "scopes": message.scopes}
 
-    @of_tokens("DELETE /{identity:word}", "Withdraw a token", None, "not-found", status=204)
+    @of_tokens("DELETE /{identity:word}", "Withdraw a token", None, status=204)
     async def withdraw_token(identity: TokenId, token: AdminWithin) -> Response:
         def withdrawing(writes: Writes) -> None:
             tokens.withdraw(writes, identity, service.now(), within=token.limits, by=token.id)
@@ -335,7 +333,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
         }
 
-    @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", "RotatedToken", "not-found")
+    @of_tokens("POST /{identity:word}:rotate", "Give a token a new text", "RotatedToken")
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
         """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
         how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
@@ -369,7 +367,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             "populations": [{"name": name, **balance_to_json(service.ledger.balance(name))} for name in names]
         }
 
-    @route("GET /{population}", "What a population has spent and has left", "Population", "not-found")
+    @route("GET /{population}", "What a population has spent and has left", "Population")
     def get_population(population: PopulationName, token: Reader) -> dict[str, Any]:
         if population not in service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
@@ -398,7 +396,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         found, reach = service.read(policies.all_described), token.limits.reach
         return {"policies": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{policy}", "One policy", "Policy", "not-found")
+    @route("GET /{policy}", "One policy", "Policy")
     def get_policy(policy: PolicyName, token: Reader, response: Response) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -409,7 +407,6 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         "PATCH /{policy}",
         "Change how a policy is used",
         "Policy",
-        "not-found",
         "conflict",
         "changed-meanwhile",
         "needs-if-match",
@@ -429,25 +426,21 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
         "GET /{policy}/policy",
         "The published function: decides for anyone, anywhere",
         {"format": 1, "kind": "PublishedPosterior", "guarantee": {"epsilon": 1.0}},
-        "not-found",
         "conflict",
-        s304="It is the version that If-None-Match names",
+        has_tag=True,
     )
     def published_function(policy: PolicyName, token: Reader, if_none_match: Tag = None) -> Response:
         """Return what `PublishedFunction.from_json` reads; its ETag is its version."""
-        text, etag = service.published(policy)
-        if if_none_match in (etag, "*"):
-            return Response(status_code=304, headers={"ETag": etag})
-        return Response(text, media_type="application/json", headers={"ETag": etag})
+        return tagged(*service.published(policy), if_none_match)
 
-    @route("GET /{policy}/guarantee", "What is promised, to be signed", _STATED, "not-found", "conflict")
+    @route("GET /{policy}/guarantee", "What is promised, to be signed", _STATED, "conflict")
     def get_guarantee(policy: PolicyName, token: Reader) -> Response:
         """`statement` is prose, `guarantee` the same as JSON."""
         found = service.guarantee(policy)
         text = f'{{"statement":{canonical(found["statement"])},"guarantee":{found["guarantee"]}}}'
         return Response(text, media_type="application/json")
 
-    @route("GET /{policy}/releases", "What was released, and when", {"releases": [_RELEASE]}, "not-found")
+    @route("GET /{policy}/releases", "What was released, and when", {"releases": [_RELEASE]})
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
@@ -472,7 +465,7 @@ def _asked(message: PolicyRequest) -> dict[str, Any]:
 def _routes_of_decisions(app: FastAPI, service: Service) -> None:
     route = Routes(app, "decisions", "/v1/policies/{policy}")
 
-    @route("POST /decisions", "Decide for one person", "Decision", *_REFUSED_DECISION)
+    @route("POST /decisions", "Decide for one person", "Decision", *REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
         return Json(await awaited(service.decide(policy, token.id, _given(message))))
@@ -497,13 +490,13 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
         checking = partial(decisions.check, policy=policy, contexts=message.contexts)
         return {"results": await asyncio.to_thread(service.read, checking)}
 
-    @route("GET /decisions/{decision:word}", "What became of a decision", "Status", "not-found")
+    @route("GET /decisions/{decision:word}", "What became of a decision", "Status")
     def decision_status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         with service.store.reading() as reads:
             found = service.decisions.status(reads, policy=policy, decision_id=decision)
         return {"status": found}
 
-    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "not-found", "conflict")
+    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "conflict")
     async def tell_reward(
         policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
     ) -> Response:
@@ -524,7 +517,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
             lambda outcome: {"outcome": outcome},
         )
 
-    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status", "not-found")
+    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status")
     async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
         return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
 
@@ -568,22 +561,17 @@ def _routes_of_devices(app: FastAPI, service: Service) -> None:
             "spec": {"kind": "Spec", "privacy": {"kind": "LocalDP", "epsilon": 1.0}},
             "published": {"version": 0},
         },
-        "not-found",
-        s304="It is the version that If-None-Match names",
+        has_tag=True,
     )
     def get_local_policy(survey: SurveyName, token: Device, if_none_match: Tag = None) -> Response:
         """`spec` and `published`, as `Spec.from_json` and `PublishedArms.from_json` read them."""
         service.refuse_in_a_copy()  # a device's answer to it would be lost
-        text, etag = service.surveys.published(survey)
-        if if_none_match in (etag, "*"):
-            return Response(status_code=304, headers={"ETag": etag})
-        return Response(text, media_type="application/json", headers={"ETag": etag})
+        return tagged(*service.surveys.published(survey), if_none_match)
 
     @route(
         "POST /{survey}/reports",
         "Send reports",
         {"accepted": 2, "not_counted": 0},
-        "not-found",
         options={
             "openapi_extra": {
                 "requestBody": {
@@ -632,7 +620,6 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         "GET /v1/policies/{policy}/raw",
         "Raw decisions and rewards: not a private release",
         f'{{"warning": "{WARNING}"}}\n',
-        "not-found",
         media="application/x-ndjson",
         options={"response_class": Lines},
     )

@@ -1,14 +1,14 @@
 """What the OpenAPI document says of a route: its name, the type of its answer, an example, all statuses."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Header, Response
 
 from dpbandits.service.answers import TYPES, Named, example_of, type_of
 from dpbandits.service.problems import PROBLEM_TYPES, Problem
 
-__all__ = ["Documented", "Routes"]
+__all__ = ["REFUSED_DECISION", "Documented", "Routes", "Tag", "tagged"]
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
@@ -17,6 +17,19 @@ _READ_WHOLE = ("malformed", "slow", "too-large")
 
 _KNOWN = ("no-token", "out-of-scope", "too-many-requests", "invalid", "busy", "not-recorded", "read-only")
 """Problems of any request that needs a token."""
+
+
+REFUSED_DECISION = ("conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
+"""Problems of a decision."""
+
+Tag = Annotated[str | None, Header()]
+
+
+def tagged(body: str | bytes, etag: str, known: str | None) -> Response:
+    """Return an answer with its version, without its body if that is the version that the caller has."""
+    if known == "*" or etag in [one.strip() for one in (known or "").split(",")]:
+        return Response(status_code=304, headers={"ETag": etag})
+    return Response(body, media_type="application/json", headers={"ETag": etag})
 
 
 class Documented(FastAPI):
@@ -53,8 +66,8 @@ class Routes:
         status: int = 200,
         media: str = "application/json",
         needs_token: bool = True,
+        has_tag: bool = False,
         options: Mapping[str, Any] | None = None,
-        **others: str,
     ) -> Callable[[_Call], _Call]:
         """Decorate the function that answers at a path.
 
@@ -64,17 +77,19 @@ class Routes:
             answer: the name of its type, or an `Of` with another example; or its members, as `TYPES` has
                 them: then the type is named after the function; or an example of what is no JSON; None where
                 it has no body.
-            problems: slugs of what else may come of it, beside what may come of any request.
+            problems: slugs of what else may come of it, beside what may come of any request, and "not-found"
+                where the path names something.
             status, media: of its answer.
-            needs_token: whether it does.
+            needs_token, has_tag: whether it needs a token, and is `tagged`.
             options: further ones of the framework's `api_route`.
-            others: further statuses, as `s304`, and what they say.
         """
         method, _, path = place.partition(" ")
         path = self._under + path
         found: dict[int | str, dict[str, Any]] = {status: {"description": "Done"}}
-        found |= {int(name[1:]): {"description": text} for name, text in others.items()}
-        slugs = (*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems)
+        if has_tag:
+            found[304] = {"description": "It is the version that If-None-Match names"}
+        slugs = [*_READ_WHOLE, *(_KNOWN if needs_token else ()), *problems]
+        slugs += ["not-found"] if "{" in path and "not-found" not in problems else []
         refused = [(slug, *Problem(slug).said_at(path)) for slug in slugs]
         for code in sorted({one[1] for one in refused}):
             ours = [one for one in refused if one[1] == code]

@@ -142,7 +142,7 @@ class StoredBook(RoundBook):
         writes.when(lost=self._unlocked)
         if digests:
             marks = ", ".join(["(?, ?, 1)"] * count)
-            writes.later(
+            writes.later(  # TryAgain where another worker gave one of them a round meanwhile
                 f"INSERT INTO people VALUES {marks} {_ONE_MORE}",  # noqa: S608 - marks
                 *(value for digest in digests for value in (self._policy, digest)),
                 self.rounds_per_user,
@@ -156,10 +156,11 @@ class StoredBook(RoundBook):
             status[refused] = int(RoundStatus.REFUSED)
         people: Sequence[bytes | None] = digests or [None] * count
         rounds = enumerate(zip(people, actions.astype("<f8"), status.tolist(), strict=True), first)
-        writes.many(
-            "slots",
-            [(self._policy, at, person, row.tobytes(), became, None) for at, (person, row, became) in rounds],
-        )
+        slots = [(self._policy, at, who, row.tobytes(), became, None) for at, (who, row, became) in rounds]
+        if count == 1:  # with what follows, in one message
+            writes.later("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", *slots[0])
+        else:
+            writes.many("slots", slots)
         self.asked, self.entered = first + count, self.entered + count
         if self._next is not None and self.asked > self._next:
             writes.when(kept=self._due)
@@ -195,30 +196,8 @@ class StoredBook(RoundBook):
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """Enter the round that `check_open` was called for."""
-        slot, writes = self.asked, self._store.now_writing
-        writes.when(lost=self._unlocked)
-        if digests:
-            writes.later(  # TryAgain where another worker gave this user a round meanwhile
-                f"INSERT INTO people VALUES (?, ?, 1) {_ONE_MORE}",  # noqa: S608 - SQL of ours
-                self._policy,
-                digests[0],
-                self.rounds_per_user,
-            )
-        writes.later(
-            "UPDATE progress SET asked = asked + 1 WHERE policy = ? AND asked = ?", self._policy, slot
-        )
-        writes.later(
-            "INSERT INTO slots VALUES (?, ?, ?, ?, ?, NULL)",
-            self._policy,
-            slot,
-            digests[0] if digests else None,
-            action.astype("<f8").tobytes(),
-            int(RoundStatus.REFUSED if refused else RoundStatus.PENDING),
-        )
-        self.asked, self.entered = slot + 1, self.entered + 1
-        if self._next is not None and slot >= self._next:
-            writes.when(kept=self._due)
-        return f"{self._policy[:8]}-{slot}-stored"
+        (entered,) = self.open(digests, action[None], np.array([refused]))
+        return entered
 
     def ahead(self, user: object) -> list[Ahead]:
         """Return the queries of a user's next round."""

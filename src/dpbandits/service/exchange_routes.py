@@ -44,15 +44,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         token.refuse_new(message.name, message.population)
         return exchanges.preview_exchange(service.ledger, _asked(message))
 
-    @route(
-        "POST ",
-        "Begin an exchange",
-        "Exchange",
-        "not-found",
-        "conflict",
-        "budget-exceeded",
-        status=201,
-    )
+    @route("POST ", "Begin an exchange", "Exchange", "not-found", "conflict", "budget-exceeded", status=201)
     async def begin_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
         """Its population pays for the release and all answers, before the curator draws anything."""
         token.refuse_new(message.name, message.population)
@@ -69,11 +61,11 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         reach = token.limits.reach
         return {"exchanges": [one for one in found if reach(one["name"], one["population"])]}
 
-    @route("GET /{exchange}", "One exchange, and the statement of its release", "Exchange", "not-found")
+    @route("GET /{exchange}", "One exchange, and the statement of its release", "Exchange")
     def get_exchange(exchange: _Name, token: _Anybody) -> dict[str, Any]:
         return service.read(partial(exchanges.described_exchange, name=exchange))
 
-    @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, "not-found", status=204)
+    @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, status=204)
     async def end_exchange(exchange: _Name, token: Admin) -> Response:
         """For good; what was paid stays paid, and whoever has fetched it has it."""
         how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
@@ -84,7 +76,6 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "PUT /{exchange}/release",
         "Upload the curator's release, or say where it lies",
         "Exchange",
-        "not-found",
         "conflict",
     )
     async def upload_release(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
@@ -94,24 +85,18 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         new = await asyncio.to_thread(service.read, partial(exchanges.checked_upload, name=exchange, **given))
         return await written(lambda writes: exchanges.upload(writes, exchange, new, service.now(), token.id))
 
-    @route("GET /{exchange}/release", "The release", "Release", "not-found", "conflict")
+    @route("GET /{exchange}/release", "The release", "Release", "conflict")
     def get_release(exchange: _Name, token: _Party) -> dict[str, Any]:
         """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
         return service.read(partial(exchanges.fetched, name=exchange))
 
-    @route(
-        "POST /{exchange}/questions", "Ask for rows", "Questions", "not-found", "conflict", "no-rounds-left"
-    )
+    @route("POST /{exchange}/questions", "Ask for rows", "Questions", "conflict", "no-rounds-left")
     async def ask_rows(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
         """All of them or none; a row that was asked for before is the same question, with its answer."""
         return await written(lambda writes: exchanges.ask(writes, exchange, message.rows))
 
     @route(
-        "GET /{exchange}/questions",
-        "What was asked, in that order, and answered",
-        "Questions",
-        "not-found",
-        "conflict",
+        "GET /{exchange}/questions", "What was asked, in that order, and answered", "Questions", "conflict"
     )
     def list_questions(exchange: _Name, token: Modeler) -> dict[str, Any]:
         """A modeler that starts again takes up its work from this."""
@@ -121,7 +106,6 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "POST /{exchange}/work",
         "Rows for one of the curator's workers to answer",
         {"rows": [2, 0]},
-        "not-found",
         "conflict",
     )
     async def take_work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
@@ -133,7 +117,6 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
         "PUT /{exchange}/questions/{row}/answer",
         "Answer a row",
         {"row": 2, "status": "answered"},
-        "not-found",
         "conflict",
         "erased",
     )

@@ -28,12 +28,12 @@ from asyncio import to_thread, wrap_future
 from functools import lru_cache, partial
 from typing import Annotated, Any, NamedTuple
 
-from fastapi import Depends, FastAPI, Header, Path, Response
+from fastapi import Depends, FastAPI, Path, Response
 
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.service import policies
 from dpbandits.service.core import Service
-from dpbandits.service.documented import Routes
+from dpbandits.service.documented import REFUSED_DECISION, Routes, Tag, tagged
 from dpbandits.service.door import Decider, Needs
 from dpbandits.service.gate import written_json
 from dpbandits.service.keys import canonical
@@ -49,10 +49,7 @@ FUNCTIONS_KEPT = 32
 
 _USER, _REQUEST = "targetingKey", "requestId"
 _Key = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
-_Tag = Annotated[str | None, Header()]
 _Evaluator = Annotated[Token, Depends(Needs("decide", "read", within=True))]
-
-_REFUSED = ("not-found", "conflict", "other-body", "no-rounds-left", "user-has-had-all", "erased")
 
 
 def add_flags(app: FastAPI, service: Service) -> None:
@@ -60,7 +57,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
     route = Routes(app, "flags", "/ofrep/v1/evaluate")
     flags: dict[str, _Flagged] = {}  # by name; they never change
 
-    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", "Flag", *_REFUSED)
+    @route("POST /flags/{policy}", "Decide for one person, as OpenFeature asks", "Flag", *REFUSED_DECISION)
     async def evaluate_flag(policy: _Key, message: FlagsRequest, token: Decider) -> dict[str, Any]:
         """`targetingKey` is the user. The same user and `requestId` have the same decision."""
         given = message.context or {}
@@ -78,9 +75,9 @@ def add_flags(app: FastAPI, service: Service) -> None:
         "POST /flags",
         "What published functions recommend to one person, as OpenFeature asks",
         "Flags",
-        s304="It is the answer that If-None-Match names",
+        has_tag=True,
     )
-    def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: _Tag = None) -> Response:
+    def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: Tag = None) -> Response:
         """All active policies with arms. It takes no round, and nothing is written."""
         found = [
             _recommended(service, one["name"], message.context or {})
@@ -90,10 +87,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
             and token.limits.reach(one["name"], one["population"])
         ]
         body = written_json({"flags": found})
-        tag = f'"{_digest(body)}"'
-        if tag in [one.strip() for one in (if_none_match or "").split(",")]:
-            return Response(status_code=304, headers={"ETag": tag})
-        return Response(body, media_type="application/json", headers={"ETag": tag})
+        return tagged(body, f'"{_digest(body)}"', if_none_match)
 
 
 class _Flagged(NamedTuple):

@@ -28,8 +28,15 @@ NO_SETTINGS = frozenset({"DPBANDITS_DATA", "DPBANDITS_TRACEBACK"})
 _ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?")
 """Form of an origin: scheme, host and port, without a path."""
 
-LONGEST_WAIT = 10 * 366 * 86400.0
-"""Seconds: ten years."""
+_MINIMA = {
+    "largest_body": 1024,
+    "connections_per_address": 1,
+    "mismatches_per_hour": 1,
+    "policy_memory": 1 << 20,
+}
+"""Least values of whole numbers, where they are not 0; other numbers are positive."""
+
+_SAID: dict[type, str] = {str: "a text", bool: "true or false"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +108,14 @@ class Settings:
     hsts_seconds: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("host", "proxies", "instance", "witness", "database"):
-            if not isinstance(getattr(self, name), str):
-                raise InvalidParameter(f"{name}: expected a text")
+        for name, kind in ((one.name, one.type) for one in fields(self)):
+            value = getattr(self, name)
+            if kind is int:
+                _checks.integer(value, name=name, minimum=_MINIMA.get(name, 0))
+            elif kind is float:
+                _checks.number(value, name=name)
+            elif isinstance(kind, type) and kind in _SAID and not isinstance(value, kind):
+                raise InvalidParameter(f"{name}: expected {_SAID[kind]}")
         origins: Any = self.cors_origins
         listed = isinstance(origins, list | tuple)
         if not listed or not all(isinstance(one, str) and _ORIGIN.fullmatch(one) for one in origins):
@@ -112,27 +124,14 @@ class Settings:
                 "or wildcards"
             )
         _checks.assign(self, cors_origins=tuple(origins))
-        _checks.integer(self.port, name="port", minimum=0)
         try:
             for one in filter(None, self.proxies.split(",")):
                 ip_network(one.strip())
         except ValueError:
             raise InvalidParameter("proxies: expected IP addresses and networks, commas between") from None
-        _checks.number(self.requests_per_second, name="requests_per_second")
-        _checks.number(self.requests_per_address, name="requests_per_address")
-        _checks.integer(self.largest_body, name="largest_body", minimum=1024)
         _checks.integer(self.bytes_at_once, name="bytes_at_once", minimum=self.largest_body)
-        _checks.number(self.longest_request, name="longest_request")
-        _checks.integer(self.connections_per_address, name="connections_per_address", minimum=1)
-        _checks.integer(self.mismatches_per_hour, name="mismatches_per_hour", minimum=1)
-        _checks.number(self.retention_days, name="retention_days")
-        _checks.integer(self.policy_memory, name="policy_memory", minimum=1 << 20)
         if self.log_format not in ("text", "json"):
             raise InvalidParameter("log_format: expected text or json")
-        _checks.integer(self.disk_floor, name="disk_floor", minimum=0)
-        _checks.integer(self.hsts_seconds, name="hsts_seconds", minimum=0)
-        if not isinstance(self.behind_tls, bool):
-            raise InvalidParameter("behind_tls: expected true or false")
 
     def file_witness(self) -> FileWitness | None:
         """The witness of the ledger; None where there is none."""
