@@ -456,6 +456,15 @@ def test_a_refusal_names_members_of_messages_and_nothing_that_a_caller_named(sho
     assert found["detail"] == "body.rewards is missing; body.member is not known here."
     found = refused(shop.decide("v1", agnes_has_debts=True), "invalid", 422)
     assert found["detail"] == "body.member is not known here."
+    decision = answered(shop.decide("v2"))["id"]
+    found = refused(shop.reward(decision, "agnes_has_debts"), "invalid", 422)
+    assert found["detail"] == "body.reward does not fit."
+    found = refused(shop.post(f"{at}/decisions:check", {"contexts": [{}, "agnes_has_debts"]}), "invalid", 422)
+    assert found["detail"] == "body.contexts.1 does not fit."
+    headers = {"Authorization": f"Bearer {shop.token}", "Content-Type": "application/json"}
+    for path in ("decisions", "decisions:check"):
+        reply = shop.client.post(f"{at}/{path}", content="agnes_has_debts", headers=headers)
+        assert refused(reply, "malformed", 400)["detail"] == "body is no JSON."
 
 
 def test_releases_move_with_the_rounds_and_the_rows_are_forgotten(service: Service, shop: Caller) -> None:

@@ -199,7 +199,7 @@ async def _tick(service: Service) -> None:
         try:
             await wrap_future(service.tick())
         except Exception as error:  # noqa: BLE001 - the next tick tries again
-            log.error("beside the answers: %s", type(error).__name__)
+            log.error("background work failed: %s", type(error).__name__)
 
 
 async def _of_problem(request: Request, error: Exception) -> Response:
@@ -209,14 +209,16 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 
 
 async def _of_request(request: Request, error: Exception) -> Response:
-    """A body that does not fit: which of its members, by names that this service gave them, and no value."""
+    """Return the answer about a body that does not fit: it names members of messages, and has no value."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
     return await _of_problem(request, _misfit(found))
 
 
 def _misfit(found: Sequence[Any]) -> Problem:
     """Return the problem of a message that does not fit: where and how, in public words."""
-    places = [f"{_named(one['loc'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]]
+    places = [
+        f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
+    ]
     slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
     return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")
 
@@ -224,11 +226,17 @@ def _misfit(found: Sequence[Any]) -> Problem:
 _PLACES = MEMBERS | {"body", "path", "query", "header"}
 
 
-def _named(place: tuple[Any, ...]) -> str:
-    """Return the place of an error, by the names of messages; a name that the caller chose is called a
-    member.
+def _named(place: tuple[Any, ...], kind: str) -> str:
+    """Return the place of an error of a kind, by the names of messages and the places in lists.
+
+    A name that the caller chose is called a member. Names of types at the end are left out, and so is the
+    byte at which JSON cannot be read.
     """
-    return ".".join(part if part in _PLACES else "member" for part in place or ("member",))
+    at = place[:1] if kind == "json_invalid" else place or ("member",)
+    parts = [str(one) if isinstance(one, int) else one if one in _PLACES else "member" for one in at]
+    while kind != "extra_forbidden" and len(parts) > 1 and parts[-1] == "member":
+        parts.pop()
+    return ".".join(parts)
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
@@ -289,7 +297,7 @@ async def _each(
                 break
             except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
                 if problem_of(error).slug == "defect":
-                    log.error("a batch in one pass: %s", type(error).__name__)
+                    log.error("a batch failed and is done one by one: %s", type(error).__name__)
                 break
             found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
             left = [place for place in left if place not in found]
@@ -306,7 +314,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
         """Its text is in this answer, and nowhere else."""
         limits = tokens.Limits.of(message.policies, message.populations)
         if not token.limits.include(limits):
-            raise Problem("out-of-scope", "This token has limits: name policies and populations within them.")
+            raise Problem("out-of-scope", "This token has limits: name some within them.")
         how: dict[str, Any] = {"now": service.now(), "limits": limits, "by": token.id}
         how |= message.model_dump(include={"label", "scopes", "seconds"})
 
