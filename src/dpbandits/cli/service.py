@@ -21,14 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "serve"]
 
-app = typer.Typer(help="What a service keeps: backups, moves, counts and tokens.", no_args_is_help=True)
+app = typer.Typer(
+    help="Commands on the data of a service: backups, copies, moves, counts, tokens, the clock.",
+    no_args_is_help=True,
+)
 
-Data = Annotated[Path, Option(help="The service's folder; the service must be stopped.")]
-Config = Annotated[Path | None, Option(help="service.toml; DPBANDITS_PORT and the like come before it.")]
+Data = Annotated[Path, Option(help="The service's folder. Without --database the service must be stopped.")]
+Config = Annotated[
+    Path | None, Option(help="Path of service.toml; variables such as DPBANDITS_PORT replace its values.")
+]
 
 Database = Annotated[
     str | None,
-    Option(help="postgresql://... keeps all but the key; with a password set DPBANDITS_DATABASE instead."),
+    Option(
+        help="postgresql://..., a database that has everything but the key. If it has a password, set "
+        "DPBANDITS_DATABASE instead."
+    ),
 ]
 
 
@@ -41,7 +49,7 @@ def _settings(config: Path | None, database: str | None = None) -> "Settings":
 
 @contextmanager
 def _opened(data: Path, config: Path | None, database: str | None) -> "Iterator[Service]":
-    """The service, closed afterwards; what it refuses is an InvalidParameter."""
+    """Open the service, and close it afterwards; raise InvalidParameter for what it refuses."""
     from dpbandits.service.core import Service
     from dpbandits.service.problems import Problem
 
@@ -78,7 +86,9 @@ def serve(
 
 @app.command("backup")
 def backup(
-    *, data: Data, to: Annotated[Path, Option(help="Where the copy goes; nothing may be there.")]
+    *,
+    data: Annotated[Path, Option(help="The service's folder; the service may run.")],
+    to: Annotated[Path, Option(help="Folder for the copy; nothing may be there.")],
 ) -> None:
     """Copy the folder; a copy only reads until it is adopted."""
     from dpbandits.service.backups import back_up
@@ -96,11 +106,11 @@ def adopt(
         bool,
         Option(
             "--nothing-since",
-            help="The original was asked for nothing since the copy was made, and never will be.",
+            help="Declare that the original answered no request since the copy was made, and never will.",
         ),
     ] = False,
 ) -> None:
-    """Let a copy go on where its witness, or your word, says that nothing was done since."""
+    """Let a copy go on if its witness, or --nothing-since, says that the original did nothing since."""
     from dpbandits.service import backups
 
     if backups.adopt(data, settings=_settings(config, database), nothing_since=nothing_since):
@@ -116,7 +126,7 @@ def accept_clock(
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Say that the clock is right after a jump, so that erasure and waits go on."""
+    """Accept the clock after a jump, so that erasure and waits go on."""
     from dpbandits.service import clock
 
     now = clock.accept_clock(folder, settings=_settings(config, database))
@@ -131,7 +141,7 @@ def copy(
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Move everything into a database, or from one into a folder; where it was is retired."""
+    """Move everything into a database, or from one into a folder; the place that is left is retired."""
     from dpbandits.service.moving import into_database, into_folder
 
     if to.startswith(("postgresql://", "postgres://")):
@@ -156,7 +166,7 @@ def count(
     database: Database = None,
     config: Config = None,
 ) -> None:
-    """Add reports that were counted in files to a local policy; in a database its workers go on meanwhile."""
+    """Add reports that were counted in files to a local policy. Workers of a database go on meanwhile."""
     from dpbandits.local.server.aggregation import read_counts
 
     read = read_counts(counts)
@@ -165,10 +175,12 @@ def count(
         typer.echo(f"added {service.surveys.server(name).merge(read)} reports")
 
 
-Scopes = Annotated[str, Option(help="Names with commas between, as admin,read.")]
-Only = Annotated[str | None, Option(help="What it reaches: names with commas between; default all.")]
-Days = Annotated[float | None, Option(help="It ends after so many days; default never.", min=0.0)]
-TokenId = Annotated[str, Argument(metavar="ID", help="The token's, as `service tokens` lists it.")]
+Scopes = Annotated[str, Option(help="Scopes with commas between, such as admin,read.")]
+Only = Annotated[
+    str | None, Option(help="Names that the token may use, with commas between; all by default.")
+]
+Days = Annotated[float | None, Option(help="Days until the token ends; by default it does not end.", min=0.0)]
+TokenId = Annotated[str, Argument(metavar="ID", help="Id of the token, as `service tokens` lists it.")]
 
 
 @app.command("token")
@@ -176,7 +188,7 @@ def token(
     *,
     data: Data,
     scopes: Scopes,
-    label: Annotated[str, Option(help="What it is for.")] = "made on the machine",
+    label: Annotated[str, Option(help="What the token is for.")] = "made on the machine",
     policies: Only = None,
     populations: Only = None,
     days: Days = None,
@@ -199,7 +211,7 @@ def token(
 
 @app.command("tokens")
 def tokens(*, data: Data, database: Database = None, config: Config = None) -> None:
-    """List tokens that may be used, as lines of JSON; never their texts."""
+    """List valid tokens as lines of JSON, without their texts."""
     from dpbandits.service.tokens import UNLIMITED, listed_tokens
 
     with _opened(data, config, database) as service:
@@ -212,7 +224,9 @@ def rotate_token(
     identity: TokenId,
     *,
     data: Data,
-    overlap_seconds: Annotated[float, Option(help="The old text stays valid for so long.", min=0.0)] = 3600.0,
+    overlap_seconds: Annotated[
+        float, Option(help="Seconds for which the old text stays valid.", min=0.0)
+    ] = 3600.0,
     database: Database = None,
     config: Config = None,
 ) -> None:

@@ -77,16 +77,16 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
                 try:
                     files.enter_context(locked(Path(settings.witness) / _LOCK, wait=False))
                 except StateError as error:
-                    words = (
-                        "another folder is served with this witness, and one is a copy; or it has no locks"
-                    )
+                    words = "another folder is served with this witness, so one is a copy; or it has no locks"
                     raise StateError(words) from error
             yield store
             return
         if (folder / STORE).exists():
             with closing(SQLiteStore(folder / STORE)) as own:
                 if own.left() is None:
-                    raise StateError("this folder is a service's own: move it with `dpbandits service copy`")
+                    raise StateError(
+                        "the folder has a service's own data: move them with `dpbandits service copy`"
+                    )
         from dpbandits.service.postgres import PostgresStore
 
         yield files.enter_context(closing(PostgresStore(settings.database)))
@@ -114,7 +114,7 @@ def unnoticed_copies(settings: Settings) -> str:
     if settings.witness or settings.instance:
         return ""
     return (
-        "neither a witness nor an instance is named: if this folder or database is copied or restored and "
+        "neither witness nor instance is set: if this folder or database is copied or restored and "
         "served again, nobody notices, and a block may be released twice with different noise"
     )
 
@@ -127,7 +127,7 @@ def back_up(folder: Path, to: Path) -> None:
         MissingState: there is no service's folder.
     """
     if not (folder / STORE).exists():
-        raise MissingState("there is no service's folder: pass the one that serve was given")
+        raise MissingState("the folder has no data of a service: pass the one given to serve")
     if to.exists():
         raise StateError("there is something already where the backup is to go: choose another place")
     private_folder(to, what="the backup")
@@ -152,7 +152,7 @@ def adopt(folder: Path, *, settings: Settings, nothing_since: bool = False) -> b
         StateError: a service uses it.
     """
     if not settings.database and not (folder / STORE).exists():
-        raise MissingState("there is no service's folder: pass the copy")
+        raise MissingState("the folder has no data of a service: pass the copy")
     with ExitStack() as files:
         store = files.enter_context(opened_store(folder, settings))
         if not why_copy(folder, store, settings):

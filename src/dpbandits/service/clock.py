@@ -163,11 +163,11 @@ class Clock:
             if stopped and not known.stopped:
                 told = (
                     "the clock has jumped by more than five minutes: nothing is erased and no wait ends "
-                    "until it is back, or `dpbandits service accept-clock` says that it is right"
+                    "until it is right again or is accepted with `dpbandits service accept-clock`"
                 )
                 note_event(writes, now, "clock-stopped", "the service", told)
             elif known.stopped and not stopped:
-                note_event(writes, now, "clock-goes-on", "the service", "the clock is back")
+                note_event(writes, now, "clock-goes-on", "the service", "the clock is right again")
             note_fact(writes, _FACT, json.dumps([max(known.at, now), stopped, known.accepted]))
         self._told = self.stopped
 
@@ -210,12 +210,12 @@ def accept_clock(folder: Path, *, settings: Settings) -> float:
     elif (folder / STORE).exists():
         store = SQLiteStore(folder / STORE)  # beside the service: its lock is that of one who decides
     else:
-        raise MissingState("there is no service's folder: pass the one that serve was given")
+        raise MissingState("the folder has no data of a service: pass the one given to serve")
     with closing(store), store.writing() as writes:
         writes.locked("SELECT value FROM facts WHERE name = ?", _FACT)
         now, known = store.clock(writes), _known(writes)
         if now < known.at - JUMP_SECONDS:
             _date_back(writes, now)
         note_fact(writes, _FACT, json.dumps([now, False, known.accepted + 1]))
-        note_event(writes, now, "clock-accepted", "the service", "an operator says that the clock is right")
+        note_event(writes, now, "clock-accepted", "the service", "an operator accepted the clock")
     return now

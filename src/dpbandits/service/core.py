@@ -76,7 +76,7 @@ FOLD_SECONDS = 0.1
 
 
 def _not_folded(error: Exception) -> None:
-    log.error("a release that is due: %s", type(error).__name__)
+    log.error("a release that is due failed: %s", type(error).__name__)
 
 
 class Service:
@@ -145,7 +145,7 @@ class Service:
                 time.sleep(0.02 * (attempt + 1))
             else:
                 return
-        raise StateError("another worker has been beginning for too long: start again")
+        raise StateError("another worker has been starting for too long: start this one again")
 
     def _begin(self, writes: Writes) -> None:
         writes.locked("SELECT value FROM facts WHERE name = 'version'")  # one worker at a time

@@ -185,7 +185,7 @@ class Doorkeeper:
         """Count requests of a token, by its id; Problem where it comes too often."""
         wait = self._rates.wait(token, count, self._service.settings.requests_per_second)
         if wait:
-            raise Problem("too-many-requests", "This token comes too often.", headers=_after(wait))
+            raise Problem("too-many-requests", "This token sends too many requests.", headers=_after(wait))
 
     def _slow_down_address(self, token: Token, scope: Scope) -> None:
         """Count a request of an address with a token of devices, which anybody may have taken from one."""
@@ -193,7 +193,9 @@ class Doorkeeper:
             where = network_of(scope["client"][0])
             wait = self._addresses.wait(where, 1, self._service.settings.requests_per_address)
             if wait:
-                raise Problem("too-many-requests", "This address comes too often.", headers=_after(wait))
+                raise Problem(
+                    "too-many-requests", "This address sends too many requests.", headers=_after(wait)
+                )
 
     def forget(self) -> None:
         """Ask the store again who may; called from any thread once a token was made or withdrawn."""
@@ -211,7 +213,7 @@ class Doorkeeper:
             return
         kind = next((one for one in _NAMED if one in path), None)
         if kind is None:
-            raise Problem("out-of-scope", "This token has limits, and this is about the whole service.")
+            raise Problem("out-of-scope", "This is about the whole service: use a token without limits.")
         name, (table, said) = str(path[kind]), _NAMED[kind]
         if not table:
             reached = limits.reach_population(name)

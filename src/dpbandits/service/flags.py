@@ -101,7 +101,7 @@ def _flagged(reads: Reads, policy: str) -> _Flagged:
     """Return what is public of a policy; Problem where there is no such policy, or it has no arms."""
     asked = policies.kept_policy(reads, policy).asked
     if "arms" not in asked:
-        raise Problem("conflict", "The policy chooses among candidates: it is no flag.")
+        raise Problem("conflict", "A policy of candidates is not a flag.")
     columns = frozenset(str(column.get("name")) for column in asked["contexts"])
     return _Flagged(columns, asked["privacy"].get("user_ids") is not False)
 
@@ -129,7 +129,7 @@ def _text(given: dict[str, Any], name: str) -> str | None:
     text = given.get(name)
     if name == _USER and not text:
         missing = {"errorCode": "TARGETING_KEY_MISSING"}
-        raise Problem("invalid", "targetingKey names the user: it is missing.", more=missing)
+        raise Problem("invalid", "targetingKey is missing: it names the user.", more=missing)
     if text is None or (isinstance(text, str) and len(text) <= 500):
         return text
     raise Problem("invalid", f"{name}: expected a text of at most 500 characters.")

@@ -246,12 +246,18 @@ def network_of(address: str) -> str:
 
 
 def _nobodys() -> Problem:
-    return Problem("no-token", "Send a token before so large a body.", headers={"WWW-Authenticate": "Bearer"})
+    return Problem(
+        "no-token",
+        "Send a token: without one a body is at most 4 KiB.",
+        headers={"WWW-Authenticate": "Bearer"},
+    )
 
 
 def _busy() -> Problem:
     """Others are answered now; how many tells nothing of what they sent."""
-    return Problem("busy", "Others are answered now: repeat the request.", headers={"Retry-After": "1"})
+    return Problem(
+        "busy", "Too many others are being answered: repeat the request.", headers={"Retry-After": "1"}
+    )
 
 
 def once(body: bytes, receive: Receive) -> Receive:

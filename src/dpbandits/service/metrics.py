@@ -90,11 +90,19 @@ class _Released(Collector):
 
     def collect(self) -> list[Metric]:
         """Return the metrics of every policy and population."""
-        releases = GaugeMetricFamily("dpbandits_releases", "Releases so far", labels=["policy"])
-        rounds = GaugeMetricFamily("dpbandits_rounds_released", "Rounds in releases", labels=["policy"])
-        lag = GaugeMetricFamily("dpbandits_release_lag_rounds", "Rounds since it is due", labels=["policy"])
-        spent = GaugeMetricFamily("dpbandits_budget_spent", "Spent", labels=["population", "part"])
-        limit = GaugeMetricFamily("dpbandits_budget_limit", "Limit", labels=["population", "part"])
+        releases = GaugeMetricFamily(
+            "dpbandits_releases", "Number of releases of a policy", labels=["policy"]
+        )
+        rounds = GaugeMetricFamily(
+            "dpbandits_rounds_released", "Number of rounds in releases", labels=["policy"]
+        )
+        lag = GaugeMetricFamily(
+            "dpbandits_release_lag_rounds", "Rounds since a release was due", labels=["policy"]
+        )
+        spent = GaugeMetricFamily(
+            "dpbandits_budget_spent", "Privacy budget spent", labels=["population", "part"]
+        )
+        limit = GaugeMetricFamily("dpbandits_budget_limit", "Privacy budget", labels=["population", "part"])
         with self._service.store.reading() as reads:
             policies = reads.rows(
                 "SELECT p.name, MAX(r.version), MAX(r.rounds), MAX(g.asked - g.due + 1) FROM policies p "
@@ -114,7 +122,7 @@ class _Released(Collector):
                 spent.add_metric([name, part], float(used))
                 limit.add_metric([name, part], float(most))
         other_bodies = CounterMetricFamily(
-            "dpbandits_other_bodies", "Ids used again for another request", others
+            "dpbandits_other_bodies", "Ids sent again with another body", others
         )
         return [releases, rounds, lag, spent, limit, other_bodies]
 
@@ -130,25 +138,29 @@ class Metrics:
         self._process = hashlib.sha256(together.encode()).hexdigest()[:8]
         self._cpu = 0
         of_routes = ["method", "route"]
-        self._requests = self._made(Counter, "dpbandits_requests", "Requests by route", of_routes)
+        self._requests = self._made(Counter, "dpbandits_requests", "Number of requests", of_routes)
         self._seconds = self._made(
-            Histogram, "dpbandits_request_seconds", "Seconds of requests", of_routes, buckets=_SECONDS
+            Histogram, "dpbandits_request_seconds", "Duration of requests", of_routes, buckets=_SECONDS
         )
-        self._errors = self._made(Counter, "dpbandits_errors", "Answers with 5xx", [*of_routes, "status"])
+        self._errors = self._made(
+            Counter, "dpbandits_errors", "Number of answers with 5xx", [*of_routes, "status"]
+        )
         self._steps = {
             step: self._made(Histogram, f"dpbandits_{step}_seconds", said, buckets=_SECONDS)
             for step, said in (
-                ("connection", "Seconds until a connection has read a row"),
-                ("queue", "Seconds until the service has its turn at the writer"),
-                ("commit", "Seconds from its turn until it is committed"),
+                ("connection", "Seconds until the service's own check has read a row"),
+                ("queue", "Seconds that the service's own check waits for the writer"),
+                ("commit", "Seconds from the check's turn until its commit"),
             )
         }
         how: dict[str, Any] = {"multiprocess_mode": "livemax"}
-        self._reasons = self._made(Gauge, "dpbandits_not_ready", "Why, 1 or 0", ["reason"], **how)
+        self._reasons = self._made(
+            Gauge, "dpbandits_not_ready", "1 if this is a reason, else 0", ["reason"], **how
+        )
         how = {"multiprocess_mode": "livesum"}
-        self._memory = self._made(Gauge, "process_resident_memory_bytes", "In whole MiB", **how)
+        self._memory = self._made(Gauge, "process_resident_memory_bytes", "Memory, in whole MiB", **how)
         self._files = self._made(Gauge, "process_open_fds", "Open files", **how)
-        self._time = self._made(Counter, "process_cpu_seconds", "In whole seconds")
+        self._time = self._made(Counter, "process_cpu_seconds", "Processor time, in whole seconds")
 
     def _made(
         self, kind: Callable[..., _Kind], name: str, said: str, labels: Sequence[str] = (), **how: Any

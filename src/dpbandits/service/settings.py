@@ -1,4 +1,4 @@
-"""`Settings`: what an operator decides, in `service.toml` or the environment; every value has a default."""
+"""`Settings` of the service, from `service.toml` or the environment; every value has a default."""
 
 import os
 import re
@@ -44,43 +44,45 @@ class Settings:
     """Settings of the service. They do not change any promise.
 
     Args:
-        host, port: where it listens.
+        host, port: address and port on which the service listens.
         proxies: addresses and networks, with commas between, whose X-Forwarded-For and X-Forwarded-Proto are
-            believed. A proxy among them replaces these headers, else a client names its own address.
-        requests_per_second: of one token, on average; a second's worth may come at once. Each decision and
-            each reward of a batch counts as a request.
-        requests_per_address: a second, of one address, or of one network /64 of IPv6, with a token whose only
-            scope is `report`: it is in every device, so anybody may have it. Behind one of `proxies` it is
-            the address that this names.
-        largest_body: bytes of a request.
-        bytes_at_once: bytes of all requests that are read or answered at a time, in one worker.
-        longest_request: seconds in which a request must have come.
-        connections_per_address: connections of one address, or of one network /64 of IPv6; of more the oldest
-            idle one is closed. Addresses of `proxies` may have any number.
-        mismatches_per_hour: how often a token may send an id again with another body, before its repetitions
-            are answered no more for a while.
-        retention_days: after so many days decisions are erased, but for their ids, and with them rounds that
-            no release holds.
-        database: `postgresql://...`, where everything is kept but the key; empty for the folder. It may hold
-            a password, and is not shown.
-        policy_memory: bytes that open policies may take together; 4 GiB by default. Each counts with its
-            estimated peak memory, from public numbers. The service closes those that were used least
-            recently, and opens a closed policy when it is asked, which takes some tens of milliseconds. A
-            policy that needs more alone cannot begin.
-        log_format: "text", or "json" for an object of JSON in each line.
-        disk_floor: bytes that the disk of the folder has left; with fewer the service is not ready.
+            believed. A proxy among them must replace these headers; otherwise a client chooses its own
+            address.
+        requests_per_second: requests of one token a second, on average; a second's worth may come at once.
+            Each decision and each reward of a batch counts as a request.
+        requests_per_address: requests a second of one address, or of one network /64 of IPv6, with a token
+            whose only scope is `report`. Such a token is in every device, so anybody may have it. Behind one
+            of `proxies` the address is the one that the proxy names. Beyond the rate the answer is 429.
+        largest_body: largest size of a request's body in bytes.
+        bytes_at_once: bytes of all requests that one worker reads or answers at a time. Beyond them the
+            answer is 503.
+        longest_request: seconds within which a request must have come.
+        connections_per_address: connections of one address, or of one network /64 of IPv6. When there are
+            more, the oldest idle one is closed. Addresses of `proxies` may have any number.
+        mismatches_per_hour: repetitions of an id with another body that a token may send in an hour. After
+            them its repetitions are refused for a while.
+        retention_days: days after which decisions are erased, except for their ids, and rounds that no
+            release holds.
+        database: address `postgresql://...` of the database that keeps everything but the key; empty for the
+            folder. It may hold a password, and is not shown.
+        policy_memory: bytes that open policies may take together. Each counts with its estimated peak
+            memory, from public numbers. The service closes those that were used least recently, and opens a
+            closed policy when it is asked, which takes some tens of milliseconds. A policy that needs more
+            alone cannot begin.
+        log_format: "text", or "json" for a JSON object in each line.
+        disk_floor: bytes that must be free on the disk of the folder; with fewer the service is not ready.
         instance: name of this deployment, the same at every start. A store that has another name was copied
             or restored from another deployment, and only reads until it is adopted. Set it where a copy of
-            the folder does not take it along, as in the environment of the machine.
-        witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone; empty
-            for none. All workers of a database have the same one, never copies.
-        cors_origins: origins, as "https://shop.example.org", whose pages may use the routes of devices,
-            decisions and flags from a browser; see `dpbandits.service.browsers`. By default none.
-        behind_tls: whether browsers reach the service over HTTPS alone, by a proxy before it. Cookies of the
-            desk are then Secure and have the prefix `__Host-`, also where the proxy does not say how it was
+            the folder does not take it along, such as in the environment of the machine.
+        witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone;
+            empty for none. All workers of a database have the same one, never copies.
+        cors_origins: origins, such as "https://shop.example.org", whose pages may use the routes of devices,
+            decisions and flags from a browser; see `dpbandits.service.browsers`.
+        behind_tls: true if browsers reach the service over HTTPS alone, by a proxy before it. Cookies of the
+            desk are then Secure and have the prefix `__Host-`, even if the proxy does not say how it was
             reached.
-        hsts_seconds: `max-age` of `Strict-Transport-Security`: for so long browsers come over HTTPS alone.
-            Over plain HTTP they ignore it. By default it is 0 and not sent.
+        hsts_seconds: `max-age` of `Strict-Transport-Security`, the seconds for which browsers come over
+            HTTPS alone. Browsers ignore it over plain HTTP. With 0 it is not sent.
 
     Raises:
         InvalidParameter: a number out of its range.
@@ -184,7 +186,7 @@ def _of_file(path: Path | None, known: list[str]) -> dict[str, Any]:
 
 
 def _of_environment(environ: Mapping[str, str], kinds: Mapping[str, object]) -> dict[str, Any]:
-    """Values that variables set, by field."""
+    """Return the values that variables set, by field."""
     values: dict[str, Any] = {}
     for variable in sorted(one for one in environ if one.startswith(PREFIX) and one not in NO_SETTINGS):
         name, text = variable.removeprefix(PREFIX).lower(), environ[variable]
@@ -192,7 +194,9 @@ def _of_environment(environ: Mapping[str, str], kinds: Mapping[str, object]) -> 
         name = of_file or name
         if name not in kinds or name in values:
             known = ", ".join(PREFIX + one.upper() for one in kinds)
-            raise InvalidParameter(f"{variable}: expected each of these once, itself or with _FILE: {known}")
+            raise InvalidParameter(
+                f"{variable}: unknown, or set twice; expected one of these, by itself or with _FILE: {known}"
+            )
         try:
             text = Path(text).read_text().strip() if of_file else text
             [[values[name]]] = [[text]] if kinds[name] is str else tomllib.loads(f"it = [{text}\n]").values()

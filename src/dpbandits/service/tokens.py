@@ -114,7 +114,7 @@ class Token(NamedTuple):
         """Problem where the token's limits do not let it begin something of this name for a population."""
         self.refuse_population(population)
         if not self.limits.reach(name, population):
-            raise Problem("out-of-scope", "This token has limits: begin what they name.")
+            raise Problem("out-of-scope", "This name is not within the token's limits.")
 
 
 def changes(reads: Reads) -> Row | None:
