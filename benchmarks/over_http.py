@@ -1,4 +1,4 @@
-"""What a decision and its reward cost over HTTP, beside a bare FastAPI route that inserts a row for each.
+"""Measure a decision and its reward over HTTP, beside a bare FastAPI route that inserts a row for each.
 
     python -m benchmarks.over_http --out reproduction/results/over-http.json
 

@@ -125,7 +125,7 @@ def soaked(minutes: float, rate: float | None) -> dict[str, Any]:
 def told(
     took: list[tuple[float, float]], memory: list[tuple[float, float]], seconds: float
 ) -> dict[str, Any]:
-    """What is told of the windows; a request that came later than all belongs to the last one."""
+    """Return the rows of the windows; a request that came later than all belongs to the last one."""
     windows: list[dict[str, float]] = []
     for number in range(WINDOWS):
         low, high = number * seconds / WINDOWS, (number + 1) * seconds / WINDOWS

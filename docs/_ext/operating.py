@@ -15,7 +15,7 @@ _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n     .*)*)", re.MULTILINE)
 
 
 def meanings() -> dict[str, str]:
-    """What the docstring says of each setting."""
+    """Return the meaning of each setting from the docstring."""
     said = (inspect.getdoc(Settings) or "").partition("Args:\n")[2].partition("\nRaises:")[0]
     found = {names: re.sub(r"\s+", " ", text) for names, text in _ENTRY.findall(said)}
     return {name: text for names, text in found.items() for name in names.split(", ")}

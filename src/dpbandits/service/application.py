@@ -336,7 +336,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
     @of_tokens("GET ", "Tokens that may be used, the latest first", "ListedTokens")
     def list_tokens(token: AdminWithin) -> dict[str, Any]:
-        """Never their texts; a token with limits sees those within its own."""
+        """The list never has their texts. A token with limits sees those within its own."""
         return {
             "tokens": service.read(lambda reads: tokens.listed_tokens(reads, token.limits, service.now()))
         }
@@ -480,7 +480,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
 
     @route("POST /decisions:batch", "Decide for several people", "Decisions")
     async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
-        """Each is answered or refused by itself, and counts as a request of the token."""
+        """Each decision is answered or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.decisions) - 1)
         return await _each(
             message.decisions,
@@ -514,7 +514,7 @@ def _routes_of_decisions(app: FastAPI, service: Service) -> None:
 
     @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
     async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
-        """Each is counted or refused by itself, and counts as a request of the token."""
+        """Each reward is counted or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.rewards) - 1)
         return await _each(
             message.rewards,
@@ -632,8 +632,8 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         options={"response_class": Lines},
     )
     def export_raw(policy: PolicyName, token: Admin) -> Response:
-        """Lines of JSON, the first of which says what they are: all decisions that there are when it begins,
-        each as it stands when its page is read. The export is an event.
+        """The answer is lines of JSON, and the first says what they are. They are all decisions that exist when
+        it begins, each as it stands when its page is read. The export is an event.
         """
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
         if not service.read_only:
@@ -644,17 +644,17 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
 
     @route("GET /v1/live", "Whether it answers", {"status": "up"}, needs_token=False)
     async def live() -> dict[str, Any]:
-        """Needs no token, and says nothing else."""
+        """The route needs no token, and says nothing else."""
         return {"status": "up"}
 
     @route("GET /v1/health", "Whether it answers", {"status": "up"}, needs_token=False)
     async def health() -> dict[str, Any]:
-        """Needs no token, and says nothing else."""
+        """The route needs no token, and says nothing else."""
         return await live()
 
     @route("GET /v1/ready", "Whether it can serve", {"status": "ready"}, "not-ready", needs_token=False)
     async def ready(request: Request) -> dict[str, Any]:
-        """Needs no token. If it is not ready, `reasons` says why, in fixed words."""
+        """The route needs no token. If the service is not ready, `reasons` says why, in fixed words."""
         if reasons := request.app.state.readiness.reasons():
             raise Problem("not-ready", "See `reasons`.", more={"reasons": reasons})
         return {"status": "ready"}

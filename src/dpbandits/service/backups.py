@@ -110,7 +110,7 @@ def name_instance(writes: Writes, settings: Settings) -> None:
 
 
 def unnoticed_copies(settings: Settings) -> str:
-    """What it means that nothing outside of a store tells it from a copy; empty where something does."""
+    """Return a warning if nothing outside of a store tells it from a copy; empty otherwise."""
     if settings.witness or settings.instance:
         return ""
     return (

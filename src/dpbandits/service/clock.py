@@ -58,7 +58,7 @@ _FACT = "clock"
 
 
 def elapsed() -> float:
-    """Seconds of a clock that nobody sets; where the system has one, it runs while the machine sleeps."""
+    """Return seconds of a clock that nobody sets. If the system has one, it runs while the machine sleeps."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
@@ -92,12 +92,12 @@ class Clock:
         self.stopped = self._told = False
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return the time in seconds since 1970."""
         wall, at = self._anchor
         return wall + elapsed() - at
 
     def over(self) -> float:
-        """Time before which waits and retention times are over: now, or -inf while it is not trusted."""
+        """Return the time before which waits and retention are over: now, or -inf while it is not trusted."""
         return -math.inf if self.stopped or elapsed() < self._settled_at else self.now()
 
     def begin(self) -> None:
@@ -111,7 +111,7 @@ class Clock:
             self._settled_at = at + SETTLING_SECONDS
 
     def look(self) -> None:
-        """Hold the time against the wall clock and the store: some times a second, before `over` is used.
+        """Compare the time with the wall clock and the store, some times a second, before `over` is used.
 
         Raises:
             StateError: the store did not answer; `now` goes on.
@@ -137,20 +137,20 @@ class Clock:
         self._note(known)
 
     def _looked(self) -> tuple[float, float, _Known]:
-        """The wall clock, `elapsed` at the same time, and what is stored."""
+        """Return the wall clock, `elapsed` at the same time, and what is stored."""
         with self._store.reading() as reads:
             known = _known(reads)
             return self._store.clock(reads), elapsed(), known
 
     def _set(self, wall: float, at: float) -> None:
-        """Set the time; where it goes back, what was written later is dated back."""
+        """Set the time. If it goes back, what was written later is dated back."""
         if wall < self.now() - JUMP_SECONDS:
             with self._store.writing() as writes:
                 _date_back(writes, wall)
         self._anchor, self._settled_at = (wall, at), -math.inf
 
     def _note(self, known: _Known) -> None:
-        """Write down what is known of the time, if it is news, and let the operator know of a jump."""
+        """Store the time if it is news, and note an event of a jump."""
         now, news = self.now(), self.stopped != self._told
         if not news and (elapsed() < self._settled_at or now < known.at + NOTED_SECONDS):
             return
@@ -190,7 +190,7 @@ def _date_back(writes: Writes, now: float) -> None:
 
 
 def accept_clock(folder: Path, *, settings: Settings) -> float:
-    """Say that the store's wall clock is right; a service that runs on it goes on within a second.
+    """Accept the store's wall clock; a service that runs on it goes on within a second.
 
     Args:
         folder: the service's.

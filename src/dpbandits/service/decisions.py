@@ -100,7 +100,7 @@ _PLAIN = frozenset({"id", "user", "context", "deferred"})
 def _unreadable(
     engine: Engine, kept: Kept, body: dict[str, Any], slot: int
 ) -> tuple[dict[str, Any], str | None, str]:
-    """As `_answer`, for a context that was refused; its round is taken."""
+    """Do what `_answer` does, for a context that was refused; its round is taken."""
     menu = engine.policy.menu
     try:
         with round_taken():
@@ -268,7 +268,7 @@ def overdue(reads: Reads, *, now: float) -> list[str]:
 
 
 class Decisions:
-    """What is done with decisions; see the module.
+    """Operations on decisions; see the module.
 
     Args:
         engines, keys: the service's.

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of a route: its name, the type of its answer, an example, all statuses."""
+"""Content of the OpenAPI document for a route: name, type of the answer, example, all statuses."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar

@@ -1,4 +1,4 @@
-"""Who sends a request, and whether they may: tokens, scopes and limits, before a route sees anything.
+"""`Door` checks the token, the scopes and the limits of a request before a route sees it.
 
 The event loop never waits for the store. A text that is not known is looked up in a thread, for a short time,
 and what was found is remembered: tokens, and texts that are none. All of it is forgotten when this worker
@@ -45,35 +45,35 @@ _NAMED = {
     "exchange": ("exchanges", "There is no exchange of this name."),
     "population": ("", "There is no population of this name."),
 }
-"""Names in paths: the table of what they name, and what is said where there is none."""
+"""Name in a path -> table of what it names, and the message if there is none."""
 
 TEXTS_KEPT = 1000
-"""Tokens that are remembered, and as many texts that are none; when there are more, all are forgotten."""
+"""Number of tokens, and of texts that are none, that are remembered; beyond it all are forgotten."""
 
 LOOKUP_SECONDS = 2.0
-"""Longest time that a request waits for the store to say whose its token is."""
+"""Longest time in seconds that a request waits until the store has found its token."""
 
 LOOKUPS = 2
-"""Threads that ask the store at a time; while it is frozen they are stuck, and no others are."""
+"""Number of threads that ask the store at a time. While it is frozen only these are stuck."""
 
 MOST_LOOKING = 200
-"""Texts that are looked up or wait for it; a request with another one is turned away."""
+"""Number of texts that are looked up or wait for it; a request with one more is refused."""
 
 WATCH_SECONDS = 0.25
-"""How often the tokens of the store are compared with those that were there."""
+"""Seconds between two checks whether tokens in the store have changed."""
 
 RATES_KEPT = 20_000
-"""Tokens, or addresses, whose rates are kept; of more those are forgotten that may do everything again."""
+"""Number of tokens, or addresses, whose rates are kept. Beyond it those at their full rate are forgotten."""
 
 _PUBLIC = frozenset({"report"})
-"""Scopes of a token that is in every device."""
+"""Scopes of a token that every device has."""
 
 SILENT_SECONDS = 5.0
-"""Longest time that a token is known while the store does not answer: it may have been withdrawn."""
+"""Longest time in seconds that a token stays known while the store does not answer: it may be withdrawn."""
 
 
 class Doorkeeper:
-    """Sender of a request, and the rate that they may use; used from one event loop."""
+    """Finds the sender of a request and limits the rate; used from one event loop."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -103,7 +103,7 @@ class Doorkeeper:
         return found
 
     async def _looked_up(self, text: str) -> Token | None:
-        """Whose a text is; requests with the same text are one lookup."""
+        """Look up the token of a text; requests with the same text share one lookup."""
         looking = self._looking
         if text not in looking:
             if len(looking) >= MOST_LOOKING:
@@ -224,7 +224,7 @@ class Doorkeeper:
             raise Problem("not-found", said)
 
     def _population(self, table: str, name: str) -> str:
-        """The population that pays for what has this name; empty where nothing has it."""
+        """Return the population that pays for what has this name; empty if nothing has it."""
         found = self._paying.get((table, name))
         if found is None:
             query = f"SELECT population FROM {table} WHERE name = ?"  # noqa: S608 - a name of ours
@@ -236,7 +236,7 @@ class Doorkeeper:
 
 
 class _Rates:
-    """How much each of many may still do: a second's worth at once, and that rate on average."""
+    """Rate limits of many senders: a second's worth at once, and that rate on average."""
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
@@ -268,7 +268,7 @@ def _after(seconds: int) -> dict[str, str]:
 
 
 def _unanswered() -> Problem:
-    """The store does not say whose a token is; this tells nothing of the token."""
+    """Return the problem that the store did not answer; it says nothing about the token."""
     return Problem(
         "not-recorded",
         "The service could not use its store; repeat the request.",

@@ -119,7 +119,7 @@ class StoredBook(RoundBook):
         writes.when(kept=self._unlocked, lost=self._unlocked)
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
-        """As `RoundBook`'s; nobody else takes a slot until the commit. The users of a `batch` are
+        """See `RoundBook.check_open`. Nobody else takes a slot until the commit. The users of a `batch` are
         `admissible`.
         """
         self.hold()
@@ -167,8 +167,8 @@ class StoredBook(RoundBook):
         return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
 
     def admissible(self, users: Sequence[object]) -> list[bool | None]:
-        """Whether each of several users gets a round if all before do that may; None where this depends on an
-        earlier one of the same user. Nobody else may take a slot until the commit; see `hold`.
+        """Return whether each of several users gets a round, if all before them that may do; None if this
+        depends on an earlier one of the same user. Nobody else may take a slot until the commit; see `hold`.
         """
         if not self.user_ids:
             return [user is None or self.rounds_per_user is None for user in users]

@@ -78,7 +78,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
         has_tag=True,
     )
     def evaluate_flags(message: FlagsRequest, token: _Evaluator, if_none_match: Tag = None) -> Response:
-        """All active policies with arms. It takes no round, and nothing is written."""
+        """All active policies with arms are evaluated. It takes no round, and nothing is written."""
         found = [
             _recommended(service, one["name"], message.context or {})
             for one in service.read(policies.all_described)

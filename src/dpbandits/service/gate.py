@@ -37,13 +37,13 @@ SENDER = "dpbandits.sender"
 """Key of a scope: the token that its request came with, once it was looked up."""
 
 LARGEST_FORM = 4096
-"""Bytes of a body without a token."""
+"""Largest size in bytes of a body without a token."""
 
 _BODILESS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
 """Methods of requests that have no body if they do not say how long it is: no route reads one."""
 
 MOST_AT_ONCE = 1000
-"""Requests with bodies that are answered at a time."""
+"""Largest number of requests with bodies that are answered at a time."""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -76,7 +76,7 @@ would stay in the log, seldom is, and is replaced."""
 
 
 class LogLines(logging.Formatter):
-    """Lines of the log with the id of their request, as text or as one object of JSON each.
+    """Format of lines of the log with the id of their request, as text or as one object of JSON each.
 
     An exception is named by its kind alone: its text, and a traceback's, could hold data.
 
@@ -175,7 +175,7 @@ class Gate:
         return own.hex()
 
     def _body_of(self, scope: Scope) -> tuple[int, bool]:
-        """Bytes that the body of a request may have, 0 where it has none; and whether it comes with a token.
+        """Return how many bytes the body of a request may have, 0 if it has none, and whether it has a token.
 
         Raises:
             Problem: it says that it has more.
@@ -235,7 +235,7 @@ class Gate:
 
 
 def network_of(address: str) -> str:
-    """What counts together as one address: of IPv6 a network /64, as one subscriber has; else it itself."""
+    """Return the key of an address: for IPv6 its network /64, which one subscriber has; else itself."""
     try:
         found = ip_address(address)
     except ValueError:
@@ -254,7 +254,7 @@ def _nobodys() -> Problem:
 
 
 def _busy() -> Problem:
-    """Others are answered now; how many tells nothing of what they sent."""
+    """Return the problem that too many requests are being answered; their number depends on no content."""
     return Problem(
         "busy", "Too many others are being answered: repeat the request.", headers={"Retry-After": "1"}
     )
@@ -275,7 +275,7 @@ def once(body: bytes, receive: Receive) -> Receive:
 
 
 def answer_of(problem: Problem, path: str) -> Callable[[Send], Awaitable[None]]:
-    """The problem as an answer at a path."""
+    """Return the problem as an answer at a path."""
 
     async def answering(send: Send) -> None:
         status, media, told = problem.said_at(path)

@@ -17,14 +17,14 @@ from dpbandits.service.gate import SENDER, network_of
 __all__ = ["Connections", "http_server"]
 
 HEAD_SECONDS = 10.0
-"""Seconds in which a head must have come, or the rest of a body whose request was answered already."""
+"""Seconds within which a head must come, or the rest of a body whose request was already answered."""
 
 LARGEST_HEAD = 64 << 10
 """Bytes of a request's line and headers, or of what follows a body, that are collected before they are whole;
 a piece more may pass."""
 
 _PIECE = 16 << 10
-"""Bytes after which the bound is looked at."""
+"""Number of bytes between two checks of the bound."""
 
 
 class Connections:
@@ -71,7 +71,7 @@ class Connections:
                 del self._by[address]
 
     def _address(self, one: Any) -> tuple[str, bool]:
-        """What a connection counts for, and whether that may have any number: a proxy, or no address."""
+        """Return the key of a connection's address, and whether it may have any number of connections."""
         if not one.client:
             return "", True
         found = ip_address(one.client[0])
@@ -111,7 +111,7 @@ def _watched(protocol: Any, connections: Connections) -> Any:
 
         @property
         def makes_room(self) -> bool:
-            """Whether nobody is answered by it, and nobody with a token sends anything."""
+            """Return whether nobody is answered, and nobody with a token sends anything."""
             return self._waits or (self.cycle.more_body and SENDER not in self.cycle.scope)
 
         @property

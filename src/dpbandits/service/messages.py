@@ -357,7 +357,7 @@ class TokenRequest(_Strict):
 
 
 class RotateRequest(_Strict):
-    """For how long the old text stays valid, and when the token ends now, from now on; default as before."""
+    """Seconds until the old text ends, and seconds until the token ends; by default its end stays."""
 
     overlap_seconds: Annotated[float, Field(ge=0, le=366 * 86400)] = 3600.0
     seconds: Seconds | None = None

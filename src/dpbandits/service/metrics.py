@@ -83,7 +83,7 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class _Released(Collector):
-    """Numbers that are public or released, read when they are asked for."""
+    """Collector of public and released numbers, which reads them on request."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -170,7 +170,7 @@ class Metrics:
         return cache(lambda *values: made.labels(self._process, *values))  # routes are few, and so are values
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One request; routes are templates, so that there are few."""
+        """Count one request. Routes are templates, so there are few."""
         if route.startswith(_UNCOUNTED):
             return
         self._requests(method, route).inc()
@@ -179,7 +179,7 @@ class Metrics:
             self._errors(method, route, status).inc()
 
     def beat(self, seconds: Mapping[str, float], reasons: Sequence[str]) -> None:
-        """What `readiness` has tried, and how long each step took."""
+        """Record the reasons that `readiness` found, and how long each step took."""
         for step, metric in self._steps.items():
             if step in seconds:
                 metric().observe(seconds[step])

@@ -1,7 +1,7 @@
 """`Readiness`: whether this process can serve now, in fixed words.
 
-A thread tries every `BEAT_SECONDS` what answers rest on. `/v1/ready` tells what it found, so an answer costs
-nothing and waits for nothing, whatever the store does and however often somebody without a token asks.
+A thread checks every `BEAT_SECONDS` what answers depend on. `/v1/ready` tells what it found. So an answer
+costs nothing and waits for nothing, whatever the store does and however often somebody without a token asks.
 
 | word | what is tried, or known |
 |---|---|
@@ -33,13 +33,13 @@ from dpbandits.service.store import Writes
 __all__ = ["WORDS", "Readiness"]
 
 WORDS = ("clock", "connection", "copy", "disk", "ledger", "starting", "store", "witness")
-"""Everything that may be said."""
+"""All reasons."""
 
 BEAT_SECONDS = 2.0
-"""Seconds between two tries: a commit every two seconds costs a disk nothing that is seen."""
+"""Seconds between two checks; the cost of one commit in this time is negligible."""
 
 LATE_SECONDS = 1.5
-"""Seconds after which a step counts as failed."""
+"""Seconds after which a step has failed."""
 
 
 class Readiness:
@@ -71,7 +71,7 @@ class Readiness:
         self._thread.start()
 
     def reasons(self) -> list[str]:
-        """Why it is not ready: words of the module; empty if it is."""
+        """Return the reasons why it is not ready, as words of the module; empty if it is."""
         step, since = self._step
         late = {step} if time.monotonic() - since > LATE_SECONDS else set()
         stopped = {"clock"} if self._service.clock.stopped else set()

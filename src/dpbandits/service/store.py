@@ -224,7 +224,7 @@ class Writes(Reads):
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     """Exceptions that a statement may raise."""
     looks_ahead: ClassVar[bool] = False
-    """Whether queries that are made ahead of their turn save time."""
+    """True if queries that are made ahead of their turn save time."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -272,7 +272,7 @@ class Writes(Reads):
         return int(row[0])
 
     def forget_ahead(self) -> None:
-        """What `ahead` has found and nobody has asked for yet may be another one by now."""
+        """Forget what `ahead` has found and nobody has asked for yet: it may have changed."""
 
     def enter_many(self, table: str, columns: str, rows: Sequence[Row]) -> list[int]:
         """Insert rows of a table whose rows are numbered; their numbers."""
@@ -432,7 +432,7 @@ class Store(ABC):
 
     @property
     def comes_first(self) -> bool:
-        """Whether this thread has a connection when all others are in use: the writer's, which decides."""
+        """True in the thread that has a connection when all others are in use: the writer's."""
         return getattr(self._own, "first", False)
 
     @comes_first.setter

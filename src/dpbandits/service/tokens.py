@@ -1,4 +1,4 @@
-"""Tokens: who may do what, and where. A token is shown once; the store keeps a digest of it.
+"""Tokens with scopes and limits. A token is shown once; the store keeps a digest of it.
 
 | scope | may |
 |---|---|
@@ -54,7 +54,7 @@ COLUMNS = "t.id, t.scopes, t.ends_at, t.limits"
 
 _SECRET_BYTES = 32
 LONGEST = 200
-"""Characters of a text that may be a token."""
+"""Largest number of characters of a text that may be a token."""
 
 
 class Limits(NamedTuple):
@@ -65,17 +65,17 @@ class Limits(NamedTuple):
 
     @classmethod
     def of(cls, policies: Sequence[str] | None, populations: Sequence[str] | None) -> "Limits":
-        """Limits from lists of names."""
+        """Return the limits of lists of names."""
         return cls(*(None if names is None else frozenset(names) for names in (policies, populations)))
 
     @classmethod
     def read(cls, text: str) -> "Limits":
-        """Limits as the store keeps them."""
+        """Return limits from the text in the store."""
         return cls.of(*json.loads(text))
 
     @property
     def sorted(self) -> list[list[str] | None]:
-        """Both lists, in one order: to be shown and kept."""
+        """Both lists in sorted order, as they are shown and stored."""
         return [None if names is None else sorted(names) for names in self]
 
     def reach(self, name: str, population: str) -> bool:
@@ -98,7 +98,7 @@ UNLIMITED = Limits()
 
 
 class Token(NamedTuple):
-    """Who sends a request, what they may do, until when, and where."""
+    """Token of a request: its id, scopes, end and limits."""
 
     id: str
     scopes: frozenset[str]
@@ -106,19 +106,19 @@ class Token(NamedTuple):
     limits: Limits = UNLIMITED
 
     def refuse_population(self, name: str) -> None:
-        """Problem, as if there were no such population, where the token does not reach it."""
+        """Raise Problem, as if there were no such population, if the token does not reach it."""
         if not self.limits.reach_population(name):
             raise Problem("not-found", "There is no population of this name: open it first.")
 
     def refuse_new(self, name: str, population: str) -> None:
-        """Problem where the token's limits do not let it begin something of this name for a population."""
+        """Raise Problem if the token's limits do not let it begin something of this name for a population."""
         self.refuse_population(population)
         if not self.limits.reach(name, population):
             raise Problem("out-of-scope", "This name is not within the token's limits.")
 
 
 def changes(reads: Reads) -> Row | None:
-    """A number that is another one whenever a token was made, withdrawn or given another text."""
+    """Return a number that changes whenever a token is made, withdrawn or given another text."""
     return reads.one("SELECT value FROM facts WHERE name = 'changes of tokens'")
 
 

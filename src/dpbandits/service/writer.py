@@ -77,9 +77,10 @@ LONGEST_SILENCE = 1.0
 
 
 class Pass(NamedTuple):
-    """How a call is made together with others of the same key, where no message to a database is saved by
-    looking ahead: `together` takes what all of them bring, and gives of each its result, the `Refusal` that
-    it raises, or None where it is to be made by itself.
+    """Way to make a call together with others of the same key, for stores where looking ahead saves no message.
+
+    `together` takes what all of them bring. It gives for each its result, the `Refusal` that it raises, or
+    None if it must be made by itself.
     """
 
     key: tuple[str, ...]
@@ -101,7 +102,7 @@ class _Job:
 
 
 def awaited(future: Future[_T]) -> asyncio.Future[_T]:
-    """The same for the event loop that runs now. Who waits may leave; the call is made all the same."""
+    """Return the future for the event loop that runs now. If the caller leaves, the call is made all the same."""
     loop = asyncio.get_running_loop()
     mine: asyncio.Future[_T] = loop.create_future()
 

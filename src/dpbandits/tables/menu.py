@@ -171,7 +171,9 @@ class Menu:
         return _untold(self.contexts.check, table)
 
     def findings(self, contexts: Sequence[Any]) -> list[list[Finding]]:
-        """What cannot be read as it is, of each person and by column; `point` reads whoever has none refused.
+        """Return the cells that cannot be read as they are, for each person and by column.
+
+        `point` reads whoever has none refused.
 
         Privacy: what is found of a person depends on this person's context and the public columns alone. Show
         it to whoever brought the context, and to nobody else.

@@ -107,8 +107,8 @@ PAIR_ERROR = 0.3
 `PAIR_CELLS` equal cells as its deviation."""
 
 FEWEST_TABLES = 2
-"""With Gaussian noise and at least so many tables, a column that the search left out gets a table of its
-own."""
+"""Smallest number of tables with which, under Gaussian noise, a column that the search left out gets a table
+of its own."""
 
 PAIR_CELLS = 16
 """Cells of a pair of ranges in a table of counts, with more than three columns."""

@@ -346,7 +346,7 @@ class _Desk:
         return _file(json.dumps(told, indent=1), "ledger.json", "application/json")
 
     def events(self, token: Token) -> Response:
-        """What was done and by which token, for an admin without limits."""
+        """Show the latest events to an admin without limits."""
         if "admin" not in token.scopes or token.limits != UNLIMITED:
             raise Problem("out-of-scope", "Events need a token with the scope admin and without limits.")
         query = "SELECT e.at, e.what, e.subject, e.told, e.token, t.label FROM events e "

@@ -30,7 +30,7 @@ def named(what: str, *, secure: bool) -> str:
 
 
 def form_field(keys: Keys, cookie: str) -> str:
-    """What the form holds beside its cookie."""
+    """Return the value that the login form holds beside its cookie."""
     return keys.digest("form", cookie).hex()
 
 
