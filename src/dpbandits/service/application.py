@@ -632,8 +632,8 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         options={"response_class": Lines},
     )
     def export_raw(policy: PolicyName, token: Admin) -> Response:
-        """The answer is lines of JSON, and the first says what they are. They are all decisions that exist when
-        it begins, each as it stands when its page is read. The export is an event.
+        """The answer is lines of JSON. The first says what they are. They are all decisions that exist at its
+        beginning, each as it stands when its page is read. The export is an event.
         """
         kept = service.read(lambda reads: policies.kept_policy(reads, policy))
         if not service.read_only:

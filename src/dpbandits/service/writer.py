@@ -77,7 +77,7 @@ LONGEST_SILENCE = 1.0
 
 
 class Pass(NamedTuple):
-    """Way to make a call together with others of the same key, for stores where looking ahead saves no message.
+    """Way to make a call together with others of the same key, if looking ahead saves no message.
 
     `together` takes what all of them bring. It gives for each its result, the `Refusal` that it raises, or
     None if it must be made by itself.
@@ -102,7 +102,7 @@ class _Job:
 
 
 def awaited(future: Future[_T]) -> asyncio.Future[_T]:
-    """Return the future for the event loop that runs now. If the caller leaves, the call is made all the same."""
+    """Return the future for this event loop. If the caller leaves, the call is made all the same."""
     loop = asyncio.get_running_loop()
     mine: asyncio.Future[_T] = loop.create_future()
 
