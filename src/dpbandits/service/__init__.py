@@ -5,8 +5,7 @@
 - `decisions`: the states of a decision. `tokens`: the scopes. `problems`: what it says no with.
 - `client` imports none of the server.
 
-Nothing of privacy is decided here: the promises, the noise, the budgets and the rules of counting are the
-rooms'.
+Nothing of privacy is decided here: the promises, the noise and the budgets are those of the other packages.
 """
 
 __all__: list[str] = []

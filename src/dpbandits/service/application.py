@@ -309,6 +309,15 @@ async def _each(
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
     of_tokens, route = Routes(app, "tokens", "/v1/tokens"), Routes(app, "populations", "/v1/populations")
 
+    async def changed(change: Callable[[Writes], Any]) -> Any:
+        """Change tokens; what this worker knows of them is forgotten then."""
+
+        def changing(writes: Writes) -> Any:
+            writes.when(kept=app.state.door.forget)
+            return change(writes)
+
+        return await wrap_future(service.write(changing))
+
     @of_tokens("POST ", "Make a token", _TOKEN, status=201)
     async def make_token(message: TokenRequest, token: AdminWithin) -> dict[str, Any]:
         """Its text is in this answer, and nowhere else."""
@@ -317,21 +326,13 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
             raise Problem("out-of-scope", "This token has limits: name some within them.")
         how: dict[str, Any] = {"now": service.now(), "limits": limits, "by": token.id}
         how |= message.model_dump(include={"label", "scopes", "seconds"})
-
-        def making(writes: Any) -> tuple[str, str]:
-            writes.when(kept=app.state.door.forget)
-            return tokens.make_token(writes, service.keys, **how)
-
-        identity, text = await wrap_future(service.write(making))
+        identity, text = await changed(partial(tokens.make_token, keys=service.keys, **how))
         return {"id": identity, "token": text, "scopes": message.scopes}
 
     @of_tokens("DELETE /{identity:word}", "Withdraw a token", None, status=204)
     async def withdraw_token(identity: TokenId, token: AdminWithin) -> Response:
-        def withdrawing(writes: Writes) -> None:
-            tokens.withdraw(writes, identity, service.now(), within=token.limits, by=token.id)
-            writes.when(kept=app.state.door.forget)
-
-        await wrap_future(service.write(withdrawing))
+        how: dict[str, Any] = {"now": service.now(), "within": token.limits, "by": token.id}
+        await changed(partial(tokens.withdraw, identity=identity, **how))
         return Response(status_code=204)
 
     @of_tokens("GET ", "Tokens that may be used, the latest first", "ListedTokens")
@@ -345,12 +346,10 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     async def rotate_token(identity: TokenId, message: RotateRequest, token: AdminWithin) -> dict[str, Any]:
         """The old text stays valid for the overlap. Repeat it where no answer came: then the oldest stays."""
         how = {"now": service.now(), "within": token.limits, "by": token.id, **message.model_dump()}
-
-        def rotating(writes: Writes) -> dict[str, Any]:
-            writes.when(kept=app.state.door.forget)
-            return tokens.rotate(writes, service.keys, identity, **how)
-
-        return await wrap_future(service.write(rotating))
+        found: dict[str, Any] = await changed(
+            partial(tokens.rotate, keys=service.keys, identity=identity, **how)
+        )
+        return found
 
     @route("POST ", "Open a population", "Population", status=201)
     async def open_population(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
@@ -452,11 +451,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
-            rows = reads.rows(
-                "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 "
-                "ORDER BY version",
-                kept.id,
-            )
+            rows = policies.released(reads, kept.id)
         return {"releases": [dict(zip(_RELEASE, row, strict=True)) for row in rows]}
 
 

@@ -1,16 +1,9 @@
 """`Service`: everything the service keeps, opened by one process or one of many, and what is done in it.
 
-What is kept, and when it is written
-------------------------------------
 Everything but the key is in the tables of a `Store`: `service.db`, an SQLite file in the service's folder, or
-a PostgreSQL database that several processes share.
-
-| file in the folder | holds |
-|---|---|
-| `service.lock` | nothing: it is held while the service runs, as one process uses `service.db` |
-| `service.key` | the secret of all digests and ids |
-| `service.db` | the tables, if no database is named |
-| `under-way/` | a policy's state while a block is folded; empty otherwise |
+a PostgreSQL database that several processes share. The folder also has `service.key`, the secret of all
+digests and ids; `service.lock`, which the one process that uses `service.db` holds; and `under-way/`, with a
+policy's state while a block is folded.
 
 | what | is one transaction |
 |---|---|
@@ -20,17 +13,13 @@ a PostgreSQL database that several processes share.
 | a policy's beginning | its row, the charge, its first state |
 | an exchange's, or a local policy's, beginning | its row and the charge |
 
-Each is answered, or seen by anybody, after the commit. Both parts are there after a crash or neither: if they
-are, a repetition gets the stored answer; if not, nothing was answered and no round is taken. Noise that was
-drawn and is not in a state has left in no answer, and is drawn anew; a state that is there holds its noise
-for ever; see `dpbandits.service.folding`.
+Each is answered, or seen by anybody, after the commit. After a crash all parts of a transaction are there or
+none: if they are, a repetition gets the stored answer; if not, nothing was answered and no round is taken.
+Noise that was drawn and is not in a state has left in no answer, and is drawn anew; a state that is there
+holds its noise for ever; see `dpbandits.service.folding`. The next decision is what it would have been, as it
+is computed from what was released and public coins.
 
-So after `kill -9` at any instruction every acknowledged decision and reward is there; the next decision is
-what it would have been, as it is computed from what was released and public coins; every account has paid
-once.
-
-Nothing here decides about privacy: the promises, the noise, the budgets and the rules of counting are the
-rooms'.
+Nothing here decides about privacy: the promises, the noise and the budgets are those of the other packages.
 """
 
 import json

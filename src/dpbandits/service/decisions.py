@@ -315,7 +315,8 @@ class Decisions:
         answer, ask, status = _answer(engine, kept, body)
         text, due = _finished(engine, kept, answer, status, now)
         row = kept.id, token, asked_as, digest, ask, status, text, now, due
-        return _answered(self._keys.decision_id(writes.enter("decisions", _COLUMNS, *row)), text)
+        (new,) = writes.enter_many("decisions", _COLUMNS, [row])
+        return _answered(self._keys.decision_id(new), text)
 
     def decide_together(
         self, writes: Writes, bodies: Sequence[dict[str, Any]], *, policy: str, token: str

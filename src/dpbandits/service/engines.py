@@ -157,10 +157,7 @@ class StoredBook(RoundBook):
         people: Sequence[bytes | None] = digests or [None] * count
         rounds = enumerate(zip(people, actions.astype("<f8"), status.tolist(), strict=True), first)
         slots = [(self._policy, at, who, row.tobytes(), became, None) for at, (who, row, became) in rounds]
-        if count == 1:  # with what follows, in one message
-            writes.later("INSERT INTO slots VALUES (?, ?, ?, ?, ?, ?)", *slots[0])
-        else:
-            writes.many("slots", slots)
+        writes.many("slots", slots)
         self.asked, self.entered = first + count, self.entered + count
         if self._next is not None and self.asked > self._next:
             writes.when(kept=self._due)

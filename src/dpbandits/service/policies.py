@@ -25,7 +25,7 @@ from dpbandits.service.engines import Engines, Kept
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
 from dpbandits.service.served import ServedBandit
-from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.store import Reads, Row, Writes, note_event
 from dpbandits.tables import Schema
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "described",
     "kept_policy",
     "preview",
+    "released",
 ]
 
 LAG_SHARE = 200
@@ -245,6 +246,12 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
         "rounds_released": int(row[1] or 0) if row else 0,
         "made_at": kept.made_at,
     }
+
+
+def released(reads: Reads, policy: str) -> list[Row]:
+    """Version, number of rounds and time of each release of a policy, by id."""
+    query = "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 ORDER BY version"
+    return reads.rows(query, policy)
 
 
 def all_described(reads: Reads) -> list[dict[str, Any]]:

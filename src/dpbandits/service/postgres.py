@@ -313,18 +313,12 @@ class PostgresWrites(Writes):
         self.run("CLOSE pieces")
         return b"".join(bytes(piece[0]) for piece in pieces) or None
 
-    def enter(self, table: str, columns: str, *values: object) -> int:
-        number = self._numbers.pop(0) if self._numbers and table == "decisions" else None
-        if number is None:
-            return super().enter(table, columns, *values)
-        marks = ", ".join("?" * (len(values) + 1))
-        self.later(f"INSERT INTO {table} (number, {columns}) VALUES ({marks})", number, *values)  # noqa: S608
-        return number
-
     def forget_ahead(self) -> None:
         self._seen = {}
 
     def numbers(self, table: str, count: int) -> list[int]:
+        if count == 1 and table == "decisions" and self._numbers:
+            return [self._numbers.pop(0)]
         return [int(row[0]) for row in self.rows(_NUMBERS, table, count)]
 
     @contextmanager
@@ -499,15 +493,8 @@ class PostgresStore(Store):
             row = None if moving else begun.fetchone()
             if row is not None:
                 raise StateError(f"this database serves nobody: {row[0]}")
-            self.current = writes = PostgresWrites(connection)
-            try:
+            with self._ended(PostgresWrites(connection)) as writes:
                 yield writes
-                writes.finish()
-            except BaseException:
-                writes.undo()
-                raise
-            finally:
-                self.current = None
 
     def go_on_numbering(self, writes: Writes) -> None:  # noqa: D102
         for table in ("decisions", "events"):

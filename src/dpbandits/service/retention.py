@@ -11,13 +11,11 @@ together with those of the next hundredth of the retention time, as a state is w
 counts as a round whose context could not be read: nothing. A reward that comes for a decision that old is
 late.
 
-Why every promise stays as it was: which rounds are erased, and when, rests on their slots, on when they were
+Every promise stays as it was. Which rounds are erased, and when, rests on their slots, on when they were
 asked, on the clock, on the setting and on which blocks were released, and on nothing that anybody brought or
-told. A round whose context could not be read has its slot, and grows old, as any other. So a
-round is erased for everything that its person might have brought. It then contributes zero to its block;
-whoever else is in the block contributes as before. A sum moves by one person's data no further than the
-noise was calibrated for, and neither the releases' number nor their places, nor their noise, nor what was
-paid for them changes: `ServedBandit.erase_rounds`. A user's rounds stay counted.
+told; a round whose context could not be read grows old as any other. An erased round contributes zero to its
+block, and others contribute as before. So a sum moves by one person's data no further than the noise was
+calibrated for; number, places, noise and cost of the releases stay: `ServedBandit.erase_rounds`.
 
 What is to be erased is a fact of the store before it is done, and done before that fact is removed: whatever
 interrupts, it is done again, and then changes nothing more.

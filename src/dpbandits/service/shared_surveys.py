@@ -1,9 +1,8 @@
 """Local policies: every worker, also if it is the only one, counts reports by itself, and the counts add up.
 
-What a folder's `DurableServer` has in its log a local policy has here in rows of `survey_log`, numbered
-without a gap: counts of the reports that one worker took at a time (`ReportCounts`, sums of integers and
-nonces), or a version that was published. Every worker follows them in a `Server` of its own, so that
-any of them can tell a report that another one has counted, and all serve one policy.
+A local policy has rows of `survey_log`, numbered without a gap. Each holds counts of the reports that one
+worker took at a time (`ReportCounts`, sums of integers and nonces), or a version that was published. Every
+worker follows them in a `Server` of its own, so any of them knows a report that another one has counted.
 
 To take reports, or to publish, is one transaction:
 
@@ -14,9 +13,8 @@ To take reports, or to publish, is one transaction:
 3. the row is written, under the next number.
 
 It is answered after the commit. So a report counts once, whichever workers its copies came to; a version is
-published once, and closes others for all workers at one place among the counts, whatever their clocks say:
-a worker's clock only says when it may publish. It does not rest on the lock:
-of two rows of one number the second is refused by the key, and its transaction with it.
+published once, and closes others for all workers at one place among the counts. A worker's clock only says
+when it may publish. Of two rows of one number the key refuses the second, and its transaction with it.
 
 A worker whose transaction failed forgets its `Server`, which may know more than was written, and reads the
 rows again: from `survey_states`, where a worker now and then writes all that its server knows and removes the
@@ -24,8 +22,7 @@ rows that led there. Versions are taken as they were published and never compute
 
 Reports are private by themselves: a row says no more than they would tell whoever took them. An older copy of
 the database forgets reports and reveals nothing; workers that find fewer rows than they knew go on from what
-it holds. Rows have numbers and no chain: a worker that runs on, and looks when others have written as many
-rows again, adds them to what it knew.
+it holds.
 """
 
 import io
@@ -39,7 +36,6 @@ from dpbandits.errors import CorruptState, StateError
 from dpbandits.local import ReportCounts, Server, Spec
 from dpbandits.local.server.counting import Absorbed, batch_of
 from dpbandits.local.server.durable import counts_for, packed_counts
-from dpbandits.local.server.gathering import Gathering
 from dpbandits.local.server.pace import Pace
 from dpbandits.service.store import Reads, Store, Writes
 from dpbandits.state.container import State
@@ -77,7 +73,6 @@ class SharedServer:
         self._turn = threading.Lock()
         self._server: Server[Any] | None = None
         self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
-        self._gathering = Gathering(self._absorb_together, self._in_turn)
 
     @staticmethod
     def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
@@ -88,16 +83,16 @@ class SharedServer:
 
     def absorb(self, reports: list[bytes]) -> Absorbed:
         """See `DurableServer.absorb`. After a StateError send the batch again: what counted is repeated."""
-        return self._gathering(batch_of(reports))
+        return self.absorb_each([reports])[0]
 
     def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
         """See `DurableServer.absorb_each`; it raises what `absorb` raises."""
-        with self._in_turn():
+        with self._turn:
             return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def publish(self) -> Any:
         """See `DurableServer.publish`; all workers get the current version, or the next one if it is due."""
-        with self._in_turn():
+        with self._turn:
             with self._store.reading() as reads, self._forgotten_on_error():
                 server = self._followed(reads)
             if self._is_due(server):
@@ -115,7 +110,7 @@ class SharedServer:
             StateError: it was not committed, or that is not known: merge again; where that says that reports
                 are in both, it was.
         """
-        with self._in_turn():
+        with self._turn:
             with self._written() as (writes, server):
                 server.check_merge(counts)
                 self._append(writes, _COUNTED, packed_counts(counts))
@@ -126,7 +121,7 @@ class SharedServer:
     @property
     def server(self) -> Server[Any]:
         """The server, with all that any worker has written by now: to look at."""
-        with self._in_turn(), self._store.reading() as reads, self._forgotten_on_error():
+        with self._turn, self._store.reading() as reads, self._forgotten_on_error():
             return self._followed(reads)
 
     def close(self) -> None:
@@ -138,11 +133,6 @@ class SharedServer:
         first = server.current.version + 1 - self.spec.protocol.window
         closed = [one for one in self._seen if one < first]
         return server.is_due and self._pace.are_old(closed)
-
-    @contextmanager
-    def _in_turn(self) -> Iterator[None]:
-        with self._turn:
-            yield
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
         """Batches in the order in which they came, by one row."""

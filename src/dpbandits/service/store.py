@@ -1,12 +1,10 @@
 """`Store`: the service's tables, and transactions on them; `SQLiteStore` keeps them in one file.
 
 A store knows no policy and no HTTP. It gives a snapshot to read (`reading`) and one write transaction a
-thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. Everything that the
-service keeps but its key is in these tables, and one transaction holds all that belongs together. What
-differs is said once, here: how a transaction begins, how a row is kept from other processes until the commit
-(`locked`, `claimed`), and the names of a few types (`in_dialect`). SQLite is the case of one process: it
-locks no rows, because nobody else writes. `PostgresStore` is the other store; both pass
-`tests/service/test_stores.py`.
+thread (`writing`), in the SQL that SQLite and PostgreSQL share, with `?` for arguments. What differs is said
+here: how a transaction begins, how a row is kept from other processes until the commit (`locked`,
+`claimed`), and the names of a few types (`in_dialect`). SQLite is the case of one process: it locks no rows,
+because nobody else writes. `PostgresStore` is the other store.
 
 | table | one row is | raw data in it |
 |---|---|---|
@@ -263,14 +261,6 @@ class Writes(Reads):
         """Return the rows that `ahead` has found and nobody has asked for yet."""
         return None
 
-    def enter(self, table: str, columns: str, *values: object) -> int:
-        """Insert a row of a table whose rows are numbered; its number."""
-        marks = ", ".join("?" * len(values))
-        row = self.one(f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING number", *values)  # noqa: S608
-        if row is None:
-            raise StateError("a row was not entered; nothing was recorded")
-        return int(row[0])
-
     def forget_ahead(self) -> None:
         """Forget what `ahead` has found and nobody has asked for yet: it may have changed."""
 
@@ -305,7 +295,11 @@ class Writes(Reads):
             some = rows[first : first + _TOGETHER]
             marks = f"({', '.join('?' * len(some[0]))})"
             text = f"INSERT INTO {table} VALUES {', '.join([marks] * len(some))}"  # noqa: S608 - a name of ours
-            self.run(text, *(value for row in some for value in row))
+            values = [value for row in some for value in row]
+            if len(rows) == 1:  # with what follows, in one message
+                self.later(text, *values)
+            else:
+                self.run(text, *values)
 
     def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
         """Return rows of a query of one table, which nobody else changes until the commit.
@@ -438,6 +432,19 @@ class Store(ABC):
     @comes_first.setter
     def comes_first(self, first: bool) -> None:
         self._own.first = first
+
+    @contextmanager
+    def _ended(self, writes: Writes) -> Iterator[Writes]:
+        """This thread's write transaction, kept when the block is left, and undone by what it raises."""
+        self.current = writes
+        try:
+            yield writes
+            writes.finish()
+        except BaseException:
+            writes.undo()
+            raise
+        finally:
+            self.current = None
 
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
@@ -589,16 +596,8 @@ class SQLiteStore(Store):
                 raise ProtocolError("a write transaction is open already")
             with _in_words():
                 self._writer.execute(Writes.begin)
-            self.current = writes = Writes(self._writer)
-            try:
-                with _in_words():
-                    yield writes
-                    writes.finish()
-            except BaseException:
-                writes.undo()
-                raise
-            finally:
-                self.current = None
+            with _in_words(), self._ended(Writes(self._writer)) as writes:
+                yield writes
 
     def close(self) -> None:  # noqa: D102
         self._closed = True

@@ -10,10 +10,9 @@ commit itself fails nothing of the transaction has happened, and all of its call
 not known (`NotKnown`).
 
 Calls about one thing stand together, in one order in every process that writes to the store, so that two
-transactions do not wait for each other. A message to the database and back takes long, so what calls say that
-they will ask the store for is asked for ahead, all in one message, and what they change waits for the end of
-the transaction and is one message, too. Where such a transaction fails nothing of it has happened; its calls
-are made anew, each for itself between two marks, which shows whose failure it was.
+transactions do not wait for each other. A message to the database and back takes long, so all that calls will
+ask the store for is asked for ahead in one message, and what they change is one message at the end. Where
+such a transaction fails nothing of it has happened; its calls are made anew, each between two marks.
 
 In a store of this process, calls that bring the same kind of thing are made in one pass over what they bring
 (`Pass`), and by themselves where that fails or gives nothing.
