@@ -17,12 +17,15 @@ def valid(folder, text):
 def test_tokens_are_made_listed_rotated_and_withdrawn(command, tmp_path):
     data = tmp_path / "data"
     made = ["service", "token", "--data", data, "--scopes", "decide,reward", "--label", "till", "--days", 1]
-    text = command(*made, "--policies", "offers", "--populations", "customers,patients").out.strip()
+    first = command(*made, "--policies", "offers", "--populations", "customers,patients")
+    assert "a new one begins there" in first.err  # a mistyped --data is noticed
+    text = first.out.strip()
     known = valid(data, text)
     assert (known.scopes, known.limits.policies) == ({"decide", "reward"}, {"offers"})
     assert known.limits.populations == {"customers", "patients"}
     listed = [json.loads(line) for line in command("service", "tokens", "--data", data).out.splitlines()]
     [one] = [one for one in listed if one["id"] == known.id]
+    assert command("service", "tokens", "--data", data).err == ""
     assert (one["label"], one["ends_at"] - one["made_at"]) == ("till", 86400)
     rotated = command("service", "rotate", known.id, "--data", data, "--overlap-seconds", 0).out.strip()
     assert valid(data, text) is None

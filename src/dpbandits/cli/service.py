@@ -50,10 +50,14 @@ def _settings(config: Path | None, database: str | None = None) -> "Settings":
 @contextmanager
 def _opened(data: Path, config: Path | None, database: str | None) -> "Iterator[Service]":
     """Open the service, and close it afterwards; raise InvalidParameter for what it refuses."""
+    from dpbandits.service.backups import STORE
     from dpbandits.service.core import Service
     from dpbandits.service.problems import Problem
 
-    service = Service(data, settings=_settings(config, database))
+    settings = _settings(config, database)
+    if not settings.database and not (data / STORE).exists():
+        typer.echo(f"{data} had no data of a service: a new one begins there", err=True)
+    service = Service(data, settings=settings)
     try:
         yield service
     except Problem as problem:
