@@ -7,11 +7,11 @@ default `SHARE` of what it reaches in a first burst, so that it keeps up. A pair
 became of those before it, and what it takes is counted from then: a server that stands still is not spared.
 Client and server share the machine, whose load is written down.
 
-The time is divided into six windows; of 30 minutes these are five minutes each. Told are, of each window, the
-p99 of a request and the median and the highest memory (resident set) of the server; how memory grows after
-the first window, as the slope of a straight line and as highest less lowest of the windows' medians; and the
-p99 of the last window over that of the second. Releases are made all the while: the policy's blocks follow
-the library's defaults.
+The time is divided into six windows, of five minutes each if it is 30 minutes. Each window has a row with the
+p99 of a request, and the median and the highest memory (resident set) of the server. The growth of memory
+after the first window is the slope of a straight line, and the range of the windows' medians. The last row is
+the p99 of the last window over that of the second. Releases are made all the while: the policy's blocks
+follow the library's defaults.
 """
 
 import argparse
@@ -38,12 +38,12 @@ AIMS = {"memory_grows_mib": 5.0, "p99_last_over_second": 1.2}
 
 
 def resident(pid: int) -> float:
-    """MiB of a process that are in memory."""
+    """Return the resident memory of a process in MiB."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def begun(folder: Path, pairs: int) -> str:
-    """A service's folder with a policy for so many pairs; its token."""
+    """Make a service's folder with a policy for a number of pairs, and return its token."""
     from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
 
@@ -59,7 +59,7 @@ def begun(folder: Path, pairs: int) -> str:
 async def steady(
     port: int, token: str, pid: int, rate: float, seconds: float
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """(time, seconds that it took) of each request, and (time, MiB), times from the beginning on."""
+    """Return (time, seconds that it took) of each request, and (time, MiB); times begin at 0."""
     took: list[tuple[float, float]] = []
     memory: list[tuple[float, float]] = []
     common = f"Host: x\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"

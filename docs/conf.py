@@ -76,6 +76,9 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.marginals.law.Law"),
     ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
     ("py:class", "dpbandits.service.served.ServedBandit"),
+    ("py:class", "dpbandits.tables.checking.Finding"),
+    ("py:class", "fastapi.applications.FastAPI"),
+    ("py:class", "starlette.requests.Request"),
     ("py:class", "dpbandits.lab.planning.answers.Apart"),
     ("py:class", "dpbandits.lab.planning.segments.Segments"),
     ("py:class", "SharedServer"),  # loaded where it is used

@@ -48,11 +48,11 @@ HOUSES = panel_tables.Table(
     "houses in Ames, by price",
 )
 TWO = {"houses": ("Longitude", "Latitude"), "crescent": ("", ""), "rodents": ("hindfoot_length", "weight")}
-"""Tables of two correlated columns; `crescent` is made up."""
+"""Tables of two correlated columns; `crescent` is synthetic."""
 
 
 def people_of(name: str, folder: Path) -> People:
-    """The people of a table, with the columns of `THREE` alone."""
+    """Return the people of a table, with the columns of `THREE` alone."""
     if name == "houses":
         return panel_tables.read(HOUSES)
     people = panel_tables.people(name, folder)
@@ -68,7 +68,7 @@ def people_of(name: str, folder: Path) -> People:
 
 
 def row_of(name: str, folder: Path, seeds: list[int]) -> dict[str, Any]:
-    """Rewards on one table: of the policy, of the ridge, of the best arm and of a random arm."""
+    """Return the rewards of the policy, the ridge, the best arm and a random arm on one table."""
     people = people_of(name, folder)
     found: dict[float, list[float]] = {epsilon: [] for epsilon in EPSILONS}
     ridge, constant, random, count = [], [], [], 0
@@ -108,7 +108,7 @@ def row_of(name: str, folder: Path, seeds: list[int]) -> dict[str, Any]:
 
 
 def measured(folder: Path, seeds: list[int]) -> dict[str, Any]:
-    """Everything that the page shows."""
+    """Return everything that the page shows."""
     rows = {
         part: [row_of(name, folder, seeds) for name in names]
         for part, names in (("three", THREE), ("two", TWO))

@@ -249,7 +249,7 @@ def accountant_for(charge: Charge, epsilon: Decimal, delta: Decimal) -> Accounta
 
 
 def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
-    """An epsilon, hardly above the smallest, at which an accountant with this delta admits these sums.
+    """Return an epsilon, hardly above the smallest, at which an accountant with this delta admits these sums.
 
     It is the inverse of `ways`: mu2 and rho are converted at the shares of delta at which their limits are
     computed, and the distances fit the limit at the epsilon that was found. So the sums are proven to keep
@@ -276,7 +276,7 @@ def epsilon_of(accountant: Accountant, sums: Charge, delta: Decimal) -> Decimal:
 
 @lru_cache(maxsize=1024)
 def _epsilon(sum_name: str, amount: Decimal, delta: float) -> Decimal:
-    """Smallest epsilon that a sum of rho, or of mu^2, proves at delta; rounded up."""
+    """Return the smallest epsilon that a sum of rho, or of mu^2, proves at delta; rounded up."""
     from dpbandits.privacy.certificates import GaussianDP, ZeroConcentratedDP
 
     if not amount:
@@ -332,5 +332,5 @@ def _gaussian(epsilon: float, delta: float) -> tuple[Decimal, Decimal]:
 
 
 def _distance(epsilon: float, delta: float) -> Decimal:
-    """Limit of the distances, rounded up to what a charge of it is rounded to; `_gaussian` pays for that."""
+    """Return the limit of the distances, rounded up as a charge of it is; `_gaussian` pays for that."""
     return above(_DISTANCE_SHARE * delta / (1.0 + math.exp(epsilon)))

@@ -1,9 +1,9 @@
-"""`Direct`: the routes that are asked most, answered without what the framework does for routes in general.
+"""`Direct` answers the routes that are asked most without what the framework does for routes in general.
 
-For a decision that takes longer than the decision. Only what is plain is answered here: a path and a body
-that fit, sent as `application/json`. Every other request goes to the framework as it came, so that what is
-refused is refused in one place, in the same words; the framework also makes the document of the interface of
-the same functions.
+The framework's part of a decision takes longer than the decision. Only plain requests are answered here: a
+path and a body that fit, sent as `application/json`. Every other request goes to the framework as it came, so
+that what is refused is refused in one place, in the same words. The framework also makes the document of the
+interface of the same functions.
 """
 
 import inspect
@@ -24,7 +24,7 @@ __all__ = ["Direct"]
 
 
 class _Entry(NamedTuple):
-    """A route: what fits as the parameters of its path, whom it answers, and the message that it takes."""
+    """A route with the types of its path's parameters, the scopes that it needs, and its message."""
 
     route: APIRoute
     places: "dict[str, TypeAdapter[Any]]"

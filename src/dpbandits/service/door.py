@@ -1,7 +1,7 @@
 """`Door` checks the token, the scopes and the limits of a request before a route sees it.
 
-The event loop never waits for the store. A text that is not known is looked up in a thread, for a short time,
-and what was found is remembered: tokens, and texts that are none. All of it is forgotten when this worker
+The event loop never waits for the store. An unknown text is looked up in a thread, for a short time.
+The result is remembered, for tokens and for texts that are none. All of it is forgotten when this worker
 makes or withdraws a token, and within a quarter of a second after another worker did.
 """
 

@@ -1,10 +1,10 @@
-"""`Gate`: what every request passes before a route sees it, and every answer after: sizes, times, words,
-logs.
+"""`Gate` bounds the size and time of every request, and words and logs every answer.
 
-It is plain ASGI around the application. A body is read here whole, within its bound and its time, once it is
-known whose it is: without a token it may be a form, and no more. All bodies together have a bound. An error
-that no route foresaw is answered as a problem and logged by its kind and place, without its text, which could
-hold data. The log of requests holds the route's template, never the path; no query, header or body.
+It is plain ASGI around the application. It reads a whole body, within its bound and its time, once the token
+is known: without a token a body may be as large as a form, and no larger. All bodies together have a bound.
+An error that no route foresaw is answered as a problem and logged by its kind and place, without its text,
+which could hold data. The log of requests holds the route's template, never the path; no query, header or
+body.
 """
 
 import asyncio

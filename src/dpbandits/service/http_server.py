@@ -20,8 +20,7 @@ HEAD_SECONDS = 10.0
 """Seconds within which a head must come, or the rest of a body whose request was already answered."""
 
 LARGEST_HEAD = 64 << 10
-"""Bytes of a request's line and headers, or of what follows a body, that are collected before they are whole;
-a piece more may pass."""
+"""Largest size in bytes of a request's line and headers, or of what follows a body; a piece more may pass."""
 
 _PIECE = 16 << 10
 """Number of bytes between two checks of the bound."""

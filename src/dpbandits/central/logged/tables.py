@@ -143,7 +143,7 @@ class TableRelease:
     given: Design | None = None
 
     def __post_init__(self) -> None:
-        """InvalidParameter for a promise that cannot be kept."""
+        """Raise InvalidParameter for a promise that cannot be kept."""
         if isinstance(self.shares, TableNoise):
             self.shares.sum_rate(self.sensitivity)
 
@@ -183,7 +183,7 @@ class TableRelease:
 
     @cached_property
     def shares(self) -> TableNoise | VectorNoise:
-        """The noise that has less variance in the sums, by public numbers alone."""
+        """The noise with the smaller variance in the sums, chosen by public numbers alone."""
         groups = len(self.design.groups)
         laplace, gaussian = self._variances(groups)
         vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
@@ -223,7 +223,9 @@ class TableRelease:
         return VARIANCE * max(1.0, 2.0 * self._unit)
 
     def _noise_variance(self, groups: int) -> float:
-        """Noise variance of an entry of the sums with so many tables, in squared widths; about, if Gaussian.
+        """Return the noise variance of an entry of the sums for a number of tables, in squared widths.
+
+        It is approximate if the noise is Gaussian.
 
         At a large epsilon and a small delta the scale of discrete Gaussian noise is not quite proportional to
         the sensitivity. `sum_variance` is exact.
@@ -239,7 +241,7 @@ class TableRelease:
 
     @cached_property
     def design(self) -> Design:
-        """The tables that are expected to tell most, or those that were `given`.
+        """Return the tables that are expected to explain most, or those that were `given`.
 
         The search takes all columns to matter alike, and leaves out those of many levels first, though the
         best arm may depend on one of these alone. With Gaussian noise one more table adds only about 1/(2 q)

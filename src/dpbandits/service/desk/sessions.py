@@ -25,7 +25,7 @@ MOST = 30
 
 
 def named(what: str, *, secure: bool) -> str:
-    """Name of a cookie, "desk" or "form"; over HTTPS one that only this host can set, and for no other."""
+    """Return the name of the cookie "desk" or "form"; over HTTPS only this host can set it, for itself."""
     return f"{'__Host-' if secure else ''}dpbandits_{what}"
 
 
