@@ -16,6 +16,7 @@ from dpbandits.service.gate import Gate
 from dpbandits.service.http_server import Connections, http_server
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
+from dpbandits.service.tokens import Token
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 BOTH = pytest.mark.parametrize("fast", [True, False])
@@ -167,10 +168,11 @@ class Sender:
         return self
 
 
-async def known(scope: Any) -> str:
-    if b"Bearer good" not in dict(scope["headers"]).get(b"authorization", b""):
+async def known(scope: Any) -> Token:
+    sent = dict(scope["headers"]).get(b"authorization", b"").decode()
+    if "Bearer good" not in sent:
         raise Problem("no-token")
-    return "good"
+    return Token(sent, frozenset(), None)
 
 
 def gate(**bounds: Any) -> Gate:
@@ -204,7 +206,7 @@ def test_a_form_needs_no_token() -> None:
 def test_bytes_of_all_bodies_have_a_bound() -> None:
     async def run() -> None:
         behind = gate(largest_body=1 << 20, bytes_at_once=3 << 20)
-        slow = [Sender(behind, "good", 1 << 20) for _ in range(3)]
+        slow = [Sender(behind, f"good {number % 2}", 1 << 20) for number in range(3)]
         reading = [asyncio.create_task(one.run()) for one in slow]
         for one in slow:
             one.pieces.put_nowait(b"x" * (1 << 20))
@@ -230,7 +232,7 @@ def test_so_many_requests_are_answered_at_a_time(monkeypatch: pytest.MonkeyPatch
 
     async def run() -> None:
         behind = gate()
-        waiting = [Sender(behind, "good", 10) for _ in range(2)]
+        waiting = [Sender(behind, f"good {number}", 10) for number in range(2)]
         nobodys = Sender(behind, None, 10)  # without a token it counts for nobody
         reading = [asyncio.create_task(one.run()) for one in [*waiting, nobodys]]
         await asyncio.sleep(0.05)
@@ -239,5 +241,46 @@ def test_so_many_requests_are_answered_at_a_time(monkeypatch: pytest.MonkeyPatch
         for one in [*waiting, nobodys]:
             one.pieces.put_nowait(None)
         assert [one.status for one in await asyncio.gather(*reading)] == [200] * 3
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("mine", [6, 7])
+def test_a_token_that_stalls_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch, mine: int) -> None:
+    """Of 8 requests, or of 8 MiB, one token has 6 at most."""
+    monkeypatch.setattr("dpbandits.service.gate.MOST_AT_ONCE", 8)
+
+    async def run() -> None:
+        behind = gate(largest_body=1 << 20, bytes_at_once=8 << 20)
+        stalled = [Sender(behind, "good device", 1 << 20) for _ in range(mine)]
+        reading = [asyncio.create_task(one.run()) for one in stalled]
+        for one in stalled:
+            one.pieces.put_nowait(b"x" * (1 << 20))
+        await asyncio.sleep(0.05)
+        assert [one.status for one in stalled] == [0] * 6 + [503] * (mine - 6)
+        other = Sender(behind, "good shop", 1 << 20)
+        other.pieces.put_nowait(b"x" * (1 << 20))
+        other.pieces.put_nowait(None)
+        assert (await other.run()).status == 200
+        for one in stalled:
+            one.pieces.put_nowait(None)
+        await asyncio.gather(*reading)
+        assert behind._bodies._by == behind._bytes._by == {}  # nothing is counted any more
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("token", [None, "good"])
+def test_a_length_beside_chunks_says_nothing(token: str | None) -> None:
+    """h11 lets both pass, and gives what comes in chunks."""
+
+    async def run() -> None:
+        one = Sender(gate(largest_body=1 << 20), token, 0, says=False)
+        one._scope["headers"].append((b"content-length", b"0"))
+        for _ in range(1 << 8):
+            one.pieces.put_nowait(b"x" * (1 << 14))
+        await asyncio.wait_for(one.run(), 5.0)
+        assert one.status == (401 if token is None else 413)
+        assert one.taken <= 65
 
     asyncio.run(run())

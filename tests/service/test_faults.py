@@ -14,6 +14,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.gate import Gate
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
+from dpbandits.service.tokens import Token
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
 
 AT = "/v1/policies/offers/decisions"
@@ -155,8 +156,8 @@ async def unreached(*_: object) -> None:
     raise AssertionError
 
 
-async def somebody(*_: object) -> str:
-    return "a token"
+async def somebody(*_: object) -> Token:
+    return Token("somebody", frozenset(), None)
 
 
 @pytest.mark.parametrize(

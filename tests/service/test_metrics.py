@@ -83,3 +83,30 @@ def test_counters_of_two_services_behind_one_address_are_told_apart(service: Ser
     own, theirs = processes(shop.get("/metrics").text), processes(other.text().decode())
     assert len(own) == len(theirs) == 1
     assert own != theirs
+
+
+def test_rewards_that_are_refused_before_their_route_are_not_counted(
+    shop: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store does not say whose a token is, a token is none, comes too often or brings too much."""
+    at = f"/v1/policies/offers/decisions/{shop.decide('v1').json()['id']}/reward"
+    before = sum(measured(shop, "dpbandits_requests_total"))
+    assert Caller(shop.client, "junk").put(at, {"reward": 1}).status_code == 401
+    assert shop.put(f"{at}/", {"reward": 1}).status_code == 200  # redirected
+    assert shop.put(at, {"reward": "x" * (5 << 20)}).status_code == 413
+
+    async def away(*_: Any) -> None:
+        raise StateError("the store is away")
+
+    monkeypatch.setattr("dpbandits.service.door.Doorkeeper._looked_up", away)
+    strange = Caller(shop.client, "unknown")
+    assert strange.put(at, {"reward": 1}).status_code == 503
+    assert strange.post("/v1/policies/offers/rewards:batch", {"rewards": []}).status_code == 503
+    assert strange.decide("w").status_code == 503
+    assert measured(shop, "dpbandits_errors_total", route=DECIDE, method="POST", status="503") == [1.0]
+    assert sum(measured(shop, "dpbandits_errors_total")) == 1.0
+    assert sum(measured(shop, "dpbandits_requests_total")) == before + 4  # a decision, and /metrics thrice
+    text = shop.get("/metrics").text
+    assert "reward" not in text
+    assert 'method="PUT"' not in text
+    assert 'route="none"' not in text

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -43,7 +44,7 @@ from dpbandits.service.door import (
 )
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.flags import add_flags
-from dpbandits.service.gate import Application, Gate, log, written_json
+from dpbandits.service.gate import Application, Gate, Scope, log, written_json
 from dpbandits.service.intake import Intake
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import (
@@ -189,8 +190,19 @@ def application(service: Service) -> Application:
         fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
         log.info("%s %s %s %.1f ms", *fields.values(), extra={"fields": fields})
 
-    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, app.state.door.token, saw)
+    named = partial(_template, app)
+    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, app.state.door.token, saw, named)
     return open_to(service.settings.cors_origins, gate)
+
+
+def _template(app: FastAPI, scope: Scope) -> str:
+    """Template of the route that a request is for; "none" where there is none."""
+    found = (
+        route.path_format
+        for route in app.routes
+        if isinstance(route, APIRoute) and route.matches(scope)[0] is Match.FULL
+    )
+    return next(found, "none")
 
 
 async def _tick(service: Service) -> None:

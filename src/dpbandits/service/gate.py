@@ -1,10 +1,10 @@
 """`Gate` bounds the size and time of every request, and words and logs every answer.
 
 It is plain ASGI around the application. It reads a whole body, within its bound and its time, once the token
-is known: without a token a body may be as large as a form, and no larger. All bodies together have a bound.
-An error that no route foresaw is answered as a problem and logged by its kind and place, without its text,
-which could hold data. The log of requests holds the route's template, never the path; no query, header or
-body.
+is known: without a token a body may be as large as a form, and no larger. All bodies together have a bound,
+of which one token may take a part (`Held`). An error that no route foresaw is answered as a problem and
+logged by its kind and place, without its text, which could hold data. The log of requests holds the route's
+template, never the path; no query, header or body.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ import re
 import secrets
 import time
 import traceback
+from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -22,8 +23,9 @@ from typing import Any
 
 from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
+from dpbandits.service.tokens import Token
 
-__all__ = ["SENDER", "Gate", "LogLines", "answer_of", "log", "network_of", "once", "written_json"]
+__all__ = ["SENDER", "Gate", "Held", "LogLines", "answer_of", "log", "network_of", "once", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -44,6 +46,11 @@ _BODILESS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS"})
 
 MOST_AT_ONCE = 1000
 """Largest number of requests with bodies that are answered at a time."""
+
+SHARE = 0.75
+"""Part of what may be held at a time that one token may take: a token is in every device, or in a web page,
+and whoever has it may stop in the middle of many bodies.
+"""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
@@ -104,6 +111,33 @@ class LogLines(logging.Formatter):
         return ei[0].__name__ if ei[0] else ""
 
 
+class Held:
+    """What is held at a time of requests that are read or answered: of all, and of each sender.
+
+    Args:
+        most: of all.
+        least: of one sender, also where that is more than its share.
+    """
+
+    def __init__(self, most: int, *, least: int = 1) -> None:
+        self._most, self._of_one = most, max(least, int(SHARE * most))
+        self._all, self._by = 0, Counter[str]()
+
+    def take(self, sender: str, count: int) -> None:
+        """Hold so much more; Problem where it is too much, and nothing more is held."""
+        if self._all + count > self._most or self._by[sender] + count > self._of_one:
+            raise _busy()
+        self._all += count
+        self._by[sender] += count
+
+    def give_back(self, sender: str, count: int) -> None:
+        """Hold so much less."""
+        self._all -= count
+        self._by[sender] -= count
+        if not self._by[sender]:
+            del self._by[sender]
+
+
 class Gate:
     """The application behind it; see the module.
 
@@ -112,17 +146,23 @@ class Gate:
         settings: bounds of sizes and times.
         sender: finds out whose a request is; Problem where it is nobody's.
         saw: told (method, route's template, status, seconds) of every request.
+        named: template of the route that a request was for which is refused here.
     """
 
     def __init__(
         self,
         application: Application,
         settings: Settings,
-        sender: Callable[[Scope], Awaitable[object]],
+        sender: Callable[[Scope], Awaitable[Token]],
         saw: Callable[[str, str, int, float], None],
+        named: Callable[[Scope], str] = lambda _: "none",
     ) -> None:
         self._application, self._settings, self._sender, self._saw = application, settings, sender, saw
-        self._held = self._bodies = 0
+        self._named = named
+        self._bytes, self._bodies = (
+            Held(settings.bytes_at_once, least=settings.largest_body),
+            Held(MOST_AT_ONCE),
+        )
         self._noise = b""
         strict = f"max-age={settings.hsts_seconds}".encode()
         self._headers = _HEADERS + (((b"strict-transport-security", strict),) * (settings.hsts_seconds > 0))
@@ -160,7 +200,7 @@ class Gate:
                 await answer_of(problem, scope["path"])(sending)
         finally:
             route = scope.get("route")
-            template = str(getattr(route, "path_format", "")) or "none"
+            template = str(getattr(route, "path_format", "")) or self._named(scope)
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"  # else it is anybody's text
             self._saw(method, template, status, time.perf_counter() - began)
             _REQUEST.reset(about)
@@ -180,12 +220,16 @@ class Gate:
         Raises:
             Problem: it says that it has more.
         """
-        most, token, size = self._settings.largest_body, False, -1
+        most, token, size, chunked = self._settings.largest_body, False, -1, False
         for name, value in scope["headers"]:
             if name == b"content-length":
                 size = int(value) if value.isdigit() and len(value) <= 18 else most + 1
+            elif name == b"transfer-encoding":
+                chunked = True
             elif name == b"authorization":
                 token = True
+        if chunked:  # h11 lets both pass, and then a length says nothing
+            size = -1
         if size > most:
             raise Problem("too-large", f"The request has more than {most} bytes.")
         if size > LARGEST_FORM and not token:
@@ -198,21 +242,21 @@ class Gate:
         self, scope: Scope, receive: Receive, send: Send, largest: int, *, token: bool
     ) -> None:
         """Answer a request with a body, which is counted until the answer was sent."""
+        sender = ""
         if token:
-            scope[SENDER] = await self._sender(scope)
-            if self._bodies >= MOST_AT_ONCE:
-                raise _busy()
-        self._bodies += token
+            scope[SENDER] = found = await self._sender(scope)
+            sender = found.id
+        self._bodies.take(sender, token)
         parts: list[bytes] = []
         try:
-            await self._read(parts, receive, largest, token=token)
+            await self._read(parts, receive, largest, sender)
             body = b"".join(parts)
             await self._application(scope, once(body, receive), send)
         finally:
-            self._bodies -= token
-            self._held -= sum(map(len, parts))
+            self._bodies.give_back(sender, token)
+            self._bytes.give_back(sender, sum(map(len, parts)))
 
-    async def _read(self, parts: list[bytes], receive: Receive, largest: int, *, token: bool) -> None:
+    async def _read(self, parts: list[bytes], receive: Receive, largest: int, sender: str) -> None:
         """Read the whole body, within its bound and its time; `parts` is what counts as held."""
         size, more = 0, True
         try:
@@ -225,11 +269,9 @@ class Gate:
                     size += len(part)
                     if size > largest:
                         said = Problem("too-large", f"The request has more than {largest} bytes.")
-                        raise said if token else _nobodys()
-                    if self._held + len(part) > self._settings.bytes_at_once:
-                        raise _busy()
+                        raise said if sender else _nobodys()
+                    self._bytes.take(sender, len(part))
                     parts.append(part)
-                    self._held += len(part)
         except TimeoutError:
             raise Problem("slow", "The request did not come within its time.") from None
 

@@ -5,7 +5,8 @@ Who reads metrics sees what everybody may see, and nothing of what people brough
 - requests by route, and how long they took; but for what follows a decision (rewards, `:activate`,
   `:abandon`, its status): where only clicks are told, and the default reward is 0, a count of
   these requests is the sum of rewards. Not by status: how many contexts could not be read, or how many
-  rewards were refused, is a count over people;
+  rewards were refused, is a count over people. Requests that no route answers, as those that are redirected
+  to a reward's path, are not counted either; what is refused before its route counts as its route does;
 - answers with 500 and 503 by route, for the same routes: they tell of defects, the store and the load. What
   follows a decision has none here either: while the store is away every reward that is told is answered 503,
   and their count would be a count over people again. A decision needs the same store and the same writer, so
@@ -149,7 +150,7 @@ class Metrics:
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request. Routes are templates, so there are few."""
-        if route.startswith(_UNCOUNTED):
+        if route == "none" or route.startswith(_UNCOUNTED):  # "none": with a slash too many, perhaps a reward
             return
         self._requests(method, route).inc()
         self._seconds(method, route).observe(seconds)
