@@ -10,7 +10,7 @@ from dpbandits.service.application import Doorkeeper
 from dpbandits.service.core import Service
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
-from dpbandits.service.tokens import SCOPES, withdraw
+from dpbandits.service.tokens import LONGEST, SCOPES, withdraw
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, Hands, served
 from service.test_local import ASKED as TIPS
 from service.test_local import PEOPLE as PEOPLE_OF_DEVICES
@@ -294,6 +294,28 @@ def test_a_rotated_token_is_the_same_token_and_its_old_text_ends_with_the_overla
     monkeypatch.setattr(service, "now", lambda: now + 152)
     assert newest.decide("v1").status_code == 401
     assert shop.post(at, {}).status_code == 404
+
+
+def test_a_text_that_was_replaced_ends_with_its_token_at_the_latest(shop: Caller, service: Service) -> None:
+    """Whether the rotation brings the token's end nearer, or moves it away."""
+    for seconds, rotated in ((None, 60), (60, 86400)):
+        made = shop.post("/v1/tokens", {"label": "x", "scopes": ["read"], "seconds": seconds}).json()
+        at = f"/v1/tokens/{made['id']}:rotate"
+        said = shop.post(at, {"overlap_seconds": 7200, "seconds": rotated}).json()
+        assert said["old_text_ends_at"] <= service.now() + 60
+        assert said["ends_at"] == pytest.approx(service.now() + rotated, abs=30)
+
+
+def test_what_is_too_long_for_a_token_asks_nobody(shop: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def looked_up(door: Doorkeeper, text: str) -> None:
+        asked.append(text)
+
+    monkeypatch.setattr(Doorkeeper, "_looked_up", looked_up)
+    for length in (LONGEST, LONGEST + 1, 60_000):
+        assert Caller(shop.client, "x" * length).get("/v1/policies").status_code == 401
+    assert [len(one) for one in asked] == [LONGEST]
 
 
 def test_ids_that_are_guessed_or_belong_elsewhere_are_none(

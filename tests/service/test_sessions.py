@@ -10,7 +10,7 @@ from dpbandits.service.core import Service
 from dpbandits.service.desk.sessions import MOST, SECONDS
 from dpbandits.service.settings import Settings
 from service import databases
-from service.conftest import CUSTOMERS, Caller, served
+from service.conftest import CUSTOMERS, OFFERS, Caller, served
 from service.test_desk import cookie_of, login, page
 
 Workers = tuple[Caller, Caller]
@@ -62,6 +62,33 @@ def test_a_session_outlives_a_restart_and_ends_after_its_time(
         assert page(caller, "/", cookie).status_code == 401
         assert cookie_of(caller)
         assert again.read(lambda reads: reads.rows("SELECT COUNT(*) FROM sessions")) == [(1,)]
+
+
+def test_a_session_ends_with_the_text_that_began_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds a text that was replaced logs in while it is valid, and is out when it is not."""
+    with served(service) as caller:
+        made = caller.post("/v1/tokens", {"label": "officer", "scopes": ["read"]}).json()
+        new = caller.post(f"/v1/tokens/{made['id']}:rotate", {"overlap_seconds": 100}).json()["token"]
+        old, fresh = (str(login(caller, one).cookies["dpbandits_desk"]) for one in (made["token"], new))
+        assert [page(caller, "/", one).status_code for one in (old, fresh)] == [200, 200]
+        later = service.now() + 101
+        monkeypatch.setattr(service, "now", lambda: later)
+        assert [page(caller, "/", one).status_code for one in (old, fresh)] == [401, 200]
+
+
+def test_a_page_of_a_population_shows_the_charges_that_the_token_reaches(shop: Caller) -> None:
+    assert shop.post("/v1/policies", {**OFFERS, "name": "of-others"}).status_code == 201
+    limits = {"label": "x", "scopes": ["read"], "populations": ["customers"]}
+    seen = {}
+    for name, more in (("both", {}), ("one", {"policies": ["offers"]}), ("none", {"policies": ["x"]})):
+        token = shop.post("/v1/tokens", {**limits, **more}).json()["token"]
+        cookie = str(login(shop, token).cookies["dpbandits_desk"])
+        reply = page(shop, "/desk/populations/customers", cookie)
+        assert reply.status_code == 200
+        seen[name] = [one for one in ("offers", "of-others", "this token reaches") if one in reply.text]
+    assert seen == {"both": ["offers", "of-others"], "one": ["offers"], "none": ["this token reaches"]}
 
 
 def test_a_token_logs_in_so_often_in_an_hour_and_others_are_not_touched(

@@ -92,7 +92,8 @@ class Doorkeeper:
         sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         kind, _, text = sent.decode("latin-1").partition(" ")
         found = self._known.get(text)
-        if found is None and kind.lower() == "bearer" and text and text not in self._none:
+        may_be = kind.lower() == "bearer" and 0 < len(text) <= tokens.LONGEST and text not in self._none
+        if found is None and may_be:
             found = await self._looked_up(text)
         if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
             raise Problem(
@@ -130,7 +131,7 @@ class Doorkeeper:
             none.clear()
         if found is not None:
             known[text] = found
-        elif len(text) <= tokens.LONGEST:
+        else:
             none.add(text)
         return found
 

@@ -226,19 +226,21 @@ def rotate(
         raise Problem("not-found", _NO_TOKEN)
     if before is None or before_ends <= now:
         before, before_ends = digest, now + overlap_seconds
-    before_ends = min(before_ends, now + overlap_seconds, before_ends if ends is None else ends)
+    text, new_ends = _text(identity), ends if seconds is None else now + seconds
+    before_ends = min(
+        before_ends, now + overlap_seconds, *(one for one in (ends, new_ends) if one is not None)
+    )
     if not overlap_seconds:  # not even for the moment by which another worker's clock is behind
         before = None
-    text, ends = _text(identity), ends if seconds is None else now + seconds
     writes.run(
         "UPDATE tokens SET digest = ?, ends_at = ?, previous = ?, previous_ends_at = ? WHERE id = ?",
-        *(keys.digest("token", text), ends, before, before_ends, identity),
+        *(keys.digest("token", text), new_ends, before, before_ends, identity),
     )
     writes.run("DELETE FROM sessions WHERE token = ?", identity)
     note_change(writes)
     told = f"the old text ends in {before_ends - now:.0f} s"
     note_event(writes, now, "token-rotated", f"token {identity}", told, by=by)
-    return {"id": identity, "token": text, "ends_at": ends, "old_text_ends_at": before_ends}
+    return {"id": identity, "token": text, "ends_at": new_ends, "old_text_ends_at": before_ends}
 
 
 _NO_TOKEN = "There is no such token, or it was withdrawn before."  # noqa: S105 - a message

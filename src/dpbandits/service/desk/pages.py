@@ -134,7 +134,7 @@ class _Desk:
     def behind_login(self, show: Callable[..., Response]) -> Callable[..., Response]:
         """Return a route that shows a page to a logged-in user, and the form to others.
 
-        A page whose path names nothing is given the token, and shows what that reaches.
+        A page whose path names nothing, or a population, is given the token, and shows what that reaches.
         """
 
         def shown(request: Request) -> Response:
@@ -147,7 +147,8 @@ class _Desk:
                 if not request.path_params:
                     return show(token)
                 self._door.refuse_beyond(token, request.path_params)
-                return show(**request.path_params)
+                beside = {"token": token} if show == self.population else {}
+                return show(**request.path_params, **beside)
             except Problem as problem:
                 return self.page("problem.html", problem.status, problem=problem.to_json())
 
@@ -177,7 +178,7 @@ class _Desk:
             token = self._allow(await asyncio.to_thread(self._read, token_of, _field(body, "token")))
             keys, now = self._service.keys, self._service.now()
             # The writer itself: a backup that only reads has sessions too.
-            beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token.id, now))
+            beginning = self._service.writer.submit(lambda writes: begin_session(writes, keys, token, now))
             cookie = await wrap_future(beginning)
         except Problem as problem:
             return self._form(request, problem.status, problem.detail)
@@ -232,14 +233,16 @@ class _Desk:
             admin="admin" in token.scopes and token.limits == UNLIMITED,
         )
 
-    def population(self, population: str) -> Response:
-        """One population: what is left, and who charged what."""
+    def population(self, population: str, token: Token) -> Response:
+        """One population: what is left, and who charged what, of those that the token reaches."""
         if population not in self._service.read(population_names):
             raise Problem("not-found", "There is no population of this name.")
-        charged = [row for row in self._charged(UNLIMITED) if row.population == population]
+        charged = [row for row in self._charged(token.limits) if row.population == population]
         balance = self._balance(population)
         adds = ACCOUNTANTS[balance["accountant"]]
-        return self.page("population.html", population=balance, charged=charged, adds=adds)
+        narrowed = token.limits.policies is not None
+        told = {"population": balance, "charged": charged, "adds": adds, "narrowed": narrowed}
+        return self.page("population.html", **told)
 
     def policy(self, policy: str) -> Response:
         """One policy: what it promises, what its releases say, and when the next one comes."""

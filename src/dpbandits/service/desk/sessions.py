@@ -34,15 +34,19 @@ def form_field(keys: Keys, cookie: str) -> str:
     return keys.digest("form", cookie).hex()
 
 
-def begin_session(writes: Writes, keys: Keys, token: str, now: float) -> str:
-    """Return a cookie that stands for the token, by its id, from now on; Problem after too many logins."""
+def begin_session(writes: Writes, keys: Keys, token: Token, now: float) -> str:
+    """Return a cookie that stands for the token, by its id, from now on; Problem after too many logins.
+
+    It ends with the text that was sent, which a rotation may have replaced.
+    """
+    ends = now + SECONDS if token.ends_at is None else min(now + SECONDS, token.ends_at)
     cookie, recent = secrets.token_urlsafe(32), "what = 'session-begun' AND subject = ? AND at > ?"
-    logins = writes.rows(f"SELECT at FROM events WHERE {recent}", f"token {token}", now - 3600.0)  # noqa: S608
+    logins = writes.rows(f"SELECT at FROM events WHERE {recent}", f"token {token.id}", now - 3600.0)  # noqa: S608
     if len(logins) >= MOST:
         raise Problem("too-many-requests", "This token has logged in too often: try again in an hour.")
     writes.run("DELETE FROM sessions WHERE ends_at <= ?", now)
-    writes.run("INSERT INTO sessions VALUES (?, ?, ?)", keys.digest("session", cookie), token, now + SECONDS)
-    note_event(writes, now, "session-begun", f"token {token}", by=token)
+    writes.run("INSERT INTO sessions VALUES (?, ?, ?)", keys.digest("session", cookie), token.id, ends)
+    note_event(writes, now, "session-begun", f"token {token.id}", by=token.id)
     return cookie
 
 
