@@ -241,7 +241,7 @@ class _Desk:
         balance = self._balance(population)
         adds = ACCOUNTANTS[balance["accountant"]]
         narrowed = token.limits.policies is not None
-        told = {"population": balance, "charged": charged, "adds": adds, "narrowed": narrowed}
+        told: dict[str, Any] = {"population": balance, "charged": charged, "adds": adds, "narrowed": narrowed}
         return self.page("population.html", **told)
 
     def policy(self, policy: str) -> Response:
