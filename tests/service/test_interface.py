@@ -105,6 +105,28 @@ def preflight(caller: Caller, path: str, origin: str, method: str = "POST") -> A
     return caller.client.request("OPTIONS", path, headers={"Origin": origin, **asked})
 
 
+def test_what_needs_no_token_is_written_once(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The document takes long to write, and anybody may ask for it."""
+    paths = ("/openapi.json", "/docs")
+    first = [admin.client.get(path) for path in paths]
+    assert [one.status_code for one in first] == [200, 200]
+
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("dpbandits.service.documented.Documented.openapi", never)
+    for one, path in zip(first, paths, strict=True):
+        again = admin.client.get(path)
+        assert (again.content, again.headers["content-type"]) == (one.content, one.headers["content-type"])
+
+
+def test_no_request_is_sent_elsewhere(admin: Caller) -> None:
+    """A redirection would send a body again, over HTTP if the proxy does not say how it was asked."""
+    reply = admin.client.post("/v1/tokens/", json={}, follow_redirects=False)
+    assert reply.status_code == 404
+    assert "location" not in reply.headers
+
+
 def test_without_the_setting_no_page_of_another_origin_may_read_anything(shop: Caller) -> None:
     assert preflight(shop, DECISIONS, SHOP).status_code == 405
     reply = shop.decide("v1")

@@ -162,6 +162,8 @@ def application(service: Service) -> Application:
         lifespan=living,
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # it would send a body again to where no proxy may have made it http
         default_response_class=Json,
     )
     app.state.service, app.state.door = service, Doorkeeper(service)

@@ -5,8 +5,9 @@ Who reads metrics sees what everybody may see, and nothing of what people brough
 - requests by route, and how long they took; but for what follows a decision (rewards, `:activate`,
   `:abandon`, its status): where only clicks are told, and the default reward is 0, a count of
   these requests is the sum of rewards. Not by status: how many contexts could not be read, or how many
-  rewards were refused, is a count over people. Requests that no route answers, as those that are redirected
-  to a reward's path, are not counted either; what is refused before its route counts as its route does;
+  rewards were refused, is a count over people. Requests that no route answers, as those
+  for a reward with a slash too many, are not counted either; what is refused before its route is found counts
+  as its route does;
 - answers with 500 and 503 by route, for the same routes: they tell of defects, the store and the load. What
   follows a decision has none here either: while the store is away every reward that is told is answered 503,
   and their count would be a count over people again. A decision needs the same store and the same writer, so
@@ -54,9 +55,9 @@ __all__ = ["Metrics"]
 
 _Kind = TypeVar("_Kind", Counter, Gauge, Histogram)
 
-_UNCOUNTED = ("/v1/policies/{policy}/decisions/", "/v1/policies/{policy}/rewards:")
-"""Beginnings of routes that are asked only where something became of a decision: a count of them is a count
-over people."""
+_UNCOUNTED = ("/v1/policies/{policy}/decisions/", "/v1/policies/{policy}/rewards:", "none")
+"""Beginnings of routes that are asked only where something became of a decision, and what has no route: a
+client may send each reward to a path that is none. A count of them is a count over people."""
 
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
@@ -150,7 +151,7 @@ class Metrics:
 
     def saw(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request. Routes are templates, so there are few."""
-        if route == "none" or route.startswith(_UNCOUNTED):  # "none": with a slash too many, perhaps a reward
+        if route.startswith(_UNCOUNTED):
             return
         self._requests(method, route).inc()
         self._seconds(method, route).observe(seconds)

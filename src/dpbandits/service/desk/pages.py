@@ -16,6 +16,7 @@ import secrets
 from asyncio import wrap_future
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 from importlib import resources
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -42,6 +43,7 @@ from dpbandits.service.desk.sessions import (
 )
 from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
+from dpbandits.service.gate import written_json
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
@@ -105,10 +107,22 @@ def add_desk(app: FastAPI, service: Service, door: Doorkeeper) -> None:
     ):
         app.add_api_route(path, desk.behind_login(show), methods=["GET"], include_in_schema=False)
 
-    def interface() -> Response:
-        return desk.page("interface.html", document=app.openapi())
+    @cache  # needs no token, and takes long
+    def interface() -> bytes:
+        return bytes(desk.page("interface.html", document=app.openapi()).body)
 
-    app.add_api_route("/docs", interface, methods=["GET"], include_in_schema=False)
+    @cache
+    def document() -> bytes:
+        return written_json(app.openapi())
+
+    def shown(written: Callable[[], bytes], media: str) -> Callable[[], Response]:
+        return lambda: Response(written(), media_type=media)
+
+    for path, written, media in (
+        ("/docs", interface, "text/html"),
+        ("/openapi.json", document, "application/json"),
+    ):
+        app.add_api_route(path, shown(written, media), methods=["GET"], include_in_schema=False)
     app.add_api_route("/desk/desk.css", _style, methods=["GET"], include_in_schema=False)
     app.add_api_route("/login", desk.log_in, methods=["POST"], include_in_schema=False)
     app.add_api_route("/logout", desk.log_out, methods=["POST"], include_in_schema=False)
