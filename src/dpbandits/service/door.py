@@ -97,7 +97,9 @@ class Doorkeeper:
             found = await self._looked_up(text)
         if found is None or (found.ends_at is not None and found.ends_at <= self._service.now()):
             raise Problem(
-                "no-token", "Send Authorization: Bearer with a token.", headers={"WWW-Authenticate": "Bearer"}
+                "no-token",
+                "Send Authorization: Bearer with a valid token.",
+                headers={"WWW-Authenticate": "Bearer"},
             )
         self._slow_down_address(found, scope)  # first: what it is refused counts for nobody else
         self.slow_down(found.id)
