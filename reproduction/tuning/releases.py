@@ -17,6 +17,7 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `census` | their census, where ranges are filled in part and where they are filled | the same |
 | `pairs` | up to how many columns pairs are counted | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
+| `levels` | levels of a log's ranges, filled in part or wholly | the same |
 | `many` | those of a log with many columns, of which few matter | the same |
 | `weighted` | those of a log with propensities | the same |
 | `published` | features of a log, released once | the same |
@@ -62,7 +63,7 @@ from dpbandits.lab.evaluation import report_seeds, run
 from dpbandits.lab.study import Cell, Record, Runs, run_cells
 from dpbandits.models.features import MercerFeatures
 from dpbandits.models.kernels import SquaredExponential
-from dpbandits.models.marginals import effects, inclusion, misfit, posterior
+from dpbandits.models.marginals import census, effects, inclusion, misfit, posterior
 from dpbandits.privacy import JointDP, SimulatedNoise
 from reproduction.studies.tables_of_people import People
 from reproduction.tuning.worlds import changing_world, tuning_table, tuning_world
@@ -136,6 +137,20 @@ OF_A_LOG = (
     ("clauses-2", 1.0, 10_000),
     ("classes-3", 3.0, 4_000),
     ("odds-3", 1.0, 2_000),
+)
+LEVELS = (
+    ("odds-2-wide", 1.0, 10_000),
+    ("kinds-2-wide", 0.3, 10_000),
+    ("steps-5-wide", 3.0, 10_000),
+    ("bands-2-wide", 3.0, 10_000),
+    ("kinds-2", 0.3, 10_000),
+    ("kinds-2", 1.0, 10_000),
+    ("bands-3", 3.0, 20_000),
+    ("odds-2", 0.3, 4_000),
+    ("classes-2", 1.0, 6_000),
+    ("regions-3", 3.0, 10_000),
+    ("steps-4", 1.0, 4_000),
+    ("classes-5", 0.5, 4_000),
 )
 LONG_AND_SHORT = (
     ("clauses-4", 1.0, 20_000),
@@ -315,6 +330,16 @@ GROUPS = {
         places=(*PEOPLE, *CORRELATED),
         seeds=(4, 6),
     ),
+    "levels": _tables(
+        "log",
+        "share",
+        {
+            "error of counts in fine levels": Constant((tables,), "FINE_ERROR", (0.0, 0.5, 2.0)),
+            "deviations that are believed": Constant((census,), "BEYOND", (2.0, 5.0)),
+        },
+        places=LEVELS,
+        seeds=(6, 8),
+    ),
     "many": _tables(
         "log",
         "share",
@@ -461,6 +486,10 @@ ELSEWHERE = {
         "central.schedule.MOST_FADING",
         "central.tuning.LONGEST_HORIZON",
         "models.marginals.census.CENSUS_BINS",
+        "models.marginals.census.HALVINGS",
+        "models.marginals.census.ROUNDED",
+        "central.logged.tables.FINE_LEVELS",
+        "central.logged.tables.MOST_FINE",
         "models.marginals.designing.BIN_CHOICES",
         "models.marginals.designing.LARGEST_TABLE",
         "models.marginals.tables.LARGEST_GROUP",

@@ -29,8 +29,11 @@ to five arms differ by what their family says:
 | `regions` | that of the nearest of twelve places, by two columns like longitude and latitude |
 | `nothing` | the same for everybody |
 | `lone` | one of five levels by the first column; other columns add a little |
+| `bands` | one of two levels in each of sixteen parts of unequal width, of each column |
+| `kinds` | how likely a person is of the arm's kind; a kind has one to three small clusters |
 
-In `regions` people live in towns along a slanted coast, so most of the box is empty.
+In `regions` people live in towns along a slanted coast, so most of the box is empty. In `kinds` people live
+in the clusters. All columns of `bands` and `kinds` are ranges.
 
 With `-one` one arm is best for nearly everybody. With `-wide` numbers fill a twenty-fifth of their declared
 range. With `-many` there are `NOTHING` more columns, which say nothing.
@@ -49,7 +52,7 @@ from reproduction.studies.tables_of_people import People
 
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
-TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing", "lone")
+TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing", "lone", "bands", "kinds")
 ANOTHER = 500_000
 """Seeds between a world and what it becomes."""
 NOTHING, FILLED = 15, 0.04
@@ -157,13 +160,18 @@ def tuning_table(name: str, rows: int, seed: int) -> People:
     unit[:, 1:] = np.where(rng.random((rows, d - 1)) < 0.3, unit[:, :-1], unit[:, 1:])
     if family == "regions":
         unit[:, :2], categories[:2] = _coast(rows, rng), 0
+    if family in ("bands", "kinds"):
+        categories[:] = 0
+    if family == "kinds":
+        unit, means = _kinds(rows, d, arms, rng)
     codes = np.floor(unit * categories)
     contexts = np.where(categories > 0, codes, unit)
     matter = 2 if family == "regions" else (d + 1) // 2
     x = np.where(categories > 0, (codes + 0.5) / np.maximum(categories, 1), unit)[:, :matter]
-    score = globals()[f"_{family}"](x, arms, rng)
-    score -= score.mean(axis=0)
-    means = 0.5 + 0.12 * score / max(score.std(), 1e-9) + rng.normal(0.0, 0.03, arms)
+    if family != "kinds":
+        score = globals()[f"_{family}"](x, arms, rng)
+        score -= score.mean(axis=0)
+        means = 0.5 + 0.12 * score / max(score.std(), 1e-9) + rng.normal(0.0, 0.03, arms)
     if kind == "one":
         means = 0.45 + 0.3 * (means - 0.5) + 0.3 * (np.arange(arms) == 0)
     means = np.clip(means, 0.02, 0.98)
@@ -222,6 +230,27 @@ def _regions(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
 def _lone(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
     own = rng.normal(size=(5, arms))[np.minimum((5.0 * x[:, 0]).astype(int), 4)]
     return own + 0.15 * (x - 0.5) @ rng.normal(size=(x.shape[1], arms))
+
+
+def _bands(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    ends = np.sort(rng.random((x.shape[1], 15)), axis=1)
+    part = (x[:, :, None] > ends).sum(axis=2)
+    high = rng.integers(0, 2, (x.shape[1], 16, arms))
+    return sum(high[column, part[:, column]] for column in range(x.shape[1])).astype(float)
+
+
+def _kinds(rows: int, columns: int, arms: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Places (rows, columns) of people, and how likely each is of every kind."""
+    kind = np.repeat(np.arange(arms), rng.integers(1, 4, arms))
+    shares = rng.dirichlet(np.full(len(kind), 2.0))
+    centres = rng.uniform(0.1, 0.9, (len(kind), columns))
+    sds = rng.uniform(0.02, 0.12, (len(kind), columns))
+    own = rng.choice(len(kind), rows, p=shares)
+    x = centres[own] + sds[own] * rng.normal(size=(rows, columns))
+    logs = np.log(shares / sds.prod(axis=1)) - 0.5 * (((x[:, None] - centres) / sds) ** 2).sum(axis=2)
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+    likely /= likely.sum(axis=1, keepdims=True)
+    return np.clip(x, 0.0, 1.0), likely @ np.eye(arms)[kind]
 
 
 def _nothing(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:

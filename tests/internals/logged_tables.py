@@ -4,7 +4,7 @@ import numpy as np
 
 from dpbandits.central.marginals import noise
 
-__all__ = ["mechanism", "noiseless", "raw"]
+__all__ = ["mechanism", "noiseless", "parts", "raw"]
 
 
 def mechanism(policy):
@@ -17,12 +17,24 @@ def raw(policy):
     return policy._shard.cells.sums[0]
 
 
-def noiseless(monkeypatch):
-    """No Laplace noise is added; the rates that were asked for, in order, as (rate, entries)."""
+def parts(policy, vector):
+    """Sums (arms, entries), and the counts of every table, of such a vector (size,)."""
+    sums, counts = mechanism(policy)._places
+    ends = mechanism(policy).menu.n_arms * sums.n_cells
+    tables = np.split(vector[ends:], np.cumsum(counts.cells)[:-1])
+    return vector[:ends].reshape(-1, sums.n_cells), tables
+
+
+def noiseless(monkeypatch, first=None):
+    """No Laplace noise is added, but for `first(entries)` in the first draw; the rates that were asked for, in
+    order, as (rate, entries).
+    """
     asked = []
 
     def nothing(rate, size, words):
         asked.append((rate, size))
+        if first is not None and len(asked) == 1:
+            return first(size)
         return np.zeros(size, dtype=np.int64)
 
     monkeypatch.setattr(noise, "lattice_laplace", nothing)

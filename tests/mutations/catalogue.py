@@ -3176,7 +3176,7 @@ MUTATIONS = (
             "return vector + noise.integer_gaussian(self.sigma, len(vector))",
             "return vector + np.pad(noise.integer_gaussian(self.sigma, len(sums)), (0, len(counts)))",
         ),
-        tests="tests/central/logged/test_logged_marginals.py::test_a_vectors_noise_keeps_the_promise_and_is_drawn_once",
+        tests="tests/central/logged/test_logged_marginals.py::test_a_vectors_noise_keeps_the_promise_in_both_parts",
     ),
     _bug(
         "unreadable rows of a log counted",
@@ -3213,10 +3213,20 @@ MUTATIONS = (
         "how many people there are in every cell of two columns leaves as it is",
         (
             "central/logged/tables.py",
-            "counts + self.shares.on_counts(len(counts), self.noise, number=0)",
-            "counts",
+            "pairs = pairs + shares.on_counts(len(pairs), self.noise, number=1)",
+            "pairs = pairs + 0",
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_noise_covers_the_sensitivity_and_both_shares_stay_inside_the_promise",
+    ),
+    _bug(
+        "a log's levels by raw counts",
+        "where ranges are cut follows from the counts before noise, and is published",
+        (
+            "central/logged/tables.py",
+            "levels = self._cut(margins).levels",
+            "levels = self._cut(counts[:alone]).levels",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_tables_are_counted_in_levels_that_follow_from_the_released_counts_of_columns",
     ),
     # -- tables from a file ------------------------------------------------------------------------
     _bug(

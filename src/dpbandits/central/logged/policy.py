@@ -83,6 +83,8 @@ ReleaseName = Literal["features", "marginals"]
 """Kinds of release that `publish()` makes; see `ExploreTuning.release`."""
 
 _ANSWER_STREAM = 7_000
+_RELEASED = ("released_mean", "released_sd", "released_cuts")
+"""Arrays of a saved release; that of features has the first two."""
 
 
 @dataclass(frozen=True)
@@ -314,8 +316,8 @@ class ExploreThenCommit(KeptPolicy):
         )
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
-        # mean and sd, (A, C) in reward units; of marginal tables mean and factor of the weights
-        self._released: tuple[FloatArray, FloatArray] | None = None
+        # mean and sd, (A, C) in reward units; of marginal tables what they have `learned`
+        self._released: tuple[FloatArray, ...] | None = None
         self._drawn: Any = None  # what `_released` is read from
         if isinstance(self.contexts, ContextLaw) and self.contexts.epsilon > 0.0:
             self._enter_release(self._uses()[0], 0)
@@ -519,7 +521,7 @@ class ExploreThenCommit(KeptPolicy):
         self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
         if isinstance(mechanism, TableRelease):
             return mechanism.published(self._released, self.guarantee)
-        mean, sd = self._released
+        mean, sd, *_ = self._released
         return PublishedCells(
             actions=self.actions,
             contexts=self._law.measure,
@@ -599,14 +601,14 @@ class ExploreThenCommit(KeptPolicy):
         return together(parts)
 
     def _arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        none = np.zeros((0, 0))
-        mean, sd = (none, none) if self._released is None else self._released
+        released = self._released
+        if released is None:
+            released = (np.zeros((0, 0)),) * len(self._shapes_released())
         return {
             **self._shard.arrays(),
             "answered": np.array(self._answered),
             # tables and not coefficients: eigenfunctions may turn out otherwise in another process
-            "released_mean": mean,
-            "released_sd": sd,
+            **dict(zip(_RELEASED, released, strict=False)),
             **self._design_arrays(),
         }
 
@@ -616,7 +618,8 @@ class ExploreThenCommit(KeptPolicy):
         return {"design": release.design.to_array()} if isinstance(release, TableRelease) else {}
 
     def _restore(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        answered, released = int(arrays["answered"]), (arrays["released_mean"], arrays["released_sd"])
+        answered, expected = int(arrays["answered"]), self._shapes_released()
+        released = tuple(arrays[name] for name in _RELEASED[: len(expected)])
         tables = isinstance(self.calibration.release, TableRelease)
         calibration = (
             self.calibration.with_design(arrays["design"], arrays["caps"])
@@ -624,8 +627,11 @@ class ExploreThenCommit(KeptPolicy):
             else self.calibration.with_caps(arrays["caps"])
         )
         shapes = tuple(array.shape for array in released)
-        fits = shapes in (((0, 0), (0, 0)), self._shapes_released())
+        fits = shapes in (((0, 0),) * len(expected), expected)
         fits = fits and all(np.isfinite(array).all() for array in released)
+        if fits and tables:
+            ends = np.pad(released[2], ((0, 0), (1, 1)), constant_values=(0.0, 1.0))
+            fits = bool((np.diff(ends, axis=1)[: len(released[2])] > 0.0).all())
         if not 0 <= answered <= self.calibration.budget.answers or not fits:
             raise CorruptState("the saved answers and release contradict the saved configuration")
         self.calibration = calibration
@@ -637,7 +643,7 @@ class ExploreThenCommit(KeptPolicy):
         self._answered = answered
         self._released = released if released[0].size else None
 
-    def _shapes_released(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _shapes_released(self) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of the arrays that `_released` holds."""
         release = self.calibration.release
         if isinstance(release, TableRelease):

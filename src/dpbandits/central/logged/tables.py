@@ -7,10 +7,11 @@ numbers alone. A log then is what its rows add up to, and parts of it may be sum
 propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
 integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
 counts. There is one such table for each of d columns, and one for each pair of columns if their noise is
-small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. What cannot be
-read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at most U in
-size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so does one so
-small that rewards are cut.)
+small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. Rows are summed
+in many levels of a range, which are taken together to those of the tables when these are released. What
+cannot be read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at most
+U in size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so does
+one so small that rewards are cut.)
 
 **Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
 count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
@@ -18,6 +19,9 @@ those of others that move over the end of the horizon. A row that leaves, or ent
 most q U in L1, and counts by t in L1; the two together change counts by at most sqrt(2 t) in L2. In all
 
     sums: 2 q U k in L1;    counts: 2 t k in L1 and sqrt(2 t) k in L2.
+
+An entry is one of disjoint cells of a table. They may be taken together in any way: a row still adds to one
+entry of each table, and none of these bounds depends on how many there are.
 
 The same rows change sums and counts together, counts times an integer W, by at most k sqrt(4 q U^2 + 2 t W^2)
 in L2: `VectorNoise` has the derivation.
@@ -33,13 +37,24 @@ Laplace noise of rate epsilon_x/(2 t k), or Gaussian noise calibrated to sqrt(2 
 *Gaussian*, with delta above 0. Noise on sums and counts as one vector, calibrated to its L2 sensitivity at
 (epsilon, delta). Its deviation grows with sqrt(q), and that of Laplace noise with q.
 
+**Order.** Counts of each column alone are released first, in all levels. From them follow the levels of
+ranges in all other tables (`ends_of`): more of them lie where more people are. The sums and the counts of
+pairs come second, in these levels. So the second part's question depends on the first part's answer, and on
+nothing else of the data. Given any first answer, the L1 bounds of both parts of the counts are 2 d k and
+2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t - d)/t in them, which adds
+up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both parts add up to the square of
+the whole on every path, for counts alone as for counts and sums in one vector: `dpbandits.privacy.noise` says
+what that certifies, for releases that depend on earlier ones too.
+
 Everything else is computed from what was released.  QED.
 """
 
+import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -63,6 +78,7 @@ from dpbandits.domains import Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
+    BINS,
     MOST_CELLS,
     ArmWeights,
     Counts,
@@ -72,8 +88,12 @@ from dpbandits.models.marginals import (
     Relevance,
     Tables,
     best_design,
+    coarse,
+    ends_of,
     fitted_with_misfit,
     left_variances,
+    shrunk_law,
+    smoothed,
 )
 from dpbandits.policy.coins import PublicCoins
 from dpbandits.privacy.definitions import JointDP, warn_if_delta_large
@@ -112,6 +132,14 @@ of its own."""
 
 PAIR_CELLS = 16
 """Cells of a pair of ranges in a table of counts, with more than three columns."""
+
+FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), 1 << 20
+"""Levels of a range that rows are summed in: the most with which all sums and counts have at most so many
+entries (8 MiB)."""
+
+FINE_ERROR = 1.0
+"""Of the people in one of `BINS` equal levels, the largest share that may be the deviation of the noise of
+their count, if it is added up from counts in fine levels."""
 
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
 """Simulated for expected errors."""
@@ -261,10 +289,41 @@ class TableRelease:
         laplace, gaussian = self._variances(tables)
         return found.with_all_columns() if gaussian < laplace and tables >= FEWEST_TABLES else found
 
+    @cached_property
+    def fine(self) -> tuple[int, ...]:
+        """Levels of each column that rows are summed in. Ranges have more of them than in the tables, if
+        noise and memory allow: a public choice.
+        """
+        effects = self.base.effects
+        for count in FINE_LEVELS:
+            sized = zip(effects.sizes, effects.ordered, strict=True)
+            found = tuple(count if ordered else size for size, ordered in sized)
+            error = self.shares.sd * float(np.sqrt(count / BINS)) / (self.horizon / BINS)
+            if error <= FINE_ERROR and sum(self._entries(found)) <= MOST_FINE:
+                return found
+        return effects.sizes
+
+    @cached_property
+    def _places(self) -> tuple[Design, Design]:
+        """Where a row is summed, in fine levels: tables of sums, and tables of counts."""
+        return self._tables(self.fine)
+
+    def _tables(self, sizes: tuple[int, ...]) -> tuple[Design, Design]:
+        counted = tuple(table.columns for table in self.law.tables)
+        return Design(sizes, sizes, self.design.groups), Design(sizes, sizes, counted)
+
+    def _entries(self, sizes: tuple[int, ...]) -> tuple[int, int]:
+        sums, counts = self._tables(sizes)
+        return self.menu.n_arms * sums.n_cells, counts.n_cells
+
     @property
     def size(self) -> int:
         """Entries of all sums and counts."""
-        return self.menu.n_arms * self.design.n_cells + sum(self.law.cells)
+        return sum(self._entries(self.fine))
+
+    def levels(self, points: FloatArray) -> IntArray:
+        """(n, d) fine levels of encoded contexts (n, d)."""
+        return replace(self.base.effects, sizes=self.fine).levels(self.base.shares(points))
 
     @property
     def sensitivity(self) -> int:
@@ -272,61 +331,144 @@ class TableRelease:
         return 2 * len(self.design.groups) * _UNITS * self.privacy.rounds_per_user
 
     def places(self, levels: IntArray, arms: IntArray) -> tuple[IntArray, IntArray]:
-        """Entries (n, q) of the sums and (n, t) of the counts that such people add to, by levels and arms."""
-        sums = arms[:, None] * self.design.n_cells + self.design.locate(levels)
-        return sums, self.menu.n_arms * self.design.n_cells + self.law.locate(levels)
+        """Entries (n, q) of the sums and (n, t) of the counts that such people add to, by fine levels and
+        arms.
+        """
+        sums, counts = self._places
+        found = arms[:, None] * sums.n_cells + sums.locate(levels)
+        return found, self.menu.n_arms * sums.n_cells + counts.locate(levels)
 
     # -- the release ------------------------------------------------------------------------------
 
     def release(self, sums: IntArray) -> IntArray:
-        """Release the table. Raw data meets noise here: sums, in units of 1/U, and counts (size,)."""
-        ends = self.menu.n_arms * self.design.n_cells
-        rewards, counts = sums[:ends], sums[ends:] // _UNITS  # whole people: every row added U
-        if isinstance(self.shares, VectorNoise):
-            return self.shares.released(rewards, counts, self.noise)
-        rewards = rewards + self.shares.on_sums(self.sensitivity, ends, self.noise, number=0)
-        return np.concatenate([rewards, counts + self.shares.on_counts(len(counts), self.noise, number=0)])
+        """Release the tables. Raw data meets noise here: sums, in units of 1/U, and counts (size,).
+
+        Returns:
+            The sums in the cells of the design, the counts of every column alone in fine levels, and those of
+            pairs.
+        """
+        shares, arms, alone = self.shares, self.menu.n_arms, sum(self.fine)
+        ends, tables = self._entries(self.fine)[0], self.law.tables[len(self.fine) :]
+        counts = sums[ends:] // _UNITS  # whole people: every row added U
+        margins, none = counts[:alone], np.zeros(0, dtype=np.int64)
+        if isinstance(shares, VectorNoise):
+            margins = shares.released(none, margins, self.noise)
+        else:
+            margins = margins + shares.on_counts(alone, self.noise, number=0)
+        levels = self._cut(margins).levels  # from here on tables depend on what was released
+        own = [(group, tuple(self.design.bins[j] for j in group)) for group in self.design.groups]
+        rewards = self._together(sums[:ends].reshape(arms, -1), own, levels).ravel()
+        pairs = self._together(counts[None, alone:], [(one.columns, one.bins) for one in tables], levels)[0]
+        if isinstance(shares, VectorNoise):
+            rest = shares.released(rewards, pairs, self.noise)
+            return np.insert(rest, len(rewards), margins)
+        rewards = rewards + shares.on_sums(self.sensitivity, len(rewards), self.noise, number=0)
+        if len(pairs):
+            pairs = pairs + shares.on_counts(len(pairs), self.noise, number=1)
+        return np.concatenate([rewards, margins, pairs])
+
+    def _together(
+        self,
+        sums: IntArray,
+        tables: Sequence[tuple[tuple[int, ...], tuple[int, ...]]],
+        levels: Sequence[IntArray],
+    ) -> IntArray:
+        """Sums (r, cells) of tables, by columns and bins of each, from sums (r, entries) in fine levels.
+
+        Args:
+            sums: of the same tables.
+            tables: columns and bins.
+            levels: of every fine level of every column.
+        """
+        found, start = [sums[:, :0]], 0
+        for columns, bins in tables:
+            cells = np.zeros(1, dtype=np.int64)
+            for column, count in zip(columns, bins, strict=True):
+                part = coarse(levels[column], size=self.base.effects.sizes[column], bins=count)
+                cells = np.add.outer(cells * count, part).ravel()
+            added = np.zeros((math.prod(bins), len(sums)), dtype=np.int64)
+            np.add.at(added, cells, sums[:, start : start + len(cells)].T)
+            found.append(added.T)
+            start += len(cells)
+        return np.concatenate(found, axis=1)
+
+    def _cut(self, margins: IntArray) -> "_Cut":
+        """Post-processing: levels of ranges, by what was released of each column alone."""
+        effects, apart = self.base.effects, self._apart(margins, self.fine)
+        people = self._rows_counted(apart)
+        ends, levels, sums, laws = [], [], [], []
+        for own, size, ordered in zip(apart, effects.sizes, effects.ordered, strict=True):
+            sd = self.shares.sd / people
+            law = smoothed(own / people, sd=sd) if ordered else np.full(size, 1.0 / size)
+            ends.append(ends_of(law, size) if ordered else np.arange(1, size))
+            levels.append(np.searchsorted(ends[-1], np.arange(len(own)), side="right"))
+            sums.append(np.asarray(np.bincount(levels[-1], own, minlength=size), dtype=np.float64))
+            towards = np.asarray(np.bincount(levels[-1], law, minlength=size), dtype=np.float64)
+            laws.append(shrunk_law(sums[-1] / people, towards, sd=sd * float(np.sqrt(len(own) / size))))
+        return _Cut(ends, levels, sums, laws)
+
+    def _apart(self, counts: IntArray, cells: Sequence[int]) -> list[FloatArray]:
+        """Released counts of people, table by table."""
+        weight = self.shares.weight if isinstance(self.shares, VectorNoise) else 1
+        return np.split(counts / weight, np.cumsum(cells)[:-1])
 
     @property
-    def shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the shapes of what is `learned`: mean and factor of every arm's weights."""
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Return the shapes of what is `learned`: mean and factor of every arm's weights, and cuts."""
         arms, weights = self.menu.n_arms, self.base.effects.n_weights
-        return (arms, weights), (arms, weights, weights)
+        return (arms, weights), (arms, weights, weights), (sum(self.base.effects.ordered), BINS - 1)
 
-    def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, FloatArray]:
-        """Post-processing: mean and factor of every arm's weights; see `shapes`.
+    def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, ...]:
+        """Post-processing: mean and factor of every arm's weights, and the inner ends of the levels of ranges
+        as shares of these; see `shapes`.
 
         Args:
             released: what `release` gave.
             reference, bound: as they were when rows were summed.
         """
-        weights = self._read(released, reference, bound / self.reward_range.width)
-        return weights.mean, weights.factor
+        cut = self._cut(released[self.menu.n_arms * self.design.n_cells :][: sum(self.fine)])
+        weights = self._read(released, cut, reference, bound / self.reward_range.width)
+        ordered = zip(cut.ends, self.fine, self.base.effects.ordered, strict=True)
+        cuts = [ends / size for ends, size, is_range in ordered if is_range]
+        return weights.mean, weights.factor, np.array(cuts).reshape(-1, BINS - 1)
 
-    def published(self, learned: tuple[FloatArray, FloatArray], guarantee: Guarantee) -> PublishedPosterior:
-        """Return what was `learned` as a published function."""
+    def published(self, learned: tuple[FloatArray, ...], guarantee: Guarantee) -> PublishedPosterior:
+        """Return what was `learned` as a published function.
+
+        Raises:
+            InvalidParameter: cuts that are none.
+        """
+        mean, factor, cuts = learned
+        features = self.features
+        if self.fine != self.base.effects.sizes:
+            left = iter(cuts.tolist())
+            own = [tuple(next(left)) if ordered else () for ordered in self.base.effects.ordered]
+            base = EffectFeatures(domain=self.base.domain, pairs=self.base.pairs, fine=True, cuts=own)
+            features = ArmFeatures(base=base, arm_column=self.menu.contexts.dim, n_arms=self.menu.n_arms)
         return PublishedPosterior(
             menu=self.menu,
             domain=self.menu.domain,
             reward_range=self.reward_range,
-            features=self.features,
-            posterior=EffectPosterior.of_arms(*learned, self.features),
-            weight_variance=self.features.scale**2,
+            features=features,
+            posterior=EffectPosterior.of_arms(mean, factor, features),
+            weight_variance=features.scale**2,
             guarantee=guarantee,
         )
 
-    def _read(self, released: IntArray, reference: float, unit: float) -> ArmWeights:
+    def _read(self, released: IntArray, cut: "_Cut", reference: float, unit: float) -> ArmWeights:
         """The law of every arm's weights, with deviations that cover bias."""
         arms, cells, effects = self.menu.n_arms, self.design.n_cells, self.base.effects
         sums = released[: arms * cells].reshape(arms, cells) * (REWARD_UNIT * unit)
-        counts = released[arms * cells :].astype(np.float64)
-        counts /= self.shares.weight if isinstance(self.shares, VectorNoise) else 1
+        columns = len(self.fine)
+        counted = self._apart(released[arms * cells :], (*self.fine, *self.law.cells[columns:]))
+        counts = np.concatenate([*cut.sums, *counted[columns:]])
         coins = PublicCoins(self.seed).uniform("usca/people", 0, 2 * SAMPLE, 2 * len(effects.sizes))
         # a Latin hypercube: every margin is drawn evenly
         even = (coins.argsort(axis=0).argsort(axis=0) + 0.5) / len(coins)
-        rows = self._rows_counted(counts)
+        rows = self._rows_counted(counted)
         nobody = Counts.none(effects.sizes)
-        sample = nobody.given(self.law, counts, people=rows, sd=self.shares.sd).described(even)
+        told = nobody.given(self.law, counts, people=rows, sd=self.shares.sd)
+        sample = told.described(even, cut.laws)
         phi, given = effects(sample.levels), rows / arms * sample.weights
         inside = self.design.indicators(sample.levels)
         people = np.asarray(inside @ given)
@@ -348,17 +490,33 @@ class TableRelease:
         factors = np.broadcast_to(np.linalg.cholesky(covariance), weights.factor.shape)
         return ArmWeights(weights.mean, factors, weights.relevance)
 
-    def _rows_counted(self, counts: FloatArray) -> float:
-        """About how many rows there were, by noisy counts (cells,): N unless these say otherwise.
+    def _rows_counted(self, counts: Sequence[FloatArray]) -> float:
+        """About how many rows there were, by noisy counts of tables: N unless these say otherwise.
 
         Every table of counts adds up to all rows, with noise by its cells; they are pooled by precision.
         """
-        weights = 1.0 / np.array(self.law.cells)
-        totals = np.array([part.sum() for part in self.law.split(counts)])
+        weights = 1.0 / np.array([len(part) for part in counts])
+        totals = np.array([part.sum() for part in counts])
         found, sd = float(weights @ totals / weights.sum()), self.shares.sd / float(np.sqrt(weights.sum()))
         if found > self.horizon - SURE * sd:
             return float(self.horizon)
         return max(found, LEAST_ROWS * self.horizon)
+
+
+class _Cut(NamedTuple):
+    """Columns in the levels of the tables.
+
+    Attributes:
+        ends: inner ends of each column's levels, as numbers of fine levels below them.
+        levels: of each column's fine levels.
+        sums: noisy counts of people by level.
+        laws: shares of people by level.
+    """
+
+    ends: list[IntArray]
+    levels: list[IntArray]
+    sums: list[FloatArray]
+    laws: list[FloatArray]
 
 
 def _base(menu: Menu, pairs: tuple[tuple[int, int], ...] | None = None) -> EffectFeatures:
@@ -382,7 +540,7 @@ class TableRules(RowRules):
         points = self.tables.menu.points(contexts)
         known: BoolArray = np.asarray(np.isfinite(points).all(axis=1))
         chosen, scaled, valued = self.weighted(len(points), actions, rewards, propensities)
-        levels = self.tables.base.levels(np.where(known[:, None], points, 0.0))
+        levels = self.tables.levels(np.where(known[:, None], points, 0.0))
         readable: BoolArray = np.asarray(valued & known)
         added = np.column_stack([np.where(readable, scaled, 0.0), np.where(readable, 1.0, 0.0)])
         return np.column_stack([levels, np.where(valued, chosen, 0)]), added, readable

@@ -13,17 +13,18 @@
 - `Tables`, `fitted_with_misfit`: the same from one release, and how far its tables are off.
 """
 
-from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of
+from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of, ends_of, smoothed
 from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
-from dpbandits.models.marginals.effects import Effects
+from dpbandits.models.marginals.effects import BINS, Effects
 from dpbandits.models.marginals.features import EffectFeatures, tables_hold
 from dpbandits.models.marginals.inclusion import fitted_with_inclusion, variances_to_choose_by
-from dpbandits.models.marginals.law import Counts, Law, WeightedPeople
+from dpbandits.models.marginals.law import Counts, Law, WeightedPeople, shrunk_law
 from dpbandits.models.marginals.misfit import Tables, fitted_with_misfit
 from dpbandits.models.marginals.posterior import COLUMN_VARIANCE, ArmWeights, Evidence, Relevance
-from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design
+from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design, coarse
 
 __all__ = [
+    "BINS",
     "CENSUS_BINS",
     "COLUMN_VARIANCE",
     "LARGEST_GROUP",
@@ -40,11 +41,15 @@ __all__ = [
     "Tables",
     "WeightedPeople",
     "best_design",
+    "coarse",
     "columns_in_turn",
     "cuts_of",
+    "ends_of",
     "fitted_with_inclusion",
     "fitted_with_misfit",
     "left_variances",
+    "shrunk_law",
+    "smoothed",
     "tables_hold",
     "variances_to_choose_by",
 ]

@@ -5,6 +5,9 @@ its bins. The law is taken that lies closest to the noisy shares in squares. A w
 the declared range by more than noise explains, and to hold most people: a few frequent numbers in a range
 that is filled are no window. The levels of a column with a window are quantiles of a mixture: most of them
 lie in the window, the others are spread over the range.
+
+A log is summed in fine bins. Its levels are quantiles of a law of people in these (`ends_of`): of their noisy
+shares without what noise explains (`smoothed`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +16,7 @@ import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
 
-__all__ = ["CENSUS_BINS", "WIDEST_WINDOW", "Cuts", "cuts_of", "located"]
+__all__ = ["CENSUS_BINS", "WIDEST_WINDOW", "Cuts", "cuts_of", "ends_of", "located", "smoothed"]
 
 Cuts = tuple[tuple[float, ...], ...]
 """Inner ends of the levels of each column, as shares of its range; () for a column that keeps its levels."""
@@ -32,7 +35,13 @@ HELD = 0.7
 """Smallest noisy share of the people that a window must hold."""
 
 OUTSIDE = 0.15
-"""Share of the levels that are spread over the whole range where there is a window."""
+"""Share of the levels that are spread over the whole range, where there is a window or a law of fine bins."""
+
+BEYOND = 3.0
+"""Deviations of its noise that a difference must exceed to be believed, where a law is smoothed."""
+
+HALVINGS, ROUNDED = 60, 1e-9
+"""Steps of a search by bisection, and how far rounding may move a level's end, in levels."""
 
 
 def cuts_of(counts: FloatArray, *, people: float, sd: float, levels: int) -> Cuts:
@@ -82,6 +91,61 @@ def _quantiles(low: float, high: float, levels: int) -> tuple[float, ...]:
     points = np.array([0.0, low, high, 1.0])
     below = OUTSIDE * points + np.array([0.0, 0.0, 1.0 - OUTSIDE, 1.0 - OUTSIDE])
     return tuple(np.interp(np.arange(1, levels) / levels, below, points).tolist())
+
+
+def smoothed(noisy: FloatArray, *, sd: float) -> FloatArray:
+    """A law (B,) of people in bins, from noisy shares: what noise explains is taken to be even.
+
+    Bins are taken together two by two, as often as that goes (Haar's basis). The law is built from the widest
+    parts: a part's halves differ by as much as shares say if that is more than `BEYOND` deviations of its
+    noise, and are equal otherwise.
+
+    Args:
+        noisy: shares that sum to about one.
+        sd: of the noise of a share.
+
+    Example:
+        >>> smoothed(np.array([0.27, 0.23, 0.5, 0.0]), sd=0.02).tolist()
+        [0.25, 0.25, 0.5, 0.0]
+    """
+    sums, halves, width = noisy, [], 1
+    while len(sums) % 2 == 0:
+        halves.append((sums[0::2] - sums[1::2]) / 2.0)
+        sums, width = sums[0::2] + sums[1::2], 2 * width
+    even = np.full(len(sums), 1.0 / len(sums))
+    law = np.maximum(even + _believed(sums - even, sd=sd * width**0.5), 0.0)
+    law = law / law.sum() if law.any() else even
+    for half in reversed(halves):
+        width //= 2
+        apart = np.clip(_believed(half, sd=sd * (width / 2.0) ** 0.5), -law / 2.0, law / 2.0)
+        law = np.column_stack([law / 2.0 + apart, law / 2.0 - apart]).ravel()
+    return np.asarray(law)
+
+
+def _believed(apart: FloatArray, *, sd: float) -> FloatArray:
+    return np.where(np.abs(apart) > BEYOND * sd, apart, 0.0)
+
+
+def ends_of(law: FloatArray, levels: int) -> IntArray:
+    """(levels - 1,) inner ends of levels, as numbers of bins below them, by a law (B,) of people in bins.
+
+    With w the mixture of the law and, of weight `OUTSIDE`, an even one, a bin is worth min(1, c w) levels; c
+    is such that all bins are worth `levels` together. So every level has one bin at least.
+
+    Example:
+        >>> ends_of(np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]), 4).tolist()
+        [2, 3, 4]
+        >>> ends_of(np.full(8, 0.125), 4).tolist()
+        [2, 4, 6]
+    """
+    mixed = (1.0 - OUTSIDE) * law + OUTSIDE / len(law)
+    low, high = 0.0, 1.0 / float(mixed.min())
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        enough = float(np.minimum(middle * mixed, 1.0).sum()) >= levels
+        low, high = (low, middle) if enough else (middle, high)
+    worth = np.minimum(high * mixed, 1.0).cumsum()
+    return np.asarray(np.searchsorted(worth, np.arange(1, levels) - ROUNDED) + 1)
 
 
 def located(points: FloatArray, levels: IntArray, cuts: Sequence[Sequence[float]]) -> IntArray:

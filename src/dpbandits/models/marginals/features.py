@@ -106,10 +106,14 @@ class EffectFeatures(Features):
         self.scale = float(np.sqrt(self.effects.greatest_square(shares))) * (1.0 + 2.0**-40)
         self.ratio = self.scale / np.sqrt(shares[self.effects.term_of])
 
+    def shares(self, X: ArrayLike) -> FloatArray:
+        """(n, d) points (..., d), every range as [0, 1]."""
+        points, _ = checked_points(X, self.domain.dim)
+        return np.asarray((points - self._low) / self._width)
+
     def levels(self, X: ArrayLike) -> IntArray:
         """(n, d) levels of points (..., d)."""
-        points, _ = checked_points(X, self.domain.dim)
-        shares = (points - self._low) / self._width
+        shares = self.shares(X)
         levels = self.effects.levels(shares)
         return levels if self.cuts is None else located(shares, levels, self.cuts)
 

@@ -11,7 +11,7 @@ people within these. If pairs are not counted, columns are taken to be independe
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -224,16 +224,18 @@ class Counts:
             found[table] = Pooled(before.counts + own, before.variance + sd**2, before.people + people)
         return Counts(self.sizes, found)
 
-    def described(self, uniforms: FloatArray) -> WeightedPeople:
+    def described(self, uniforms: FloatArray, margins: Sequence[FloatArray] | None = None) -> WeightedPeople:
         """A weighted sample of the people who were counted.
 
         Args:
             uniforms: (M, 2 d) numbers in (0, 1).
+            margins: laws of the columns, if they are known better than from the tables of one column.
         """
-        margins = [
-            shrunk_law(own.counts / own.people, np.full(size, 1.0 / size), sd=own.share_sd)
-            for size, own in zip(self.sizes, self._of_columns, strict=True)
-        ]
+        if margins is None:
+            margins = [
+                shrunk_law(own.counts / own.people, np.full(size, 1.0 / size), sd=own.share_sd)
+                for size, own in zip(self.sizes, self._of_columns, strict=True)
+            ]
         pairs: dict[tuple[int, ...], list[CountTable]] = {}
         for table in self.tables:
             if len(table.columns) == 2:
@@ -242,7 +244,7 @@ class Counts:
         levels = self._sampled(margins, laws, uniforms)
         return WeightedPeople(levels, self._raked(levels, laws))
 
-    def _pair(self, tables: list[CountTable], margins: list[FloatArray]) -> dict[CountTable, FloatArray]:
+    def _pair(self, tables: list[CountTable], margins: Sequence[FloatArray]) -> dict[CountTable, FloatArray]:
         """Laws (bins, bins) of two columns in the bins of all their tables.
 
         From the coarsest bins to the finest, among them those that two tables have in common, the law is
@@ -265,7 +267,7 @@ class Counts:
         return {one: _summed(joint, one.bins) for one in tables}
 
     def _sampled(
-        self, margins: list[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
+        self, margins: Sequence[FloatArray], laws: dict[CountTable, FloatArray], uniforms: FloatArray
     ) -> IntArray:
         """(M, d) levels, drawn along the tree of the strongest pairs.
 
