@@ -334,7 +334,7 @@ GROUPS = {
         "log",
         "share",
         {
-            "error of counts in fine levels": Constant((tables,), "FINE_ERROR", (0.0, 0.5, 2.0)),
+            "error of counts in fine levels": Constant((tables,), "FINE_ERROR", (1.0, 4.0)),
             "deviations that are believed": Constant((census,), "BEYOND", (2.0, 5.0)),
         },
         places=LEVELS,

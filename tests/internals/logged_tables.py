@@ -26,8 +26,10 @@ def parts(policy, vector):
 
 
 def noiseless(monkeypatch, first=None):
-    """No Laplace noise is added, but for `first(entries)` in the first draw; the rates that were asked for, in
-    order, as (rate, entries).
+    """No Laplace noise is added, but for `first(entries)` in the first draw.
+
+    Returns:
+        The rates that were asked for, in order, as (rate, entries).
     """
     asked = []
 

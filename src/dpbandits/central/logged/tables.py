@@ -137,7 +137,7 @@ FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), 1 << 20
 """Levels of a range that rows are summed in: the most with which all sums and counts have at most so many
 entries (8 MiB)."""
 
-FINE_ERROR = 1.0
+FINE_ERROR = 2.0
 """Of the people in one of `BINS` equal levels, the largest share that may be the deviation of the noise of
 their count, if it is added up from counts in fine levels."""
 

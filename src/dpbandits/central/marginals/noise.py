@@ -220,8 +220,10 @@ class VectorNoise:
 
     The vector moves by at most sqrt(4 q U^2 + 2 t W^2) for each row that is replaced, and by k times this for
     k rows (triangle inequality). A row that enters or leaves moves it by less, sqrt(q U^2 + t W^2). Noise of
-    this sensitivity is drawn once for the whole vector. W is public: counts have the share `CONTEXT_SQUARE`
-    of the square, up to the rounding of W.
+    this sensitivity is drawn once for every entry, also where some tables are released first and the cells of
+    the others follow from them: a row is in one cell of a table whatever these are, and the squares of both
+    parts add up to no more than the bound's. W is public: counts have the share `CONTEXT_SQUARE` of the
+    square, up to the rounding of W.
 
     Attributes:
         privacy: the promise.

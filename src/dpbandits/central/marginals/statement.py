@@ -99,8 +99,10 @@ def marginals_guarantee(
 LOG_THEOREM = (
     "Every row adds a bounded integer to sums and to counts, so that replacing one user's rows changes them "
     "by bounded amounts; {noise} (the derivation is in dpbandits.central.logged.tables){counts}. Which "
-    "tables there are is fixed before any data, and predictions are computed from what was released. If a "
-    "user has more or fewer rows, up to as many rows of others enter or leave at the end of the horizon. In "
+    "tables there are is fixed before any data. The counts of each column alone are released first, and "
+    "where ranges are cut in all other tables is computed from them; predictions are computed from what was "
+    "released. If a user has more or fewer rows, up to as many rows of others enter or leave at the end of "
+    "the horizon. In "
     "total no more rows change than if that user's rows were replaced, and the same bound applies to each."
 )
 LAPLACE_NOISE = "discrete Laplace noise calibrated to the bounds loses at most the stated epsilon"
