@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
@@ -73,6 +73,9 @@ from dpbandits.service.writer import Crowded, awaited
 
 __all__ = ["application"]
 
+LINES = "application/x-ndjson"
+"""Media type of lines of JSON."""
+
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
 
@@ -104,12 +107,6 @@ class Word(StringConvertor):
 
 
 register_url_convertor("word", Word())
-
-
-class Lines(StreamingResponse):
-    """Lines of JSON."""
-
-    media_type = "application/x-ndjson"
 
 
 PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
@@ -617,7 +614,6 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         "Traffic, releases and budgets, for Prometheus",
         'dpbandits_releases{policy="offers"} 3.0\n',
         media="text/plain",
-        options={"response_class": PlainTextResponse},
     )
     def metrics(token: Reader) -> Response:
         """From an allow-list: nothing by arm, by reward or by status."""
@@ -637,8 +633,7 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         "GET /v1/policies/{policy}/raw",
         "Raw decisions and rewards: not a private release",
         f'{{"warning": "{WARNING}"}}\n',
-        media="application/x-ndjson",
-        options={"response_class": Lines},
+        media=LINES,
     )
     def export_raw(policy: PolicyName, token: Admin) -> Response:
         """The answer is lines of JSON. The first says what they are. They are all decisions that exist at its
@@ -649,7 +644,8 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
             event = service.now(), "raw-exported", f"policy {policy}"
             service.write(lambda writes: note_event(writes, *event, by=token.id)).result()
         pages = exported(service.read, service.keys, kept.id)
-        return Lines(pages, headers={"X-Not-A-Private-Release": WARNING})
+        headers = {"X-Not-A-Private-Release": WARNING}
+        return StreamingResponse(pages, media_type=LINES, headers=headers)
 
     @route("GET /v1/live", "Whether it answers", {"status": "up"}, needs_token=False)
     async def live() -> dict[str, Any]:

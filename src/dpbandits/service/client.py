@@ -25,7 +25,7 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -448,17 +448,13 @@ class RemotePolicy(_Remote):
             InvalidParameter: the token may not tell rewards; all of them wait on.
         """
         made: Counter[Receipt] = Counter()
-        waiting = [] if self._queue is None else [*self._queue.pending().items()]
-        for first in range(0, len(waiting), SENT_TOGETHER):
-            part = [(key, *_kept(stored)) for key, stored in waiting[first : first + SENT_TOGETHER]]
-            for key, receipt in self._sent([one for one in part if one[2] is not None]):
-                made[receipt] += self._done(key)
-            for key, decision, _ in (one for one in part if one[2] is None):
-                try:
-                    receipt = self._told(decision, None, 0.0)
-                except UnknownDecision:
-                    receipt = Receipt.REFUSED
-                made[receipt] += self._done(key)
+        if self._queue is not None:
+            waiting = [*self._queue.pending().items()]
+            for first in range(0, len(waiting), SENT_TOGETHER):
+                part = [(key, *_kept(stored)) for key, stored in waiting[first : first + SENT_TOGETHER]]
+                for key, receipt in self._sent(part):
+                    self._queue.remove(key)
+                    made[receipt] += 1
         return dict(made)
 
     @property
@@ -534,25 +530,24 @@ class RemotePolicy(_Remote):
             wait = min(2.0 * wait, LONGEST_WAIT)
         return [found[place] for place in range(len(body))]
 
-    def _sent(self, part: list[tuple[str, str, float | None]]) -> list[tuple[str, Receipt]]:
-        """Rewards in one request; of those that were answered for good, key and receipt."""
-        if not part:
-            return []
-        body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in part]}
-        answer = self._made("POST", "/rewards:batch", body, patience=0.0)
-        made = []
-        for (key, _, _), one in zip(part, _results(answer, len(part)), strict=True):
-            problem = one.get("problem") if isinstance(one, dict) else None
-            if problem is None:
-                made.append((key, _receipt(one)))
-            elif isinstance(problem, dict) and problem.get("status") in (404, 409, 410, 422):
-                made.append((key, Receipt.REFUSED))
-        return made
-
-    def _done(self, key: str) -> int:
-        if self._queue is not None:
-            self._queue.remove(key)
-        return 1
+    def _sent(self, part: list[tuple[str, str, float | None]]) -> Iterator[tuple[str, Receipt]]:
+        """Send rewards in one request, and then what has none; yield key and receipt of what is done."""
+        told = [one for one in part if one[2] is not None]
+        if told:
+            body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in told]}
+            answer = self._made("POST", "/rewards:batch", body, patience=0.0)
+            for (key, _, _), one in zip(told, _results(answer, len(told)), strict=True):
+                problem = one.get("problem") if isinstance(one, dict) else None
+                if problem is None:
+                    yield key, _receipt(one)
+                elif isinstance(problem, dict) and problem.get("status") in (404, 409, 410, 422):
+                    yield key, Receipt.REFUSED
+        for key, decision, _ in (one for one in part if one[2] is None):
+            try:
+                receipt = self._told(decision, None, 0.0)
+            except UnknownDecision:
+                receipt = Receipt.REFUSED
+            yield key, receipt
 
 
 class _Held:

@@ -155,8 +155,6 @@ class Service:
         self._folding.close()
         self._beside.begin(lambda: None).result()  # after what is under way
         self.writer.close()
-        self.engines.close()
-        self.surveys.close()
         self._files.close()
 
     def write(

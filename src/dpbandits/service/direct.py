@@ -18,7 +18,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.routing import Match
 
 from dpbandits.service.door import Needs
-from dpbandits.service.gate import Receive, Scope, Send, once
+from dpbandits.service.gate import BODY, Receive, Scope, Send
 
 __all__ = ["Direct"]
 
@@ -63,12 +63,7 @@ class Direct:
         if entry.message is None:
             given["request"] = Request(scope, receive)
         else:
-            body, more = b"", True
-            while more:
-                part = await receive()
-                body, more = body + part.get("body", b""), part.get("more_body", False)
-            receive = once(body, receive)
-            message = _read(entry.message[1], scope, body)
+            message = _read(entry.message[1], scope, scope.get(BODY, b""))
             if message is None:
                 await self._app(scope, receive, send)
                 return

@@ -105,6 +105,7 @@ class Routes:
         def add(call: _Call) -> _Call:
             if media != "application/json":
                 found[status]["content"] = {media: {"example": answer}}
+                told["response_class"] = type("Text", (Response,), {"media_type": media})
             elif answer is not None:
                 kind = Named(answer) if isinstance(answer, str) else answer
                 schema = type_of(kind)

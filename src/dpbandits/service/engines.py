@@ -419,10 +419,6 @@ class Engines:
                 "policy_memory in the service's settings"
             )
 
-    def close(self) -> None:
-        """Leave all of them."""
-        self._open.clear()
-
 
 def configured(config: str) -> ServedBandit:
     """A policy as a configuration says, that has answered nobody."""

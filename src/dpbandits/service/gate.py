@@ -25,7 +25,7 @@ from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 from dpbandits.service.tokens import Token
 
-__all__ = ["SENDER", "Gate", "Held", "LogLines", "answer_of", "log", "network_of", "once", "written_json"]
+__all__ = ["BODY", "SENDER", "Gate", "Held", "LogLines", "answer_of", "log", "network_of", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -37,6 +37,9 @@ log = logging.getLogger("dpbandits.service")
 
 SENDER = "dpbandits.sender"
 """Key of a scope: the token that its request came with, once it was looked up."""
+
+BODY = "dpbandits.body"
+"""Key of a scope: the body of its request, once it was read."""
 
 LARGEST_FORM = 4096
 """Largest size in bytes of a body without a token."""
@@ -250,8 +253,8 @@ class Gate:
         parts: list[bytes] = []
         try:
             await self._read(parts, receive, largest, sender)
-            body = b"".join(parts)
-            await self._application(scope, once(body, receive), send)
+            scope[BODY] = b"".join(parts)
+            await self._application(scope, _once(scope[BODY], receive), send)
         finally:
             self._bodies.give_back(sender, token)
             self._bytes.give_back(sender, sum(map(len, parts)))
@@ -302,7 +305,7 @@ def _busy() -> Problem:
     )
 
 
-def once(body: bytes, receive: Receive) -> Receive:
+def _once(body: bytes, receive: Receive) -> Receive:
     """The body that was read, and then what follows."""
     told = False
 

@@ -124,10 +124,6 @@ class SharedServer:
         with self._turn, self._store.reading() as reads, self._forgotten_on_error():
             return self._followed(reads)
 
-    def close(self) -> None:
-        """Forget what this worker knows; the rows have it."""
-        self._server = None
-
     def _is_due(self, server: Server[Any]) -> bool:
         """Return whether a next version exists, and closes none that this worker has seen too briefly."""
         first = server.current.version + 1 - self.spec.protocol.window

@@ -129,12 +129,6 @@ class Surveys:
         tallies = iter(server.absorb_each([one for one in read if not isinstance(one, Problem)]))
         return [one if isinstance(one, Problem) else _counts(next(tallies)) for one in read]
 
-    def close(self) -> None:
-        """Leave all of them."""
-        with self._lock:
-            while self._open:
-                self._open.popitem()[1].close()
-
 
 def _read(body: bytes) -> list[bytes] | Problem:
     try:
