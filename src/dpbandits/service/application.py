@@ -27,7 +27,7 @@ from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.answers import Named, Of
 from dpbandits.service.browsers import open_to
-from dpbandits.service.budgets import balance_to_json, population_names, promise_of
+from dpbandits.service.budgets import balance_to_json, population_names, promise_of, standing
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
 from dpbandits.service.direct import Direct
@@ -387,9 +387,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
 
     @route("GET /{population}", "What a population has spent and has left", "Population")
     def get_population(population: PopulationName, token: Reader) -> dict[str, Any]:
-        if population not in service.read(population_names):
-            raise Problem("not-found", "There is no population of this name.")
-        return {"name": population, **balance_to_json(service.ledger.balance(population))}
+        return {"name": population, **standing(service.ledger, population)}
 
 
 def _routes_of_policies(app: FastAPI, service: Service) -> None:

@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -24,6 +25,7 @@ from dpbandits.service.gate import SENDER, Scope, network_of
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads
 from dpbandits.service.tokens import Token
+from dpbandits.service.writer import awaited
 
 __all__ = [
     "Admin",
@@ -139,22 +141,15 @@ class Doorkeeper:
 
     async def _read(self, call: Callable[[Reads], Any]) -> Any:
         """Look at something in a thread; Problem where that takes too long. The thread ends when it can."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Any] = loop.create_future()
-
-        def done(found: Any, error: Exception | None) -> None:
-            self._turns.release()
-            if not answer.done():
-                answer.set_result(found) if error is None else answer.set_exception(error)
+        loop, found = asyncio.get_running_loop(), Future[Any]()
 
         def read() -> None:
-            found, error = None, None
             try:
-                found = self._service.read(call)
-            except Exception as failed:  # noqa: BLE001 - for whoever waits
-                error = failed
+                found.set_result(self._service.read(call))
+            except Exception as error:  # noqa: BLE001 - for whoever waits
+                found.set_exception(error)
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(done, found, error)
+                loop.call_soon_threadsafe(self._turns.release)
 
         try:
             async with asyncio.timeout(LOOKUP_SECONDS):
@@ -164,7 +159,7 @@ class Doorkeeper:
                 except RuntimeError:
                     self._turns.release()
                     raise _unanswered() from None
-                return await answer
+                return await awaited(found)
         except TimeoutError:
             raise _unanswered() from None
 
