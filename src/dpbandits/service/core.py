@@ -244,10 +244,9 @@ class Service:
 
     def published(self, name: str) -> tuple[str, str]:
         """Return a policy's latest function as JSON, and its ETag."""
-        kept = self.read(lambda reads: policies.kept_policy(reads, name))
-        last = self.read(
-            lambda reads: reads.one("SELECT MAX(version) FROM releases WHERE policy = ?", kept.id)
-        )
+        with self.store.reading() as reads:
+            kept = policies.kept_policy(reads, name)
+            last = reads.one("SELECT MAX(version) FROM releases WHERE policy = ?", kept.id)
         version = int((last[0] if last else None) or 0)
         return self.written_down(kept.id, [version])[0], f'"{kept.id[:8]}-{version}"'
 
@@ -259,17 +258,8 @@ class Service:
             Problem: one of them is not there any more.
             StateError: the witness does not answer, or knows another database.
         """
-        marks = ", ".join("?" * len(versions))
-        found: dict[int, str] = dict(
-            self.read(
-                lambda reads: reads.rows(
-                    f"SELECT version, published FROM releases WHERE version IN ({marks}) "  # noqa: S608 - marks
-                    "AND policy = ?",
-                    *versions,
-                    policy,
-                )
-            )
-        )
+        query = "SELECT version, published FROM releases WHERE policy = ? AND version IN "
+        found: dict[int, str] = dict(self.read(lambda reads: reads.among(query, versions, policy)))
         if not self.read_only:
             self.ledger.settle()
         if len(found) < len({*versions}):

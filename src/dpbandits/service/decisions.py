@@ -507,8 +507,7 @@ class Decisions:
     def _found(self, reads: Reads, policy: str, decision_id: str) -> _Row:
         """The decision of an id, for nobody else to change; one of another policy is not found."""
         number = self._keys.number_of(decision_id)
-        look = reads.locked if isinstance(reads, Writes) else reads.rows
-        rows = [] if number is None else look(_FOUND, policy, number)
+        rows = [] if number is None else reads.locked(_FOUND, policy, number)
         if not rows:
             raise Problem("not-found", "This policy has no decision with this id.")
         return _Row._make(rows[0])

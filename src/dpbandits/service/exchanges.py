@@ -80,8 +80,7 @@ class _Exchange(NamedTuple):
 
 def _exchange(reads: Reads, name: str) -> _Exchange:
     """An exchange; who may change it has it alone until the commit."""
-    if isinstance(reads, Writes):
-        reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
+    reads.locked("SELECT id FROM exchanges WHERE name = ?", name)
     row = reads.one(
         "SELECT id, name, population, asked, status, description, at, made_at FROM exchanges WHERE name = ?",
         name,

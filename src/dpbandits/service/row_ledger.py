@@ -215,10 +215,7 @@ class _Rows:
         self._lineages[lineage] = witness
 
     def _row(self, kind: str, name: str, query: str) -> tuple[Any, ...] | None:
-        if isinstance(self._reads, Writes):
-            rows = self._reads.locked(query, name)
-        else:
-            rows = self._reads.rows(query, name)
+        rows = self._reads.locked(query, name)
         self._found[kind, name] = found = rows[0] if rows else None
         return found
 

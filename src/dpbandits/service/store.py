@@ -164,6 +164,10 @@ class Reads:
         connection: of Python's DB-API, in a transaction.
     """
 
+    lock: ClassVar[tuple[str, str]] = "", ""
+    """Ends of a query whose rows others may not change until the commit: it waits for them, or passes over
+    those that others have. They are empty where nobody else writes, and in a transaction that only reads."""
+
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
@@ -185,6 +189,25 @@ class Reads:
         row = self.one(sql, *arguments)
         value = None if row is None else row[0]
         return value.encode() if isinstance(value, str) else value
+
+    def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
+        """Return rows of a query of one table, which nobody else changes until the commit.
+
+        `skip` leaves out what somebody else has locked, instead of waiting.
+        """
+        return self.rows(sql + self.lock[skip], *arguments)
+
+    def among(self, sql: str, values: Sequence[object], *arguments: object, lock: str = "") -> list[Row]:
+        """Rows of a query that ends with IN, for many values; kept from others in the order of `lock`."""
+        found: list[Row] = []
+        for first in range(0, len(values), _TOGETHER):
+            some = values[first : first + _TOGETHER]
+            text = f"{sql}({', '.join('?' * len(some))})"
+            if lock:
+                found += self.locked(f"{text} ORDER BY {lock}", *arguments, *some)
+            else:
+                found += self.rows(text, *arguments, *some)
+        return found
 
 
 class Ahead(NamedTuple):
@@ -216,9 +239,6 @@ class Writes(Reads):
 
     begin: ClassVar[str] = "BEGIN IMMEDIATE"
     """How a write transaction begins."""
-    lock: ClassVar[tuple[str, str]] = "", ""
-    """Ends of a query whose rows others may not change until the commit: it waits for them, or passes over
-    those that others have. They are empty if nobody else writes."""
     errors: ClassVar[tuple[type[Exception], ...]] = (sqlite3.Error,)
     """Exceptions that a statement may raise."""
     looks_ahead: ClassVar[bool] = False
@@ -277,18 +297,6 @@ class Writes(Reads):
         first = 1 + int(row[0] if row else 0)
         return list(range(first, first + count))
 
-    def among(self, sql: str, values: Sequence[object], *arguments: object, lock: str = "") -> list[Row]:
-        """Rows of a query that ends with IN, for many values; kept from others in the order of `lock`."""
-        found: list[Row] = []
-        for first in range(0, len(values), _TOGETHER):
-            some = values[first : first + _TOGETHER]
-            text = f"{sql}({', '.join('?' * len(some))})"
-            if lock:
-                found += self.locked(f"{text} ORDER BY {lock}", *arguments, *some)
-            else:
-                found += self.rows(text, *arguments, *some)
-        return found
-
     def many(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows of a table, of all columns or those that are named, some hundred in a statement."""
         for first in range(0, len(rows), _TOGETHER):
@@ -300,13 +308,6 @@ class Writes(Reads):
                 self.later(text, *values)
             else:
                 self.run(text, *values)
-
-    def locked(self, sql: str, *arguments: object, skip: bool = False) -> list[Row]:
-        """Return rows of a query of one table, which nobody else changes until the commit.
-
-        `skip` leaves out what somebody else has locked, instead of waiting.
-        """
-        return self.rows(sql + self.lock[skip], *arguments)
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
