@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dpbandits.errors import StateError
-from dpbandits.service import core, decisions, readiness
+from dpbandits.service import core, decisions, readiness, tokens
 from dpbandits.service.core import Service
 from dpbandits.service.metrics import Metrics
 from service.conftest import Caller
@@ -95,10 +95,14 @@ def test_rewards_that_are_refused_before_their_route_are_not_counted(
     assert shop.put(f"{at}/", {"reward": 1}).status_code == 404
     assert shop.put(at, {"reward": "x" * (5 << 20)}).status_code == 413
 
-    async def away(*_: Any) -> None:
-        raise StateError("the store is away")
+    token_of = tokens.token_of
 
-    monkeypatch.setattr("dpbandits.service.door.Doorkeeper._looked_up", away)
+    def away(reads: Any, keys: Any, text: str, now: float) -> Any:
+        if text == "unknown":
+            raise StateError("the store is away")
+        return token_of(reads, keys, text, now)  # known tokens are forgotten now and then
+
+    monkeypatch.setattr(tokens, "token_of", away)
     strange = Caller(shop.client, "unknown")
     assert strange.put(at, {"reward": 1}).status_code == 503
     assert strange.post("/v1/policies/offers/rewards:batch", {"rewards": []}).status_code == 503

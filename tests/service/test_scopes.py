@@ -309,10 +309,10 @@ def test_a_text_that_was_replaced_ends_with_its_token_at_the_latest(shop: Caller
 def test_what_is_too_long_for_a_token_asks_nobody(shop: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    async def looked_up(door: Doorkeeper, text: str) -> None:
+    def looked_up(reads: Any, keys: Any, text: str, now: float) -> None:
         asked.append(text)
 
-    monkeypatch.setattr(Doorkeeper, "_looked_up", looked_up)
+    monkeypatch.setattr("dpbandits.service.tokens.token_of", looked_up)
     for length in (LONGEST, LONGEST + 1, 60_000):
         assert Caller(shop.client, "x" * length).get("/v1/policies").status_code == 401
     assert [len(one) for one in asked] == [LONGEST]

@@ -150,23 +150,22 @@ class Folding:
 
     def turn(self) -> int:
         """Make all releases that are due now and that nobody else is making; how many."""
-        with self._one_at_a_time:
-            return self._in_turn()
-
-    def _in_turn(self) -> int:
         made = 0
-        try:
-            with self._store.reading() as reads:
-                due = [str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")]
-                old = {one.policy: one for one in old_rounds(reads, now=self._clock.over())}
-        except DPBanditsError as error:
-            self._failed(error)
-            return 0
-        for policy, rounds in (*((policy, None) for policy in due), *old.items()):
+        with self._one_at_a_time:
             try:
-                made += self.fold(policy, old=rounds)
-            except Exception as error:  # noqa: BLE001 - one policy stops no other
+                with self._store.reading() as reads:
+                    due = [
+                        str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")
+                    ]
+                    old = {one.policy: one for one in old_rounds(reads, now=self._clock.over())}
+            except DPBanditsError as error:
                 self._failed(error)
+                return 0
+            for policy, rounds in (*((policy, None) for policy in due), *old.items()):
+                try:
+                    made += self.fold(policy, old=rounds)
+                except Exception as error:  # noqa: BLE001 - one policy stops no other
+                    self._failed(error)
         return made
 
     def fold(self, policy: str, *, old: Old | None = None) -> int:
