@@ -7,6 +7,7 @@ import pytest
 
 import dpbandits as dpb
 from dpbandits.service.core import Service
+from dpbandits.service.decisions import FLAGS_A_TOKEN
 from dpbandits.service.settings import Settings
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller
 
@@ -90,7 +91,24 @@ def test_guesses_of_a_context_are_noticed_and_soon_answered_no_more(shop: Caller
     blocked = [evaluated(shop, age=age) for age in (22, 44)]
     assert [one.status_code for one in blocked] == [429, 429]  # the right one as well
     assert int(blocked[0].headers["retry-after"]) >= 1
-    assert [one["what"] for one in shop.get("/v1/events").json()["events"]].count("other-body") == 2
+    assert evaluated(shop, targetingKey="u-99").status_code == 200
+    assert evaluated(shop, targetingKey="u-99").status_code == 200  # nobody else waits for it
+
+
+def test_nobody_is_shown_how_many_attributes_have_changed(shop: Caller) -> None:
+    evaluated(shop)
+    shown = [shop.get("/v1/events").json(), shop.get("/metrics").text.count("other_bodies_total 0.0")]
+    failure(evaluated(shop, age=20), 400, "GENERAL")
+    assert [shop.get("/v1/events").json(), shop.get("/metrics").text.count("other_bodies_total 0.0")] == shown
+
+
+@pytest.mark.parametrize("settings", [Settings(mismatches_per_hour=1)])
+def test_a_token_that_guesses_for_many_people_is_answered_no_more(shop: Caller) -> None:
+    for user in range(FLAGS_A_TOKEN):
+        evaluated(shop, targetingKey=f"u-{user}")
+        failure(evaluated(shop, targetingKey=f"u-{user}", age=20), 400, "GENERAL")
+    evaluated(shop, targetingKey="u-last")
+    assert evaluated(shop, targetingKey="u-last").status_code == 429
 
 
 def test_refusals_have_the_form_of_the_protocol(shop: Caller) -> None:

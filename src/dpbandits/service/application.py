@@ -622,7 +622,9 @@ def _routes_of_operators(app: FastAPI, service: Service, measured: Metrics) -> N
         """`token` is the id of the token that acted; empty where the service did, or a command beside it."""
         rows = service.read(
             lambda reads: reads.rows(
-                "SELECT number, at, what, subject, told, token FROM events ORDER BY number DESC LIMIT 200"
+                "SELECT number, at, what, subject, told, token FROM events WHERE what != ? "
+                "ORDER BY number DESC LIMIT 200",
+                decisions.OTHER_CONTEXT,
             )
         )
         return {"events": [dict(zip(_EVENT, row, strict=True)) for row in rows]}

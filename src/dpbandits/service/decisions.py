@@ -267,6 +267,13 @@ def overdue(reads: Reads, *, now: float) -> list[str]:
     return [str(row[0]) for row in found]
 
 
+FLAG_ID, OTHER_CONTEXT = "flag ", "other-context"
+"""Beginning of the ids of flags, and the event of a flag that was evaluated with another context."""
+
+FLAGS_A_TOKEN = 100
+"""A token may have so many times the mismatches of one flag."""
+
+
 class Decisions:
     """Operations on decisions; see the module.
 
@@ -296,14 +303,15 @@ class Decisions:
         digest = self._keys.digest("body", canonical(body))
         if earlier is not None:
             number, stored_body, stored = earlier
-            self._refuse_guesses(writes, token, now)
+            self._refuse_guesses(writes, token, body["id"], now)
             if stored is None:
                 raise Problem(
                     "erased", "The decision was erased after the retention time; its id stays used."
                 )
             if bytes(stored_body) != digest:
                 told = "an id was used again for another request"
-                note_event(writes, now, "other-body", f"token {token}", told, by=token)
+                for what, subject, _ in self._bounds(token, body["id"]):
+                    note_event(writes, now, what, subject, told, by=token)
                 raise Problem(
                     "other-body", "This id was used for another request: use a new one for another."
                 )
@@ -535,16 +543,34 @@ class Decisions:
         _becomes(writes, row, status)
         return status
 
-    def _refuse_guesses(self, writes: Writes, token: str, now: float) -> None:
-        """Refuse to compare anything for a token that had too many mismatches; nobody else compares for it
-        until the commit, and who comes meanwhile tries again.
+    def _bounds(self, token: str, asked_as: str) -> list[tuple[str, str, int]]:
+        """Return the bounds on mismatches that an id falls under: event, subject, and most in an hour.
+
+        Callers choose ids at random, so that a mismatch is a fault of the caller, or a guess. The id of a
+        flag follows from the user: a mismatch is also what happens when a user's attributes change. It counts
+        for this user, so that it keeps nobody else waiting, and for the token far later. Nobody is shown
+        these events: they would be a count over people.
+        """
+        if not asked_as.startswith(FLAG_ID):
+            return [("other-body", f"token {token}", self._most)]
+        own = self._keys.digest("flag", f"{token} {asked_as}").hex()
+        return [
+            (OTHER_CONTEXT, f"flag {own}", self._most),
+            (OTHER_CONTEXT, f"flags of token {token}", FLAGS_A_TOKEN * self._most),
+        ]
+
+    def _refuse_guesses(self, writes: Writes, token: str, asked_as: str, now: float) -> None:
+        """Refuse to compare anything after too many mismatches; nobody else compares for this token until the
+        commit, and who comes meanwhile tries again.
         """
         known = "SELECT id FROM tokens WHERE id = ?"
         if not writes.locked(known, token, skip=True) and writes.one(known, token) is not None:
             raise TryAgain("another worker compares for this token")
-        query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = 'other-body' AND subject = ? AND at >= ?"
-        seen = writes.one(query, f"token {token}", now - _HOUR)
-        if seen is not None and seen[0] >= self._most:
-            said = "This token has repeated ids with other bodies too often: no used id is compared now."
+        query = "SELECT COUNT(*), MIN(at) FROM events WHERE what = ? AND subject = ? AND at >= ?"
+        for what, subject, most in self._bounds(token, asked_as):
+            seen = writes.one(query, what, subject, now - _HOUR)
+            if seen is None or seen[0] < most:
+                continue
+            said = "Ids were repeated with other bodies too often: this used id is not compared now."
             after = str(max(math.ceil(seen[1] + _HOUR - now), 1))
             raise Problem("too-many-requests", said, headers={"Retry-After": after})

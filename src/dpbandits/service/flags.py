@@ -33,6 +33,7 @@ from fastapi import Depends, FastAPI, Path, Response
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.service import policies
 from dpbandits.service.core import Service
+from dpbandits.service.decisions import FLAG_ID
 from dpbandits.service.documented import REFUSED_DECISION, Routes, Tag, tagged
 from dpbandits.service.door import Decider, Needs
 from dpbandits.service.gate import written_json
@@ -65,7 +66,7 @@ def add_flags(app: FastAPI, service: Service) -> None:
             flags[policy] = await to_thread(service.read, partial(_flagged, policy=policy))
         flag, user = flags[policy], _text(given, _USER)
         body = {
-            "id": f"flag {_digest(canonical([user, _text(given, _REQUEST)]).encode())}",
+            "id": f"{FLAG_ID}{_digest(canonical([user, _text(given, _REQUEST)]).encode())}",
             "context": {name: value for name, value in given.items() if name in flag.columns},
             "deferred": False,
         } | ({"user": user} if flag.user_ids else {})

@@ -30,6 +30,7 @@ from dpbandits.budget.accountants import ACCOUNTANTS, SUM_NAMES
 from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json, population_names
 from dpbandits.service.core import Service
+from dpbandits.service.decisions import OTHER_CONTEXT
 from dpbandits.service.desk.areas import columns_of, drawn_map, shares
 from dpbandits.service.desk.drawing import Line, line
 from dpbandits.service.desk.learned import Learned, learned
@@ -361,8 +362,9 @@ class _Desk:
         if "admin" not in token.scopes or token.limits != UNLIMITED:
             raise Problem("out-of-scope", "Events need a token with the scope admin and without limits.")
         query = "SELECT e.at, e.what, e.subject, e.told, e.token, t.label FROM events e "
-        query += "LEFT JOIN tokens t ON t.id = e.token ORDER BY e.number DESC LIMIT 200"
-        return self.page("events.html", events=self._service.read(lambda reads: reads.rows(query)))
+        query += "LEFT JOIN tokens t ON t.id = e.token WHERE e.what != ? ORDER BY e.number DESC LIMIT 200"
+        found = self._service.read(lambda reads: reads.rows(query, OTHER_CONTEXT))
+        return self.page("events.html", events=found)
 
     # -- what they ask -----------------------------------------------------------------------------
 
