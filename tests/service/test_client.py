@@ -464,7 +464,7 @@ def test_tokens_are_made_listed_rotated_and_withdrawn(server: ServerProcess) -> 
         remote(server, begun(server, "others"), token=rotated["token"]).ask(AGNES, "u1")
     admin.withdraw(made["id"])
     for one in (old, new):
-        with pytest.raises(InvalidParameter, match="with a token"):
+        with pytest.raises(InvalidParameter, match="with a valid token"):
             one.ask(AGNES, "u2")
     with pytest.raises(InvalidParameter, match="no such token"):
         admin.withdraw(made["id"])
