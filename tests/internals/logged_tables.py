@@ -4,12 +4,18 @@ import numpy as np
 
 from dpbandits.central.marginals import noise
 
-__all__ = ["mechanism", "noiseless", "parts", "raw"]
+__all__ = ["mechanism", "noiseless", "parts", "raw", "sum_variance_by_groups"]
 
 
 def mechanism(policy):
     """What releases the tables."""
     return policy.calibration.release
+
+
+def sum_variance_by_groups(policy):
+    """Variance of the noise of sums that the choice of a law takes: proportional to the number of tables."""
+    release = mechanism(policy)
+    return release._variances(len(release.design.groups))[1]
 
 
 def raw(policy):

@@ -460,7 +460,7 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
     def list_releases(policy: PolicyName, token: Reader) -> dict[str, Any]:
         with service.store.reading() as reads:
             kept = policies.kept_policy(reads, policy)
-            rows = policies.released(reads, kept.id)
+            rows = policies.releases_of(reads, kept.id)
         return {"releases": [dict(zip(_RELEASE, row, strict=True)) for row in rows]}
 
 

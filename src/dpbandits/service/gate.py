@@ -2,7 +2,7 @@
 
 It is plain ASGI around the application. It reads a whole body, within its bound and its time, once the token
 is known: without a token a body may be as large as a form, and no larger. All bodies together have a bound,
-of which one token may take a part (`Held`). An error that no route foresaw is answered as a problem and
+of which one token may take a part (`Taken`). An error that no route foresaw is answered as a problem and
 logged by its kind and place, without its text, which could hold data. The log of requests holds the route's
 template, never the path; no query, header or body.
 """
@@ -25,7 +25,7 @@ from dpbandits.service.problems import Problem, problem_of
 from dpbandits.service.settings import Settings
 from dpbandits.service.tokens import Token
 
-__all__ = ["BODY", "SENDER", "Gate", "Held", "LogLines", "answer_of", "log", "network_of", "written_json"]
+__all__ = ["BODY", "SENDER", "Gate", "LogLines", "Taken", "answer_of", "log", "network_of", "written_json"]
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -114,7 +114,7 @@ class LogLines(logging.Formatter):
         return ei[0].__name__ if ei[0] else ""
 
 
-class Held:
+class Taken:
     """What is held at a time of requests that are read or answered: of all, and of each sender.
 
     Args:
@@ -163,8 +163,8 @@ class Gate:
         self._application, self._settings, self._sender, self._saw = application, settings, sender, saw
         self._named = named
         self._bytes, self._bodies = (
-            Held(settings.bytes_at_once, least=settings.largest_body),
-            Held(MOST_AT_ONCE),
+            Taken(settings.bytes_at_once, least=settings.largest_body),
+            Taken(MOST_AT_ONCE),
         )
         self._noise = b""
         strict = f"max-age={settings.hsts_seconds}".encode()

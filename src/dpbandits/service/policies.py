@@ -37,7 +37,7 @@ __all__ = [
     "described",
     "kept_policy",
     "preview",
-    "released",
+    "releases_of",
 ]
 
 LAG_SHARE = 200
@@ -248,7 +248,7 @@ def described(reads: Reads, kept: Kept) -> dict[str, Any]:
     }
 
 
-def released(reads: Reads, policy: str) -> list[Row]:
+def releases_of(reads: Reads, policy: str) -> list[Row]:
     """Version, number of rounds and time of each release of a policy, by id."""
     query = "SELECT version, rounds, made_at FROM releases WHERE policy = ? AND version > 0 ORDER BY version"
     return reads.rows(query, policy)

@@ -267,7 +267,7 @@ class _Desk:
         ends: tuple[int, ...] = ()
         if not self._service.read_only:
             asked, ends = self._service.write(lambda writes: self._rounds(writes, kept)).result()
-        releases = self._service.read(lambda reads: policies.released(reads, kept.id))
+        releases = self._service.read(lambda reads: policies.releases_of(reads, kept.id))
         known = [(int(row[0]), int(row[1])) for row in releases]
         known = known[:: -(-len(known) // MOST_SHOWN)] + known[-1:] if len(known) > MOST_SHOWN else known
         texts = self._service.written_down(kept.id, [version for version, _ in known]) if known else []
