@@ -3228,6 +3228,16 @@ MUTATIONS = (
         ),
         tests="tests/central/logged/test_logged_marginals.py::test_tables_are_counted_in_levels_that_follow_from_the_released_counts_of_columns",
     ),
+    _bug(
+        "a log's noise certified for entries in equal levels",
+        "more counts are drawn near Gaussian noise than are certified",
+        (
+            "central/logged/tables.py",
+            "return max(entries, min(2 * tables * self.privacy.rounds_per_user, entries + fine))",
+            "return max(entries, 0 * fine)",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_what_is_certified_covers_every_count_that_a_user_changes",
+    ),
     # -- tables from a file ------------------------------------------------------------------------
     _bug(
         "arms by what is readable",

@@ -14,8 +14,9 @@ from dpbandits.central import ExploreThenCommit, ExploreTuning, NothingToLearn
 from dpbandits.central.logged import tables
 from dpbandits.central.logged.logged_table import LoggedTable, PublishedTable
 from dpbandits.central.logged.once import publish_once
+from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.errors import BudgetExceeded, CorruptState, InvalidParameter
-from dpbandits.privacy.calibration import gaussian_mu
+from dpbandits.privacy.calibration import gaussian_mu, rounding_distance
 from dpbandits.privacy.certificates import GaussianDP, NearGaussianDP, PureBeside, PureDP
 from dpbandits.state import read_state, write_state
 from internals import logged_tables as inside
@@ -225,6 +226,28 @@ def test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_
         length = float(np.linalg.norm(np.concatenate([moved[:ends], counts]).astype(float)))
         worst = max(worst, length / mechanism.shares.sensitivity)
     assert 0.9 < worst <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("columns", "rounds", "rows", "kind"), [(3, 300, 1 << 24, TableNoise), (20, 100, 1_000_000, VectorNoise)]
+)
+def test_what_is_certified_covers_every_count_that_a_user_changes(columns, rounds, rows, kind):
+    """Columns are counted in fine levels, and the noise of each count is a little off Gaussian noise."""
+    contexts = dpb.Schema(**{f"c{j}": dpb.Range(0, 1) for j in range(columns)})
+    chooser = policy(contexts=contexts, rows=rows, rounds=rounds, noise=dpb.SecureNoise())
+    noise, rng = inside.mechanism(chooser).shares, np.random.default_rng(0)
+    assert isinstance(noise, kind)
+    before, after = np.zeros((2, inside.raw(chooser).size), dtype=np.int64)
+    for vector in (before, after):
+        part = chooser.shard()
+        people = {f"c{j}": rng.random(rounds) for j in range(columns)}
+        part.learn(people, ["mail"] * rounds, np.ones(rounds))
+        vector += part.cells.sums[0]
+    _, counts = inside.parts(chooser, after - before)
+    changed = sum(np.count_nonzero(table) for table in counts[:columns])
+    proven, sigma = (noise.counts, noise.scale) if kind is TableNoise else (noise.certificate, noise.sigma)
+    assert isinstance(proven, NearGaussianDP)
+    assert proven.distance >= changed * rounding_distance(sigma)
 
 
 @pytest.mark.parametrize("rounds", [1, 4])

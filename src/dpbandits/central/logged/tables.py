@@ -44,7 +44,8 @@ nothing else of the data. Given any first answer, the L1 bounds of both parts of
 2 (t - d) k. Laplace noise of one rate loses at most epsilon_x d/t and epsilon_x (t - d)/t in them, which adds
 up to epsilon_x on every path. With Gaussian noise the squared L2 bounds of both parts add up to the square of
 the whole on every path, for counts alone as for counts and sums in one vector: `dpbandits.privacy.noise` says
-what that certifies, for releases that depend on earlier ones too.
+what that certifies, for releases that depend on earlier ones too. It counts the entries that a user's rows
+change, at most 2 k in each table on every path.
 
 Everything else is computed from what was released.  QED.
 """
@@ -186,13 +187,26 @@ class TableRelease:
         return replace(every, paired=min(sds) <= PAIR_ERROR * self.horizon / PAIR_CELLS)
 
     def _laplace(self, law: Law) -> TableNoise:
-        return TableNoise.planned(self.privacy, self.noise, tables=len(law.tables), cells=law.most_cells)
+        tables = len(law.tables)
+        cells = self._touched(law.most_cells, tables)
+        return TableNoise.planned(self.privacy, self.noise, tables=tables, cells=cells)
 
     def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
-        entries = self.menu.n_arms * MOST_CELLS + law.most_cells
+        tables = len(law.tables)
+        entries = self._touched(self.menu.n_arms * MOST_CELLS + law.most_cells, groups + tables)
         return VectorNoise.planned(
-            self.privacy, self.noise, units=_UNITS, sums=groups, counts=len(law.tables), entries=entries
+            self.privacy, self.noise, units=_UNITS, sums=groups, counts=tables, entries=entries
         )
+
+    def _touched(self, entries: int, tables: int) -> int:
+        """Return a bound on the entries that one user's rows change, not below `entries`, those with equal
+        levels.
+
+        Each of k rows leaves an entry of every table and another enters one. Columns are counted in fine
+        levels, so that more entries than those with equal levels may change.
+        """
+        fine = FINE_LEVELS[0] * len(_base(self.menu, pairs=()).effects.sizes)
+        return max(entries, min(2 * tables * self.privacy.rounds_per_user, entries + fine))
 
     @cached_property
     def _laws(self) -> tuple[TableNoise, VectorNoise | None]:

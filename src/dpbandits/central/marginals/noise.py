@@ -69,7 +69,7 @@ class TableNoise:
         Args:
             privacy: the promise.
             noise: where the noise will come from.
-            tables, cells: of counts.
+            tables, cells: of counts; at least the cells that one user may touch.
             releases: how many.
 
         Raises:
@@ -252,7 +252,7 @@ class VectorNoise:
             noise: where the noise will come from.
             units: U.
             sums, counts: tables, q and t.
-            entries: most entries of the vector, all of which one user may touch.
+            entries: at least those of the vector that one user may touch.
         """
         if not 0.0 < privacy.delta or privacy.epsilon > LARGEST_EPSILON:
             return None
