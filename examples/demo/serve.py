@@ -36,6 +36,8 @@ import dpbandits as dpb
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from dpbandits.service.gate import Application, Gate
+from dpbandits.service.problems import Problem
+from dpbandits.service.tokens import Token
 
 HOST = "127.0.0.1"
 
@@ -57,6 +59,11 @@ def contract(epsilon: float) -> dpb.local.Spec:
 
 def _unseen(*_: object) -> None:
     """Requests for pages are not logged."""
+
+
+async def _nobody(_: object) -> Token:
+    """Pages take no bodies, so that nobody needs a token."""
+    raise Problem("no-token", "This page takes no body.")
 
 
 def composed(service: Service, where: dict[str, object]) -> Application:
@@ -84,7 +91,7 @@ def composed(service: Service, where: dict[str, object]) -> Application:
         Route("/demo/where.json", told),
         Route("/demo/{name:path}", page),
     ]
-    pages = Gate(Starlette(routes=routes), service.settings, _unseen)
+    pages = Gate(Starlette(routes=routes), service.settings, _nobody, _unseen)
     own = application(service)
 
     async def answering(scope, receive, send):  # type: ignore[no-untyped-def]

@@ -108,7 +108,7 @@ def compared(horizon: int, order: int) -> dict[str, float]:
         promise = {"epsilon": EPSILON, "delta": DELTA}
         service.ledger.open_account("people", privacy=promise_of(promise))
         with patch.object(policies, "ServedBandit", lambda **given: ServedBandit(noise=noise, **given)):
-            service.begin_policy(asked_for(table))
+            service.begin_policy(asked_for(table), by="")
         token = service.write(
             lambda writes: tokens.make_token(
                 writes, service.keys, label="shop", scopes=["decide", "reward"], now=service.now()

@@ -34,7 +34,10 @@ _COMMANDS = {
     "local": ("local:app", "Local privacy: people decide on their own device."),
     "outsourced": ("outsourced:app", "A table's owner releases it once, and a stranger optimises."),
     "lab": ("lab:app", "Experiments, where nobody is protected."),
-    "service": ("service:app", "What a service keeps: backups, moves, counts and tokens."),
+    "service": (
+        "service:app",
+        "Commands on the data of a service: backups, copies, moves, counts, tokens, the clock.",
+    ),
     "serve": (
         "service:serve",
         "Serve private decisions over HTTP, from a folder or PostgreSQL, until it is stopped.",

@@ -134,7 +134,7 @@ def ends_of(law: FloatArray, levels: int) -> IntArray:
 
     Example:
         >>> ends_of(np.array([0.0, 0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]), 4).tolist()
-        [2, 3, 4]
+        [3, 4, 5]
         >>> ends_of(np.full(8, 0.125), 4).tolist()
         [2, 4, 6]
     """
