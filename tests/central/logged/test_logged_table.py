@@ -399,6 +399,7 @@ def test_another_schema_is_another_run(tmp_path):
         reward="paid",
         reward_range=(0, 1),
         user="person",
+        release="features",
     )
     np.testing.assert_array_equal(log.rows["contexts"], of_people(visits()).rows["contexts"])
     with pytest.raises(InvalidParameter, match="another table or other options"):
