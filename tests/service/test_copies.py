@@ -126,3 +126,8 @@ def test_every_start_says_what_it_means_that_nothing_outside_knows_it(tmp_path: 
         server.terminate()
         _, log = server.communicate(timeout=30)
         assert (log.count(said), log.count(foreign)) == lines
+
+
+def test_a_witness_that_does_not_exist_is_named_by_its_setting(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="witness: the folder"):
+        Service(tmp_path / "data", settings=Settings(witness=str(tmp_path / "none")))

@@ -73,6 +73,8 @@ def opened_store(folder: Path, settings: Settings) -> Iterator[Store]:
             store = files.enter_context(closing(held_store(folder, files)))
             if (left := store.left()) is not None:
                 raise StateError(f"this folder serves nobody: {left}")
+            if settings.witness and not Path(settings.witness).is_dir():
+                raise StateError("witness: the folder that this setting names does not exist: make it first")
             if settings.witness and not why_copy(folder, store, settings):
                 try:
                     files.enter_context(locked(Path(settings.witness) / _LOCK, wait=False))

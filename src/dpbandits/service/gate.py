@@ -115,7 +115,7 @@ class LogLines(logging.Formatter):
 
 
 class Taken:
-    """What is held at a time of requests that are read or answered: of all, and of each sender.
+    """Counts what requests that are read or answered hold at a time: all together, and each sender.
 
     Args:
         most: of all.

@@ -139,7 +139,7 @@ FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), 1 << 20
 entries (8 MiB)."""
 
 FINE_ERROR = 2.0
-"""Of the people in one of `BINS` equal levels, the largest share that may be the deviation of the noise of
+"""The largest share, of the people in one of `BINS` equal levels, that may be the deviation of the noise of
 their count, if it is added up from counts in fine levels."""
 
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
@@ -319,7 +319,7 @@ class TableRelease:
 
     @cached_property
     def _places(self) -> tuple[Design, Design]:
-        """Where a row is summed, in fine levels: tables of sums, and tables of counts."""
+        """Return the places where a row is summed in fine levels: tables of sums, and tables of counts."""
         return self._tables(self.fine)
 
     def _tables(self, sizes: tuple[int, ...]) -> tuple[Design, Design]:

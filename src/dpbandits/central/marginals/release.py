@@ -382,7 +382,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         return self.shares.certificate
 
     def record(self) -> MechanismRecord:
-        """For the log of releases: the counts' noise and the certificate of all; a census counts as one."""
+        """Tell the log of releases the counts' noise and the certificate of all; a census counts as one."""
         record = self.shares.record()
         if not self._census:
             return record

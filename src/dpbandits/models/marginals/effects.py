@@ -225,7 +225,7 @@ class Effects:
 
     @property
     def factors(self) -> list[list[tuple[int, int]]]:
-        """Of every weight (column, component) of the entries of `tables` whose product is its feature."""
+        """Return (column, component) of the entries of `tables` whose product is each weight's feature."""
         found: list[list[tuple[int, int]]] = []
         for term in self.terms:
             pair = len(term.columns) == 2

@@ -1,4 +1,4 @@
-"""Which of many columns matter: learned from the evidence of all tables.
+"""The probability that each of many columns matters is learned from the evidence of all tables.
 
 A column matters with probability min(1, `RELEVANT` / columns), before any release. If it does not, the
 weights of its effect and of all its interactions are zero. This is a prior of a spike and a slab for each

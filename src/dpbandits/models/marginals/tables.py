@@ -58,7 +58,7 @@ class Design:
 
     @property
     def small(self) -> bool:
-        """Whether tables have at most `LARGEST_GROUP` columns, and `MOST_CELLS` cells together."""
+        """Tell whether tables have at most `LARGEST_GROUP` columns, and `MOST_CELLS` cells together."""
         return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= MOST_CELLS
 
     def with_all_columns(self) -> "Design":
