@@ -277,7 +277,7 @@ def test_impatience_is_said(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(ServiceUnavailable):
         policy.ask(AGNES, SECRET)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 15.0  # and not the 30 seconds of the default
     with pytest.raises(ServiceUnavailable):
         policy.tell("d1", 1)
 

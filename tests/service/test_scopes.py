@@ -414,7 +414,7 @@ def test_tokens_are_not_kept(shop: Caller, folder: Any) -> None:
             assert secret not in path.read_bytes(), path.name
 
 
-@pytest.mark.parametrize("settings", [Settings(requests_per_second=5.0, largest_body=2048)])
+@pytest.mark.parametrize("settings", [Settings(requests_per_second=1.0, largest_body=2048)])
 def test_a_token_comes_so_often_and_brings_so_much(admin: Caller) -> None:
     reply = admin.post("/v1/tokens", {"label": "x" * 3000, "scopes": ["read"]})
     assert (reply.status_code, reply.json()["type"]) == (413, "urn:dpbandits:too-large")
