@@ -17,9 +17,9 @@ from typing import Annotated, Any
 
 from fastapi import Body, FastAPI
 
+from dpbandits.client import AsyncRemotePolicy
 from dpbandits.errors import ServiceUnavailable
 from dpbandits.policy import Receipt
-from dpbandits.service.client import AsyncRemotePolicy
 
 JSON = Annotated[dict[str, Any], Body()]
 

@@ -25,12 +25,12 @@ import uvicorn
 
 import dpbandits as dpb
 from dpbandits.central.gp_bandit import GPBandit
+from dpbandits.client import RemotePolicy
 from dpbandits.lab.evaluation.summary import Estimate
 from dpbandits.lab.worlds import TableBandit, load
 from dpbandits.service import policies, tokens
 from dpbandits.service.application import application
 from dpbandits.service.budgets import promise_of
-from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
 from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings

@@ -13,8 +13,8 @@ import pytest
 import uvicorn
 
 from browsing import CHROMIUM, CONTRAST, FOCUSED, REACHED, RULES
+from dpbandits.client import RemotePolicy
 from dpbandits.service.application import application
-from dpbandits.service.client import RemotePolicy
 from dpbandits.service.core import Service
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.test_desk import APP, DEVICES

@@ -35,7 +35,7 @@ class Receipt(Enum):
     """It contributes nothing as it stands: the reward is off the range or no number, and may be told again;
     or the decision itself was refused, and has no reward; or it was told before."""
     QUEUED = "queued"
-    """A service was not reached: the reward waits on this machine's disk (`dpbandits.service.client`)."""
+    """A service was not reached: the reward waits on this machine's disk (`dpbandits.client`)."""
 
 
 @dataclass(frozen=True, repr=False, init=False)

@@ -3,7 +3,7 @@
 - `dpbandits serve` starts it; `application(Service(folder))` is its ASGI application.
 - `core`: what the folder holds, what is written first, and why nothing that was acknowledged is lost.
 - `decisions`: the states of a decision. `tokens`: the scopes. `problems`: what it says no with.
-- `client` imports none of the server.
+- Its Python client is `dpbandits.client`, which imports nothing of it.
 
 Nothing of privacy is decided here: the promises, the noise and the budgets are those of the other packages.
 """

@@ -15,6 +15,14 @@ import numpy as np
 import pytest
 
 import dpbandits as dpb
+from dpbandits.client import (
+    AsyncRemotePolicy,
+    RemoteDecision,
+    RemotePolicy,
+    RemoteServer,
+    RemoteTokens,
+    connection,
+)
 from dpbandits.errors import (
     ContributionExceeded,
     HorizonExceeded,
@@ -25,14 +33,6 @@ from dpbandits.errors import (
     UnknownDecision,
 )
 from dpbandits.policy import Receipt
-from dpbandits.service import client
-from dpbandits.service.client import (
-    AsyncRemotePolicy,
-    RemoteDecision,
-    RemotePolicy,
-    RemoteServer,
-    RemoteTokens,
-)
 from service.conftest import AGNES, CUSTOMERS, OFFERS
 from service.processes import BadNetwork, ServerProcess, free_port, serving
 
@@ -145,8 +145,8 @@ def test_who_is_refused_in_a_batch_changes_nobody_elses_answer(server: ServerPro
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Client that hardly waits before it repeats a request."""
-    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
-    monkeypatch.setattr(client, "LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(connection, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(connection, "LONGEST_WAIT", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -413,9 +413,8 @@ CLIENT_ALONE = textwrap.dedent(
     class NoServer:
         def find_spec(self, name, path=None, target=None):
             top = name.partition(".")[0]
-            rooms = ("central", "outsourced", "lab", "audit", "adapters", "cli")
+            rooms = ("central", "outsourced", "lab", "audit", "adapters", "cli", "service")
             blocked = [f"dpbandits.{room}" for room in rooms]
-            blocked += [f"dpbandits.service.{part}" for part in ("store", "core", "application", "gate")]
             if name in blocked or any(name.startswith(f"{one}.") for one in blocked):
                 raise ModuleNotFoundError(name)
             known = (*sys.stdlib_module_names, "numpy", "scipy", "dpbandits")
@@ -423,7 +422,7 @@ CLIENT_ALONE = textwrap.dedent(
                 raise ModuleNotFoundError(name)
 
     sys.meta_path.insert(0, NoServer())
-    from dpbandits.service.client import RemotePolicy
+    from dpbandits.client import RemotePolicy
 
     policy = RemotePolicy(sys.argv[1], "alone", token=sys.stdin.read(), queue=sys.argv[2])
     decision = policy.ask({"age": 44, "region": "west"}, "u")

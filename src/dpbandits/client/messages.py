@@ -1,0 +1,168 @@
+"""What the client sends and reads: bodies of requests, decisions, receipts and results of batches."""
+
+import json
+import math
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import numpy as np
+
+from dpbandits import _checks
+from dpbandits.client.connection import error_of, strange
+from dpbandits.domains.arms import Label
+from dpbandits.errors import CorruptState, DPBanditsError, InvalidData
+from dpbandits.policy.decision import Decision, Receipt
+
+__all__ = [
+    "RemoteDecision",
+    "contexts_or_rows",
+    "id_text",
+    "queued_reward",
+    "quoted_id",
+    "read_decision",
+    "read_receipt",
+    "read_result",
+    "read_results",
+    "request_body",
+    "reward_number",
+]
+
+_T = TypeVar("_T")
+
+_OUTCOMES = {"counted": Receipt.COUNTED, "late": Receipt.LATE, "duplicate": Receipt.REFUSED}
+
+
+@dataclass(frozen=True, repr=False)
+class RemoteDecision(Decision):
+    """A decision of a service. Where the policy has arms, `index` is -1 and `action` is empty: `arm` says it.
+
+    Attributes:
+        release: how many releases it rests on.
+        fallback: whether no round was left for it, or it was refused: the arm is the policy's fallback.
+        reason: why there was no answer but the fallback, as "context"; None where there was one.
+        faults: (column, rule) of each cell of the context that could not be read; never a value.
+        expires_at: seconds since 1970 when its wait for a reward is over, or None.
+        would_choose: of a policy that only watches, the arm that it would have chosen.
+    """
+
+    release: int = 0
+    fallback: bool = False
+    reason: str | None = None
+    faults: tuple[tuple[str, str], ...] = ()
+    expires_at: float | None = None
+    would_choose: Label | None = None
+
+
+def request_body(
+    brought: Any, user: object, *, available: Any, name: Any, arm: Any, deferred: bool
+) -> dict[str, Any]:
+    """The body of an ask."""
+    if available is not None and (isinstance(available, str) or not isinstance(available, Iterable)):
+        raise InvalidData(f"available: expected a list of labels, got {_checks.kind_of(available)}")
+    body = {
+        "id": secrets.token_hex(16) if name is None else name,
+        "user": user,
+        "available": None if available is None else list(available),
+        "arm": arm,
+        "deferred": deferred or None,
+        "context" if isinstance(brought, Mapping) else "candidates": contexts_or_rows(brought),
+    }
+    return {key: value for key, value in body.items() if value is not None}
+
+
+def read_decision(answer: Any) -> RemoteDecision:
+    """Return the decision in the service's answer to an ask."""
+    try:
+        return RemoteDecision(
+            id=str(answer["id"]),
+            index=int(answer.get("index", -1)),
+            action=np.array(answer.get("action", []), dtype=np.float64),
+            propensity=answer["propensity"],
+            arm=answer.get("arm"),
+            release=int(answer["release"]),
+            fallback=bool(answer["fallback"]),
+            reason=answer.get("reason"),
+            faults=tuple((str(one["column"]), str(one["rule"])) for one in answer.get("faults", ())),
+            expires_at=answer.get("expires_at"),
+            would_choose=answer.get("would_choose"),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise strange() from None
+
+
+def read_results(answer: dict[str, Any], count: int) -> list[Any]:
+    """Return the results in the answer to a batch of `count`."""
+    results = answer.get("results")
+    if not isinstance(results, list) or len(results) != count:
+        raise strange()
+    return results
+
+
+def read_result(one: Any, read: Callable[[Any], _T], missing: type[DPBanditsError]) -> "_T | DPBanditsError":
+    """One result of a batch, or what it was refused with."""
+    problem = one.get("problem") if isinstance(one, dict) else None
+    if problem is None:
+        try:
+            return read(one)
+        except (KeyError, TypeError):
+            raise strange() from None
+    if not isinstance(problem, dict):
+        raise strange()
+    return error_of(problem, problem.get("status"), missing)
+
+
+def read_receipt(answer: Any) -> Receipt:
+    """Return the receipt in the answer to a reward."""
+    outcome = answer.get("outcome") if isinstance(answer, dict) else None
+    if outcome not in _OUTCOMES:
+        raise strange()
+    return _OUTCOMES[outcome]
+
+
+def queued_reward(stored: bytes) -> tuple[str, float | None]:
+    """A decision's id and its reward, as they were queued."""
+    try:
+        decision, value = json.loads(stored)
+    except ValueError:
+        raise CorruptState("the queue holds something that is no reward: give every use its folder") from None
+    return id_text(decision), value
+
+
+def contexts_or_rows(brought: object) -> object:
+    """A context or candidates; what is neither is refused by its type alone, and is not looked into."""
+    if brought is None or isinstance(brought, Mapping | list | tuple | np.ndarray):
+        return brought
+    if hasattr(brought, "__array__"):
+        return np.asarray(brought)
+    raise InvalidData(
+        f"ask: expected a context as a dict by column, or candidates as rows, got {_checks.kind_of(brought)}"
+    )
+
+
+def reward_number(reward: object) -> float | None:
+    """A reward as JSON has it; None for one that will not come."""
+    if isinstance(reward, np.generic):
+        reward = reward.item()
+    if reward is None or (isinstance(reward, float) and math.isnan(reward)):
+        return None
+    if isinstance(reward, bool | int | float):
+        with suppress(OverflowError):
+            if math.isfinite(reward):
+                return float(reward)
+    raise InvalidData(f"reward: expected a finite number, True or False, got {_checks.kind_of(reward)}")
+
+
+def id_text(decision_id: object) -> str:
+    """Return the id; InvalidData if it is no text."""
+    if not isinstance(decision_id, str):
+        raise InvalidData(f"decision_id: expected a decision's id, got {_checks.kind_of(decision_id)}")
+    return decision_id
+
+
+def quoted_id(decision_id: object) -> str:
+    """Return the id as a part of a path."""
+    return quote(id_text(decision_id)[:200], safe="", errors="replace")

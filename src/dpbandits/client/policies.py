@@ -1,0 +1,339 @@
+"""`RemotePolicy`: a policy of a service, asked and told as one of this process."""
+
+import hashlib
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpbandits._calls import worded
+from dpbandits.client.connection import SENT_TOGETHER, Remote, waits
+from dpbandits.client.messages import (
+    RemoteDecision,
+    contexts_or_rows,
+    id_text,
+    queued_reward,
+    quoted_id,
+    read_decision,
+    read_receipt,
+    read_result,
+    read_results,
+    request_body,
+    reward_number,
+)
+from dpbandits.domains.arms import Label
+from dpbandits.errors import (
+    DPBanditsError,
+    InvalidData,
+    InvalidParameter,
+    ServiceUnavailable,
+    UnknownDecision,
+)
+from dpbandits.local.device.outbox import FileOutbox
+from dpbandits.policy.decision import Receipt
+
+if TYPE_CHECKING:
+    from dpbandits.central.published_function import PublishedFunction
+
+__all__ = ["RemotePolicy"]
+
+_T = TypeVar("_T")
+
+
+@worded
+class RemotePolicy(Remote):
+    """A policy of a service.
+
+    Safe to share between threads and after a fork: each has its own connection.
+
+    Args:
+        url: of the service, as https://decisions.example.org.
+        name: of the policy.
+        token: with the scopes of what is called: `decide`, `reward`, `read`.
+        queue: folder for rewards while the service is away; those of each address wait apart. Default none.
+        timeout: seconds that the service may be silent during an attempt.
+        patience: seconds in which an ask is repeated; a tell too, unless there is a queue.
+        plain_http: whether http to another machine is fine.
+
+    Raises:
+        InvalidParameter: a URL, name or token that cannot be.
+        StateError: others may write to the queue's folder.
+
+    Example:
+        >>> offers = RemotePolicy("http://127.0.0.1:8080", "offers", token="dpb_of_yours")
+        >>> offers
+        RemotePolicy('offers')
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        *,
+        token: str,
+        queue: str | os.PathLike[str] | None = None,
+        timeout: float = 5.0,
+        patience: float = 30.0,
+        plain_http: bool = False,
+    ) -> None:
+        waits = {"timeout": timeout, "patience": patience}
+        super().__init__("policies", url, name, token=token, **waits, plain_http=plain_http)
+        self._queue: FileOutbox | None = None
+        if queue is not None:
+            whose = f"{self._secure} {self._host} {self._port} {self._path} {name}"
+            self._queue = FileOutbox(Path(queue) / hashlib.sha256(whose.encode()).hexdigest()[:16])
+
+    def ask(
+        self,
+        brought: Any = None,
+        user: object | None = None,
+        *,
+        available: Any = None,
+        id: str | None = None,  # noqa: A002 - as the service calls it
+        arm: Label | None = None,
+        deferred: bool = False,
+    ) -> RemoteDecision:
+        """Choose an arm, or a row.
+
+        What cannot be written as JSON is sent as missing: the service judges it, and its round is taken.
+
+        Args:
+            brought: a context by column, or candidates (n, d); None for the whole domain.
+            user: a text or an integer.
+            available: labels of arms that can be chosen; default all.
+            id: names the request among those of this token; default a random one.
+            arm: of a policy that only watches, what was chosen.
+            deferred: it is not shown yet: tell its reward, or activate it, when it is.
+
+        Raises:
+            InvalidData: what was brought cannot be answered; the round is taken.
+            ContributionExceeded, HorizonExceeded: no round is left for this user, or at all.
+            ServiceUnavailable: no answer came. Ask again with the same id, if you gave one.
+            ProtocolError: the id was used for another request, or the policy decides for nobody now.
+            InvalidParameter: there is no such policy, or the token may not ask.
+        """
+        sent = request_body(brought, user, available=available, name=id, arm=arm, deferred=deferred)
+        return read_decision(self._made("POST", "/decisions", sent))
+
+    def ask_batch(
+        self,
+        brought: Sequence[Any],
+        users: Sequence[object] | None = None,
+        *,
+        available: Any = None,
+        ids: Sequence[str] | None = None,
+        arms: Sequence[Label] | None = None,
+        deferred: bool = False,
+    ) -> list[RemoteDecision | DPBanditsError]:
+        """Choose for several people. A refusal of one changes no other answer.
+
+        Args:
+            brought: of each what `ask` takes.
+            users: one each.
+            available: as of `ask`, for all of them.
+            ids: one each, as of `ask`; default random ones.
+            arms: of a policy that only watches, what was chosen, one each.
+            deferred: as of `ask`, for all of them.
+
+        Returns:
+            In this order decisions; where there is none, the error that `ask` would have raised.
+
+        Raises:
+            InvalidData: not one of everything each; nothing was sent.
+            InvalidParameter: the token may not ask.
+        """
+        count = len(brought)
+        lists: list[Any] = [users, ids, arms]
+        if any(one is not None and len(one) != count for one in lists):
+            raise InvalidData(
+                f"ask_batch: expected {count} users, ids and arms, one for each that was brought"
+            )
+        each = [[None] * count if one is None else one for one in lists]
+        body = [
+            request_body(one, user, available=available, name=name, arm=arm, deferred=deferred)
+            for one, user, name, arm in zip(brought, *each, strict=True)
+        ]
+        return self._batched(
+            "/decisions:batch", "decisions", body, lambda one: read_decision(one["decision"])
+        )
+
+    def check(self, contexts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Ask what the policy would make of contexts. No round is taken, and nothing is written.
+
+        Returns:
+            Of each, in this order: `fits`, whether it can be read; `faults`, the column and the rule of each
+            cell that cannot; `replaced`, the same of cells that a declared value stands for; and `ignored`,
+            the number of members that are no column.
+
+        Raises:
+            InvalidData: no contexts, or the policy chooses among candidates.
+            ServiceUnavailable, InvalidParameter: as `ask`.
+        """
+        body = {"contexts": [contexts_or_rows(one) for one in contexts]}
+        return read_results(self._made("POST", "/decisions:check", body), len(contexts))
+
+    def tell(self, decision_id: str, reward: float | None) -> Receipt:
+        """Give a decision its reward; None or NaN say that it will not come, and need the scope `decide`.
+
+        Returns:
+            `REFUSED` where it was told before; after a repetition, perhaps by the attempt whose answer was
+            lost. `QUEUED` where it waits in the queue.
+
+        Raises:
+            InvalidData: the reward is no number, or off the range.
+            UnknownDecision: the id is not this policy's.
+            ServiceUnavailable: no answer came, and there is no queue.
+        """
+        value = reward_number(reward)
+        if self._queue is None:
+            return self._told(decision_id, value, self._patience)
+        key = hashlib.sha256(id_text(decision_id).encode()).hexdigest()
+        if self._queue.get(key) is not None:
+            return Receipt.REFUSED
+        try:
+            receipt = self._told(decision_id, value, 0.0)
+        except ServiceUnavailable:
+            self._queue.put(key, json.dumps([decision_id, value]).encode())
+            return Receipt.QUEUED
+        with suppress(DPBanditsError):  # this one is told; `flush` by hand says what is wrong
+            self.flush()
+        return receipt
+
+    def tell_batch(
+        self, decision_ids: Sequence[str], rewards: Sequence[float]
+    ) -> list[Receipt | DPBanditsError]:
+        """Give decisions their rewards, each with a receipt of its own; none of them is queued.
+
+        Returns:
+            In this order receipts as `tell` gives them; where there is none, the error that it would raise.
+
+        Raises:
+            InvalidData: not one reward a decision, or one that is NaN, None or no number; nothing was sent.
+            InvalidParameter: the token may not tell rewards.
+        """
+        values = [reward_number(one) for one in rewards]
+        if len(values) != len(decision_ids) or None in values:
+            raise InvalidData("tell_batch: expected one number for each decision; abandon those without")
+        pairs = zip(decision_ids, values, strict=True)
+        body = [{"decision": id_text(one), "reward": value} for one, value in pairs]
+        return self._batched("/rewards:batch", "rewards", body, read_receipt, missing=UnknownDecision)
+
+    def abandon(self, decision_id: str) -> Receipt:
+        """Say that a decision will never have a reward; as `tell` of None."""
+        return self.tell(decision_id, None)
+
+    def flush(self) -> dict[Receipt, int]:
+        """Send what waits in the queue, once; how many of each receipt there were.
+
+        `REFUSED` are those told before, and those that the service will never take: they are deleted.
+
+        Raises:
+            ServiceUnavailable: no answer came; what was not answered waits on.
+            InvalidParameter: the token may not tell rewards; all of them wait on.
+        """
+        made: Counter[Receipt] = Counter()
+        if self._queue is not None:
+            waiting = [*self._queue.pending().items()]
+            for first in range(0, len(waiting), SENT_TOGETHER):
+                part = [
+                    (key, *queued_reward(stored)) for key, stored in waiting[first : first + SENT_TOGETHER]
+                ]
+                for key, receipt in self._sent(part):
+                    self._queue.remove(key)
+                    made[receipt] += 1
+        return dict(made)
+
+    @property
+    def queued(self) -> int:
+        """Rewards that wait on this disk."""
+        return 0 if self._queue is None else len(self._queue.pending())
+
+    def activate(self, decision_id: str) -> None:
+        """A deferred decision was shown; see `ask`. Raises as `tell`."""
+        self._made("POST", f"/decisions/{quoted_id(decision_id)}:activate", {}, missing=UnknownDecision)
+
+    def status(self, decision_id: str) -> str:
+        """Return the status of a decision, in one word. Needs the scope `decide`; raises as `tell`."""
+        path = f"/decisions/{quoted_id(decision_id)}"
+        return str(self._made("GET", path, None, missing=UnknownDecision).get("status"))
+
+    def releases(self) -> list[dict[str, Any]]:
+        """Return the releases: version, rounds in it, and when. Needs the scope `read`."""
+        return list(self._made("GET", "/releases", None)["releases"])
+
+    def publish(self) -> "PublishedFunction":
+        """Return the policy's published function: it decides anywhere, for ever. Needs the scope `read`."""
+        from dpbandits.central.published_function import PublishedFunction
+
+        answer = self._made("GET", "/policy", None)
+        return PublishedFunction.from_files({"policy.json": json.dumps(answer).encode()})
+
+    def statement(self) -> str:
+        """The policy's statement, as prose. Needs the scope `read`."""
+        return str(self._made("GET", "/guarantee", None)["statement"])
+
+    # -- inside ------------------------------------------------------------------------------------
+
+    def _told(self, decision_id: str, value: float | None, patience: float) -> Receipt:
+        path = f"/decisions/{quoted_id(decision_id)}"
+        if value is None:
+            answer = self._made("POST", f"{path}:abandon", {}, missing=UnknownDecision, patience=patience)
+            became = str(answer.get("status"))
+            return {"abandoned": Receipt.ABANDONED, "late": Receipt.LATE}.get(became, Receipt.REFUSED)
+        body = {"reward": value}
+        answer = self._made("PUT", f"{path}/reward", body, missing=UnknownDecision, patience=patience)
+        return read_receipt(answer)
+
+    def _batched(
+        self,
+        path: str,
+        name: str,
+        body: list[dict[str, Any]],
+        read: Callable[[Any], _T],
+        *,
+        missing: type[DPBanditsError] = InvalidParameter,
+    ) -> list[_T | DPBanditsError]:
+        """Results of a batch in order; those for which the service asks for patience are sent again."""
+        found: dict[int, _T | DPBanditsError] = {}
+        until = time.monotonic() + self._patience
+        left = list(range(len(body)))
+        for wait in waits():
+            for first in range(0, len(left), SENT_TOGETHER):
+                part = left[first : first + SENT_TOGETHER]
+                patience = max(0.0, until - time.monotonic())
+                sent = {name: [body[place] for place in part]}
+                try:
+                    answer = self._made("POST", path, sent, patience=patience)
+                    results = read_results(answer, len(part))
+                    made = [read_result(one, read, missing) for one in results]
+                except ServiceUnavailable as error:
+                    made = [error] * len(part)
+                found |= zip(part, made, strict=True)
+            left = [place for place in left if isinstance(found[place], ServiceUnavailable)]
+            if not left or time.monotonic() + wait > until:
+                break
+            time.sleep(wait)
+        return [found[place] for place in range(len(body))]
+
+    def _sent(self, part: list[tuple[str, str, float | None]]) -> Iterator[tuple[str, Receipt]]:
+        """Send rewards in one request, and then what has none; yield key and receipt of what is done."""
+        told = [one for one in part if one[2] is not None]
+        if told:
+            body = {"rewards": [{"decision": decision, "reward": value} for _, decision, value in told]}
+            answer = self._made("POST", "/rewards:batch", body, patience=0.0)
+            for (key, _, _), one in zip(told, read_results(answer, len(told)), strict=True):
+                problem = one.get("problem") if isinstance(one, dict) else None
+                if problem is None:
+                    yield key, read_receipt(one)
+                elif isinstance(problem, dict) and problem.get("status") in (404, 409, 410, 422):
+                    yield key, Receipt.REFUSED
+        for key, decision, _ in (one for one in part if one[2] is None):
+            try:
+                receipt = self._told(decision, None, 0.0)
+            except UnknownDecision:
+                receipt = Receipt.REFUSED
+            yield key, receipt
