@@ -83,13 +83,14 @@ mutations: $(VENV)/.dev ## Seed privacy bugs into a copy of the package: every o
 faults: $(VENV)/.dev ## Kill, fill disks, tear writes, race: nothing may be lost, spent twice or released twice
 	$(PY) tests/faults/run.py --out reproduction/results/faults.json $(ARGS)
 
-lint: $(VENV)/.dev ## Check style, types, import layers and cycles, and that no package uses another's private names
+lint: $(VENV)/.dev ## Check style, types, import layers and cycles, private names, and words
 	$(PY) -m ruff check
 	$(PY) -m ruff format --check
 	$(PY) -m mypy
 	$(VENV)/bin/lint-imports --no-logo
 	$(PY) tests/lint/private_names.py --tests
 	$(PY) tests/lint/import_cycles.py
+	$(PY) tests/lint/words.py
 
 format: $(VENV)/.dev ## Rewrite the code in the project's format
 	$(PY) -m ruff check --fix
