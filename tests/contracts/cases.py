@@ -16,6 +16,7 @@ from dpbandits.budget import Terms, cost_of_guarantee
 from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import (
+    ArmEpisodes,
     CellHistogram,
     ConstantArm,
     CrudeTuning,
@@ -119,6 +120,18 @@ def _crude(policy_class: type[RoundPolicy], **changes: Any) -> RoundPolicy:
     return policy_class(**placed(arguments | changes))
 
 
+def _episodes(**changes: Any) -> ArmEpisodes:
+    arguments = {
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    return ArmEpisodes(**placed(arguments | changes))
+
+
 CASES = (
     Case("dubey2021", _tree, learns=True, private=True, counts_users=True, blocks=False),
     Case("block", _block, learns=True, private=True, counts_users=True),
@@ -143,6 +156,15 @@ CASES = (
     Case(
         "cell histogram",
         partial(_crude, CellHistogram, most_cells=8),
+        learns=True,
+        private=True,
+        counts_users=True,
+        blocks=False,
+    ),
+    Case("DP-IMED", _episodes, learns=True, private=True, counts_users=True, blocks=False),
+    Case(
+        "DP-KLUCB",
+        partial(_episodes, index="kl-ucb"),
         learns=True,
         private=True,
         counts_users=True,

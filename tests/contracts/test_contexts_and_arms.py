@@ -23,6 +23,7 @@ from dpbandits.central import (
 )
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
 from dpbandits.lab.baselines import (
+    ArmEpisodes,
     CellHistogram,
     ConstantArm,
     CrudeTuning,
@@ -88,6 +89,9 @@ MAKERS = {
     ),
     "PrivateRidge": partial(crude, PrivateRidge),
     "CellHistogram": partial(crude, CellHistogram, most_cells=32),
+    "ArmEpisodes": lambda **changes: baseline(
+        ArmEpisodes, **{"privacy": JointDP(epsilon=4.0, delta=1e-6), "noise": SimulatedNoise(3)} | changes
+    ),
     "Uniform": partial(baseline, Uniform),
     "ConstantArm": partial(baseline, ConstantArm, arm=3),
     "FeatureGPUCB": partial(baseline, FeatureGPUCB),

@@ -9,7 +9,14 @@ from dpbandits.errors import ContributionExceeded, HorizonExceeded, InvalidData,
 
 pytestmark = pytest.mark.numerics
 
-AMONG_CANDIDATES_ONLY = {"dubey2021", "constant arm", "private ridge", "cell histogram"}
+AMONG_CANDIDATES_ONLY = {
+    "dubey2021",
+    "constant arm",
+    "private ridge",
+    "cell histogram",
+    "DP-IMED",
+    "DP-KLUCB",
+}
 
 over_a_domain = pytest.mark.parametrize(
     "case", [case for case in CASES if case.name not in AMONG_CANDIDATES_ONLY], ids=repr

@@ -91,6 +91,27 @@ MUTATIONS = (
         tests="tests/lab/baselines/test_cell_histogram.py",
     ),
     _bug(
+        "an episode has all rounds before it",
+        "DP-IMED and DP-KLUCB: a user's reward is in the sum of every later episode too",
+        (
+            "lab/baselines/arm_episodes.py",
+            "self._book.block(self._rounds_out, end)",
+            "self._book.block(0, end)",
+        ),
+        tests="tests/lab/baselines/test_arm_episodes.py",
+    ),
+    _bug(
+        "an episode ends when enough were told",
+        "DP-IMED and DP-KLUCB: whether a user reports moves in which episode others are",
+        (
+            "lab/baselines/arm_episodes.py",
+            "return self._book.asked >= self._planned_end",
+            "_, _, told, _ = self._book.block(self._rounds_out, self._book.asked)\n"
+            "        return self._rounds_out + int(told.sum()) >= self._planned_end",
+        ),
+        tests="tests/lab/baselines/test_arm_episodes.py",
+    ),
+    _bug(
         "cells centred by who came",
         "where everybody's reward is added depends on who else is in the block",
         (

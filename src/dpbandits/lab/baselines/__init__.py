@@ -4,6 +4,7 @@
 - `ConstantArm`: always the same row; with the best one in hindsight, what contexts must beat.
 - `PrivateRidge`: a crude private ridge, what a private method must beat.
 - `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
+- `ArmEpisodes`: DP-IMED and DP-KLUCB, for arms without contexts, at pure epsilon.
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `CrudeTuning`, `GPUCBTuning`: what of them most people leave as it is.
@@ -14,6 +15,7 @@
 """
 
 from dpbandits._lazy import lazy
+from dpbandits.lab.baselines.arm_episodes import ArmEpisodes
 from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.crude import CrudeTuning
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
@@ -23,6 +25,7 @@ from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.lab.baselines.private_ridge import PrivateRidge
 
 __all__ = [
+    "ArmEpisodes",
     "CellHistogram",
     "ConstantArm",
     "CrudeTuning",
