@@ -9,8 +9,7 @@
 """
 
 from dpbandits._lazy import lazy
-from dpbandits.policy.choices import best_choice, best_row, uniform_choice
-from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.coins import PublicCoins, best_choice, best_row, uniform_choice
 from dpbandits.policy.decision import Decision, DecisionBatch, Receipt
 from dpbandits.policy.kept import KeptPolicy, PolicyOptions
 from dpbandits.policy.protocol import Policy

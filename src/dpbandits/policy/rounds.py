@@ -191,7 +191,8 @@ class RoundPolicy(KeptPolicy):
         In a `batch` a user who has had all rounds, or has no id, is `NOBODY`, whose round is refused.
         """
         digests = self._book.check_open(count, users, batch=batch)
-        self._deadlines.advance(at)
+        if at is not None or self._deadlines.timed:
+            self._deadlines.advance(at)
         self._charge()
         self._prepare()
         return digests
@@ -274,6 +275,9 @@ class RoundPolicy(KeptPolicy):
                 nothing to choose from: the round is taken, and counts nothing.
             HorizonExceeded, ContributionExceeded: no rounds are left; nothing was taken.
         """
+        return self._answer_to(brought, user, available, at)
+
+    def _answer_to(self, brought: Any, user: object | None, available: Any, at: object) -> Decision:
         users, menu = None if user is None else [user], self.menu
         if menu is None and brought is None:
             return one_decision(self._decide_over_domain(1, users, available, at))
@@ -398,7 +402,10 @@ class RoundPolicy(KeptPolicy):
             return None
 
     @in_turn
-    def _decide_one(
+    def _decide_one(self, *given: Any) -> Decision:
+        return self._decided_one(*given)
+
+    def _decided_one(
         self,
         rows: FloatArray,
         users: Sequence[object] | None,
@@ -417,7 +424,8 @@ class RoundPolicy(KeptPolicy):
             action = rows[index].copy()
             arm = None if self.menu is None else self.menu.arms.labels[int(action[-1])]
         decision_id = self._book.open_one(digests, action, refused=refused)
-        self._deadlines.note(self._book.asked)
+        if self._deadlines.timed:
+            self._deadlines.note(self._book.asked)
         if refused:
             action = np.full_like(action, np.nan)
         return Decision(decision_id, index, action, propensity, arm)

@@ -10,6 +10,7 @@ from dpbandits import _checks
 from dpbandits.central.gp_bandit import GPBandit, GPTuning
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.policy.bookkeeping import RoundBook
+from dpbandits.policy.decision import Decision
 from dpbandits.state.holder import in_turn
 
 __all__ = ["ServedBandit"]
@@ -58,6 +59,17 @@ class ServedBandit(GPBandit):
         """
         self._book, self._published, self._informed = book, published, informed
         self._posterior = self._followed = None
+
+    def ask(
+        self, brought: Any = None, user: object | None = None, *, available: Any = None, at: object = None
+    ) -> Decision:
+        """See `RoundPolicy.ask`; no person calls it by hand."""
+        return self._answer_to(brought, user, available, at)
+
+    def _decide_one(self, *given: Any) -> Decision:
+        if self._published is None:
+            return super()._decide_one(*given)
+        return self._decided_one(*given)  # the book's transaction is the turn, and one thread has it
 
     def _prepare(self) -> None:
         if self._published is None:

@@ -47,6 +47,9 @@ class Menu:
         contexts: the columns.
         arms: labels of the arms; see `Arms`.
 
+    Attributes:
+        n_arms: number of arms.
+
     Raises:
         InvalidParameter: no schema, or labels that are none.
 
@@ -62,7 +65,8 @@ class Menu:
     def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
         an(contexts, Schema, name="contexts", pass_="contexts=Schema(age=Range(18, 90))")
         self.contexts, self.arms = contexts, listed_arms(arms)
-        self._codes = np.arange(self.arms.n_arms, dtype=np.float64)
+        self.n_arms = self.arms.n_arms
+        self._codes = np.arange(self.n_arms, dtype=np.float64)
         self._quick = {name: _quick(column) for name, column in contexts.columns.items()}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,11 +98,6 @@ class Menu:
     def domain(self) -> Product:
         """Encoded contexts and arm codes side by side."""
         return Product(self.contexts.domain, self.arms)
-
-    @property
-    def n_arms(self) -> int:
-        """Number of arms."""
-        return self.arms.n_arms
 
     # -- contexts ---------------------------------------------------------------------------------
 

@@ -652,10 +652,9 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         """
         n_sets, n = candidates.shape[:2]
         ties = coins.uniform("ties", start, start + n_sets, 1)[:, 0]
-        weights = posterior.draws if isinstance(posterior, EffectPosterior) else None
-        if posterior is None or weights is None:
+        if not isinstance(posterior, EffectPosterior) or posterior.draws is None:
             return uniform_choice(ties, n, available)
-        base = effect_features(self.features_of(posterior))
+        weights, base = posterior.draws, posterior.features.base
         own = self._drawn_in(start, n_sets, coins)
         contexts, codes = candidates[..., :-1], candidates[..., -1].astype(np.int64)
         if (contexts == contexts[:, :1]).all():  # one context a set, for all arms
@@ -664,7 +663,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
         for begin in range(0, n_sets, step):
             sets = slice(begin, begin + step)
             theirs = weights[own[sets, None], codes[sets]]
-            phi = np.broadcast_to(base(contexts[sets]), theirs.shape)
+            phi = np.broadcast_to(base.of_known(contexts[sets]), theirs.shape)
             np.einsum("bnm,bnm->bn", phi, theirs, out=scores[sets])
         return best_choice(scores, ties, available), None
 

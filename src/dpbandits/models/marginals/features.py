@@ -113,7 +113,9 @@ class EffectFeatures(Features):
 
     def levels(self, X: ArrayLike) -> IntArray:
         """(n, d) levels of points (..., d)."""
-        shares = self.shares(X)
+        return self._levels_at(self.shares(X))
+
+    def _levels_at(self, shares: FloatArray) -> IntArray:
         levels = self.effects.levels(shares)
         return levels if self.cuts is None else located(shares, levels, self.cuts)
 
@@ -132,6 +134,14 @@ class EffectFeatures(Features):
 
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Feature vectors (..., m) of points (..., d)."""
-        phi = self.effects(self.levels(X))
+        return self._features_at(self.shares(X)).reshape(*np.shape(X)[:-1], self.n_features)
+
+    def of_known(self, points: FloatArray) -> FloatArray:
+        """Feature vectors (..., m) of points (..., d) that are known to lie in the domain."""
+        shares = (points.reshape(-1, points.shape[-1]) - self._low) / self._width
+        return self._features_at(shares).reshape(*points.shape[:-1], self.n_features)
+
+    def _features_at(self, shares: FloatArray) -> FloatArray:
+        phi = self.effects(self._levels_at(shares))
         phi /= self.ratio
-        return phi.reshape(*np.shape(X)[:-1], self.n_features)
+        return phi

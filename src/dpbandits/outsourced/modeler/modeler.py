@@ -47,8 +47,7 @@ from dpbandits.models.ties import first_best
 from dpbandits.outsourced.modeler import fitting
 from dpbandits.outsourced.modeler.posterior import PosteriorKind, RowPosterior
 from dpbandits.outsourced.publish import PublishedRows
-from dpbandits.policy.choices import best_row
-from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.coins import PublicCoins, best_row
 
 __all__ = ["DEFAULT_EXPLORATION", "Modeler"]
 

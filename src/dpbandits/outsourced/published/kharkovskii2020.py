@@ -29,8 +29,7 @@ from dpbandits._typing import FloatArray, Seed
 from dpbandits.errors import BrokenMechanism, HorizonExceeded, InvalidData, InvalidParameter, UnknownDecision
 from dpbandits.models.gaussian_process import PoolGP
 from dpbandits.models.kernels.base import Kernel
-from dpbandits.policy.choices import best_row
-from dpbandits.policy.coins import PublicCoins
+from dpbandits.policy.coins import PublicCoins, best_row
 from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord, Observer
 
