@@ -345,6 +345,10 @@ def test_ids_that_are_guessed_or_belong_elsewhere_are_none(
             assert reply.status_code == 404, (guess, reply.text)
             said.add(reply.text)
     assert len(said) == 1
+    for policy, several in (("offers", guesses), ("more", [decision, foreign])):
+        told = {"rewards": [{"decision": guess, "reward": 1} for guess in several]}
+        results = shop.post(f"/v1/policies/{policy}/rewards:batch", told).json()["results"]
+        assert [one["problem"]["status"] for one in results] == [404] * len(several)
     assert tables(service) == before
     assert shop.reward(decision, 1).json() == {"outcome": "counted"}
 

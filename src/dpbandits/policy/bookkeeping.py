@@ -381,7 +381,15 @@ class RoundBook:
         """
         fresh = np.zeros(len(rounds), dtype=np.bool_)
         fresh[np.unique(rounds, return_index=True)[1]] = True
-        return np.asarray(fresh & _IS_OPEN[self._status[rounds]])
+        return np.asarray(fresh & _IS_OPEN[self._status_of(rounds)])
+
+    def _status_of(self, rounds: IntArray) -> IntArray:
+        """The `RoundStatus` (k,) of rounds (k,)."""
+        return np.asarray(self._status[rounds])
+
+    def _becoming(self, rounds: IntArray, usable: BoolArray, missing: BoolArray) -> IntArray:
+        """The `RoundStatus` (k,) that rounds (k,) get by `settle`."""
+        return np.asarray(_SETTLED[2 * missing + usable, self._status_of(rounds)])
 
     def round_of(self, decision_id: str) -> int:
         """Round index of one decision that may be settled now; AlreadyTold for any other."""
@@ -416,7 +424,7 @@ class RoundBook:
         """
         if self.before is not None:
             self.before(round_log.TELL, round_log.pack_tell(rounds, rewards, usable, missing))
-        became = np.asarray(_SETTLED[2 * missing + usable, self._status[rounds]])
+        became = self._becoming(rounds, usable, missing)
         told = became == RoundStatus.TOLD
         self._rewards[rounds[told] - self._first_open] = rewards[told]
         self._status[rounds] = became

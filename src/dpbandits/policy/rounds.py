@@ -564,7 +564,7 @@ class RoundPolicy(KeptPolicy):
         """Settle rounds and learn from those that count; their `RoundStatus`."""
         became = self._book.settle(rounds, values, usable, missing)
         counted = became == RoundStatus.TOLD
-        if counted.any():
+        if self._learns and counted.any():
             self._learn(rounds[counted], self._book.actions(rounds[counted]), values[counted])
         return became
 

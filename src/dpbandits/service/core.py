@@ -214,7 +214,7 @@ class Service:
 
     def reward_together(
         self, policy: str, told: Sequence[tuple[str, float]], *, by: str = ""
-    ) -> Future[list[decisions.Outcome | Problem | None]]:
+    ) -> Future[list[decisions.Outcome | None]]:
         """See `Decisions.reward_together`."""
         together = partial(self.decisions.reward_together, told=told, policy=policy)
         nothing: LooksAhead = lambda _: iter(())  # noqa: E731 - it is with those that look ahead

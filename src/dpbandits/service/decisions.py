@@ -245,11 +245,19 @@ class _Row(NamedTuple):
     status: str
 
 
-_OF_POLICY = (
+_FOUND = (
     "SELECT number, policy, ask, status FROM decisions "
-    "WHERE policy = (SELECT id FROM policies WHERE name = ?)"
+    "WHERE policy = (SELECT id FROM policies WHERE name = ?) AND number = ?"
 )
-_FOUND = f"{_OF_POLICY} AND number = ?"
+_FOUND_MANY = (  # with the policy in the condition SQLite would look through all decisions of the policy
+    "SELECT number, policy, ask, status, (SELECT id FROM policies WHERE name = ?) FROM decisions "
+    "WHERE number IN "
+)
+_BECAME = (
+    "UPDATE decisions SET status = told.column2, due_at = NULL, "
+    "reward = CASE WHEN answer IS NULL THEN NULL ELSE CAST(told.column3 AS DOUBLE PRECISION) END "
+    "FROM ({rows}) AS told WHERE number = told.column1"
+)
 
 
 def _becomes(
@@ -448,27 +456,33 @@ class Decisions:
 
     def reward_together(
         self, writes: Writes, told: Sequence[tuple[str, float]], *, policy: str
-    ) -> list[Outcome | Problem | None]:
-        """Tell several rewards, (id of a decision, value) each, in one pass: of each what `reward` gives or
-        raises. None stands for what `reward` has to tell: it is of no open decision, or its id stands there
-        twice.
+    ) -> list[Outcome | None]:
+        """Tell several rewards, (id of a decision, value) each, in one pass, as `reward` tells each.
+
+        None stands for each that `reward` has to tell: it does not fit, is of no open decision, or its id
+        stands there twice.
         """
-        found: list[Outcome | Problem | None] = [None] * len(told)
+        found: list[Outcome | None] = [None] * len(told)
         places: dict[int, int] = {}  # number -> place
         for place, (decision_id, _) in enumerate(told):
             number = self._keys.number_of(decision_id)
             if number is not None:
                 places.setdefault(number, place)
-        among = writes.among(f"{_OF_POLICY} AND number IN ", sorted(places), policy, lock="number")
-        rows = [row for row in map(_Row._make, among) if row.ask is not None and row.status in _OPEN]
+        among = writes.among(_FOUND_MANY, sorted(places), policy, lock="number")
+        own = [_Row._make(row[:4]) for row in among if row[1] == row[4]]
+        rows = [row for row in own if row.ask is not None and row.status in _OPEN]
         if rows:
-            self._engines.use(writes, rows[0].policy).book.look([slot_of(row.ask or "") for row in rows])
-        for row in rows:
-            place = places[row.number]
-            try:
-                found[place] = self._tell(writes, row, told[place][1], counted="counted")
-            except Problem as problem:
-                found[place] = problem
+            values = [told[places[row.number]][1] for row in rows]
+            engine = self._engines.use(writes, rows[0].policy)
+            receipts = engine.policy.tell_batch([row.ask or "" for row in rows], values)
+            became: list[Row] = []
+            for row, value, receipt in zip(rows, values, receipts, strict=True):
+                if receipt is not Receipt.REFUSED:
+                    counted = receipt is Receipt.COUNTED
+                    outcome: Outcome = "counted" if counted else "late"
+                    found[places[row.number]] = outcome
+                    became.append((row.number, outcome, value if counted else None))
+            writes.later_rows(_BECAME, became)
         writes.forget_ahead()
         return found
 

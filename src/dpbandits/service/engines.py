@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpbandits._typing import BoolArray, FloatArray
+from dpbandits._typing import BoolArray, FloatArray, IntArray
 from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import CorruptState, DPBanditsError, InvalidParameter
 from dpbandits.policy.bookkeeping import RoundBook, RoundStatus, refuse_told, status_after
@@ -52,7 +52,14 @@ WAIT_FOR_RELEASE = 0.05
 _PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
 _ROUNDS = "SELECT rounds FROM people WHERE policy = ? AND person = ?"
 _STATUS = "SELECT status FROM slots WHERE policy = ? AND slot = ?"
-_ONE_MORE = "ON CONFLICT (policy, person) DO UPDATE SET rounds = people.rounds + 1 WHERE people.rounds < ?"
+_ONE_MORE = (
+    "INSERT INTO people {rows} "
+    "ON CONFLICT (policy, person) DO UPDATE SET rounds = people.rounds + 1 WHERE people.rounds < ?"
+)
+_SETTLED = (
+    "UPDATE slots SET status = told.column2, reward = CAST(told.column3 AS DOUBLE PRECISION) "
+    "FROM ({rows}) AS told WHERE policy = ? AND slot = told.column1"
+)
 
 
 class Kept(NamedTuple):
@@ -104,7 +111,7 @@ class StoredBook(RoundBook):
         self._next: int | None = None  # rounds at which a release is due
         self._writes: Writes | None = None  # has the policy's row: nobody else takes a slot
         self._locked: tuple[int, int | None] | None = None  # by `round_of`, for the `settle_one` that follows
-        self._seen: dict[int, int | None] = {}  # by `look`, each until it is asked for
+        self._seen: dict[int, int] = {}  # slot -> status of the rounds that `rounds_of` found last
 
     def hold(self) -> None:
         """Let nobody else take a slot until the commit."""
@@ -141,21 +148,17 @@ class StoredBook(RoundBook):
         first, count, writes = self.asked, len(actions), self._store.now_writing
         writes.when(lost=self._unlocked)
         if digests:
-            marks = ", ".join(["(?, ?, 1)"] * count)
-            writes.later(  # TryAgain where another worker gave one of them a round meanwhile
-                f"INSERT INTO people VALUES {marks} {_ONE_MORE}",  # noqa: S608 - marks
-                *(value for digest in digests for value in (self._policy, digest)),
-                self.rounds_per_user,
-                changes=count,
-            )
+            people = [(self._policy, digest, 1) for digest in digests]
+            # TryAgain where another worker gave one of them a round meanwhile.
+            writes.later_rows(_ONE_MORE, people, self.rounds_per_user)
         writes.later(
             "UPDATE progress SET asked = asked + ? WHERE policy = ? AND asked = ?", count, self._policy, first
         )
         status = np.full(count, int(RoundStatus.PENDING))
         if refused is not None:
             status[refused] = int(RoundStatus.REFUSED)
-        people: Sequence[bytes | None] = digests or [None] * count
-        rounds = enumerate(zip(people, actions.astype("<f8"), status.tolist(), strict=True), first)
+        named: Sequence[bytes | None] = digests or [None] * count
+        rounds = enumerate(zip(named, actions.astype("<f8"), status.tolist(), strict=True), first)
         slots = [(self._policy, at, who, row.tobytes(), became, None) for at, (who, row, became) in rounds]
         writes.many("slots", slots)
         self.asked, self.entered = first + count, self.entered + count
@@ -213,7 +216,7 @@ class StoredBook(RoundBook):
     def round_of(self, decision_id: str) -> int:
         """The slot of a decision that may be settled now, kept from others until the commit."""
         slot = slot_of(decision_id)
-        status = self._status_of(slot)
+        status = self._status_in_store(slot)
         self._locked = slot, status
         if status is not None and status_after(status, usable=True, missing=False) is None:
             refuse_told()
@@ -222,7 +225,7 @@ class StoredBook(RoundBook):
     def settle_one(self, index: int, reward: float, *, usable: bool, missing: bool) -> int:
         """As `RoundBook`'s; a round that a release holds, or has passed over, can only be late."""
         locked, self._locked = self._locked, None
-        status = locked[1] if locked is not None and locked[0] == index else self._status_of(index)
+        status = locked[1] if locked is not None and locked[0] == index else self._status_in_store(index)
         became = status_after(
             RoundStatus.MISSED if status is None else status, usable=usable, missing=missing
         )
@@ -238,17 +241,33 @@ class StoredBook(RoundBook):
             )
         return became
 
-    def look(self, slots: Sequence[int]) -> None:
-        """Read the status of rounds that are settled next, and keep them from others until the commit."""
-        writes = self._store.now_writing
+    def rounds_of(self, ids: Sequence[str]) -> IntArray:
+        """Slots (k,) of decisions, whose rounds nobody else changes until the commit."""
+        slots = [slot_of(one) for one in ids]
         query = "SELECT slot, status FROM slots WHERE policy = ? AND slot IN "
-        found = writes.among(query, sorted(slots), self._policy, lock="slot")
-        self._seen = dict.fromkeys(slots) | {int(slot): int(status) for slot, status in found}
-        writes.when(kept=self._seen.clear, lost=self._seen.clear)
+        found = self._store.now_writing.among(query, sorted(slots), self._policy, lock="slot")
+        self._seen = {int(slot): int(status) for slot, status in found}
+        return np.array(slots, dtype=np.int64)
 
-    def _status_of(self, slot: int) -> int | None:
-        if slot in self._seen:
-            return self._seen.pop(slot)
+    def settle(
+        self, rounds: IntArray, rewards: FloatArray, usable: BoolArray, missing: BoolArray
+    ) -> IntArray:
+        """As `RoundBook`'s, of rounds from `rounds_of`; see `settle_one`."""
+        became = self._becoming(rounds, usable, missing)
+        told = zip(rounds.tolist(), became.tolist(), rewards.tolist(), strict=True)
+        rows = [
+            (slot, status, reward if status == RoundStatus.TOLD else None)
+            for slot, status, reward in told
+            if self._seen.get(slot, status) != status
+        ]
+        self._store.now_writing.later_rows(_SETTLED, rows, self._policy)
+        return became
+
+    def _status_of(self, rounds: IntArray) -> IntArray:
+        found = [self._seen.get(slot, int(RoundStatus.MISSED)) for slot in rounds.tolist()]
+        return np.array(found, dtype=np.int64)
+
+    def _status_in_store(self, slot: int) -> int | None:
         found = self._store.now_writing.locked(_STATUS, self._policy, slot)
         return int(found[0][0]) if found else None
 

@@ -298,16 +298,20 @@ class Writes(Reads):
         return list(range(first, first + count))
 
     def many(self, table: str, rows: Sequence[Row]) -> None:
-        """Insert rows of a table, of all columns or those that are named, some hundred in a statement."""
+        """Insert rows of a table, of all columns or those that are named."""
+        self.later_rows(f"INSERT INTO {table} {{rows}}", rows)
+
+    def later_rows(self, sql: str, rows: Sequence[Row], *arguments: object) -> None:
+        """`later` of a statement about many rows, which stand where it says `{rows}`, before its `arguments`.
+
+        Each of them has to change one row of a table.
+        """
         for first in range(0, len(rows), _TOGETHER):
             some = rows[first : first + _TOGETHER]
             marks = f"({', '.join('?' * len(some[0]))})"
-            text = f"INSERT INTO {table} VALUES {', '.join([marks] * len(some))}"  # noqa: S608 - a name of ours
             values = [value for row in some for value in row]
-            if len(rows) == 1:  # with what follows, in one message
-                self.later(text, *values)
-            else:
-                self.run(text, *values)
+            text = sql.format(rows=f"VALUES {', '.join([marks] * len(some))}")
+            self.later(text, *values, *arguments, changes=len(some))
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
