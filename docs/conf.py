@@ -75,7 +75,7 @@ nitpick_ignore = [
     ("py:class", "dpbandits.models.marginals.features.EffectFeatures"),
     ("py:class", "dpbandits.models.marginals.law.Law"),
     ("py:class", "dpbandits.policy.bookkeeping.RoundBook"),
-    ("py:class", "dpbandits.service.served.ServedBandit"),
+    ("py:class", "dpbandits.service.engines.ServedBandit"),
     ("py:class", "dpbandits.tables.checking.Finding"),
     ("py:class", "fastapi.applications.FastAPI"),
     ("py:class", "starlette.requests.Request"),

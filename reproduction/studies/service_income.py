@@ -32,7 +32,7 @@ from dpbandits.service import policies, tokens
 from dpbandits.service.application import application
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
-from dpbandits.service.served import ServedBandit
+from dpbandits.service.engines import ServedBandit
 from dpbandits.service.settings import Settings
 from reproduction.studies.people_and_arms import as_dicts
 

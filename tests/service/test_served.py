@@ -13,7 +13,7 @@ from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import InvalidData, InvalidParameter
 from dpbandits.policy.bookkeeping import RoundBook
 from dpbandits.policy.decision import Decision
-from dpbandits.service.served import ServedBandit
+from dpbandits.service.engines import ServedBandit
 
 N, ERASED = 24, 9
 CONTEXTS = np.random.default_rng(5).random((N, 2))

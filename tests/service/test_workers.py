@@ -231,7 +231,7 @@ def test_two_that_fold_one_block_at_once_release_it_once(
 ) -> None:
     """Also where nothing is locked: the slower one finds that the state has gone on, and keeps nothing."""
     from dpbandits.service import postgres
-    from dpbandits.service.served import ServedBandit
+    from dpbandits.service.engines import ServedBandit
 
     first, second, one, _ = two
     for number in range(7):
@@ -271,7 +271,7 @@ def test_two_that_fold_one_block_at_once_release_it_once(
 @pytest.mark.usefixtures("lazy")
 def test_a_fold_that_fails_shows_nobodys_round(two: Two, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not to a tool, either, that prints what stood in the variables where an error came from."""
-    from dpbandits.service.served import ServedBandit
+    from dpbandits.service.engines import ServedBandit
 
     service, _, one, _ = two
     for number in range(8):
@@ -299,7 +299,7 @@ def test_a_worker_that_was_stopped_while_it_folded_has_released_nothing(
     """It drew its noise, its transaction was ended by the database, and another worker has folded since."""
     import psycopg
 
-    from dpbandits.service.served import ServedBandit
+    from dpbandits.service.engines import ServedBandit
 
     first, second, one, _ = two
     for number in range(7):
@@ -565,7 +565,7 @@ def test_a_reward_that_the_database_undoes_is_told_again_and_undoes_no_others(
     two: Two, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As after a deadlock: the statement failed, and its transaction takes no other before it goes back."""
-    from dpbandits.service.served import ServedBandit
+    from dpbandits.service.engines import ServedBandit
 
     first, _, one, _ = two
     asked, original = one.decide("visit").json(), ServedBandit.tell

@@ -39,7 +39,7 @@ from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.service import decisions, policies, tokens
 from dpbandits.service.backups import name_instance, opened_store, why_copy
 from dpbandits.service.clock import Clock
-from dpbandits.service.engines import Engines, Kept, configured
+from dpbandits.service.engines import Engines, Kept, ServedBandit, configured
 from dpbandits.service.folding import Folding
 from dpbandits.service.gate import log
 from dpbandits.service.keys import Keys, adoptions, canonical, check_key
@@ -47,7 +47,6 @@ from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
 from dpbandits.service.round_log import swept
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.served import ServedBandit
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import Reads, TryAgain, Writes
 from dpbandits.service.surveys import Surveys

@@ -33,11 +33,10 @@ from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.errors import DPBanditsError
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.service.clock import Clock
-from dpbandits.service.engines import configured, due_after, is_closed
+from dpbandits.service.engines import ServedBandit, configured, due_after, is_closed
 from dpbandits.service.retention import Old, done, old_rounds
 from dpbandits.service.round_log import StoredLife, rounds_of, scratch
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Reads, Row, Store, Writes
 from dpbandits.state.witness import Witness
 

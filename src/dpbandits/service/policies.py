@@ -21,10 +21,9 @@ from dpbandits.errors import CorruptState, InvalidParameter
 from dpbandits.models import kernels
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.service.budgets import previewed, promise_of, standing
-from dpbandits.service.engines import Engines, Kept
+from dpbandits.service.engines import Engines, Kept, ServedBandit
 from dpbandits.service.keys import canonical
 from dpbandits.service.problems import Problem
-from dpbandits.service.served import ServedBandit
 from dpbandits.service.store import Reads, Row, Writes, note_event
 from dpbandits.tables import Schema
 
