@@ -10,6 +10,7 @@ from pathlib import Path
 
 from dpbandits.lab.study import Row
 from reproduction.dubey2021.parts import OF_THE_SAME_PROMISE
+from reproduction.ma2025.methods import NOT_PRIVATE
 from reproduction.result_folder import ResultFolder
 
 __all__ = ["CHANGED", "behind"]
@@ -80,13 +81,13 @@ def _behind_ma(held: ResultFolder) -> Iterator[Row]:
     for stem in ("figure-6", "figure-7a", "figure-7b", "figure-8", "figure-9a", "figure-9b", "figure-9c"):
         rows = held.rows(f"ma2025-{stem}")
         place = {
-            json.dumps([row["epsilon"], row["n_users"], row["sources"]]): row
+            json.dumps([row["world"], row["epsilon"], row["n_users"], row["sources"]]): row
             for row in rows
             if row["method"] == "tree"
         }
         for row in rows:
-            if row["method"] != "tree":
-                key = json.dumps([row["epsilon"], row["n_users"], row["sources"]])
+            if row["method"] not in ("tree", *NOT_PRIVATE):
+                key = json.dumps([row["world"], row["epsilon"], row["n_users"], row["sources"]])
                 item = f"Ma2025 {stem}, epsilon {row['epsilon']:g}, n {row['n_users']:,}"
                 yield from _against(item, row["method"], row, place.get(key), name="regret", more=False)
     yield from _behind_table_2(held.part("ma2025-table-2", "cells"))

@@ -1,4 +1,4 @@
-"""Worlds of the local studies: the library's, two more of Ma2025, and those on which constants were chosen.
+"""Worlds of the local studies: the library's, three more of Ma2025, and those on which constants were chosen.
 
 `world(name)` knows them all. No tuning world shares a reward function with a report world.
 """
@@ -83,6 +83,8 @@ _TUNING = (
 _PRINTED = (
     # centres at k/K, as the paper prints them
     World(name="ma-edge", dim=2, n_arms=3, mean_rewards=ma2025_means(np.arange(1, 4) / 3)),
+    # as its authors' public code has it, where sources are drawn by that code's sampler too
+    World(name="ma-code", dim=2, n_arms=3, mean_rewards=ma2025_means(np.arange(1, 4) / 4)),
     World(name="ma-symmetric", dim=2, n_arms=2, mean_rewards=_symmetric),
 )
 _WORLDS = {one.name: one for one in (*_PRINTED, *_TUNING)}

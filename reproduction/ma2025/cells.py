@@ -1,28 +1,36 @@
 """What Ma2025's figures and table share: a cell is one method on one crowd, an item many of them.
 
-Worlds and grids of the figures are the paper's, from its captions. Regret is the average over the target's
-users. Noise is simulated. The paper repeats a hundred times; items here repeat twenty times unless they are
-told otherwise.
+The figures run in two worlds: the one that the paper prints, on the grids of its captions, and the one of the
+runs that its authors publish, at the places of those runs. Regret is the average over the target's
+users. Noise is simulated. The published runs are 30 to 80 a place, not the hundred that the paper says; items
+here repeat twenty times unless they are told otherwise.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from dpbandits._typing import Seed
 from dpbandits.lab.study import Cell, Record, Row, Runs
 from reproduction.experiments import Item, rounded
 from reproduction.ma2025.methods import (
+    CODE_METHODS,
+    CODE_WORLD,
     CONSTANTS,
     MARKS,
+    NOT_PRIVATE,
     PRINTED_CONSTANTS,
     Source,
+    code_curves,
     constants_of,
     curve,
     local_curves,
 )
+from reproduction.ma2025.published import BATCHES, PLANNED, published_at, runs_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,10 +41,12 @@ __all__ = [
     "SHIFT_METHODS",
     "CrowdCell",
     "PrintedCell",
+    "PublishedCell",
     "WatchedCell",
     "WholeCell",
     "crowd_item",
     "crowds",
+    "published_cells",
     "verdict",
 ]
 
@@ -137,40 +147,104 @@ class PrintedCell(CrowdCell):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchedCell(CrowdCell):
-    """One method on one world, and what it does at one context: Figure 6.
+class PublishedCell(CrowdCell):
+    """One method at a place of a figure of which the authors publish runs, in the world of those runs.
+
+    Attributes:
+        figure: "6" to "9c".
+    """
+
+    figure: str
+
+    at_once: ClassVar[int] = 10
+    run: ClassVar[dict[str, Any]] = {"versions": MOST_VERSIONS, "largest_epsilon": LARGEST_EPSILON}
+
+    @property
+    def label(self) -> Row:
+        """The fields; the figure is the item's."""
+        return {name: value for name, value in super().label.items() if name != "figure"}
+
+    @property
+    def code(self) -> dict[str, Any]:
+        """How the authors' script of this figure runs their code; see `CodeOptions`."""
+        options = {"batch": BATCHES[self.figure], "planned": PLANNED[self.figure]}
+        return options | {"weighted": self.figure != "6"}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a result depends on beside the name and the seed."""
+        if self.method in CODE_METHODS:
+            return {"code": self.code | CODE_METHODS[self.method], "sources": self.label["sources"]}
+        return super().settings
+
+    def simulate(self, seed: Seed) -> Record:
+        """Average regret of the users so far, at `MARKS` points."""
+        return self.simulate_several([seed])[0]
+
+    def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
+        """The authors' code runs several crowds side by side."""
+        if self.method in CODE_METHODS:
+            curves, _, _ = code_curves(self.method, self.world, seeds=seeds, **self._crowd, **self.code)
+        else:
+            versions: dict[str, Any] = {"versions": MOST_VERSIONS} | self._crowd
+            curves = np.stack([curve(self.method, self.world, seed=seed, **versions) for seed in seeds])
+        return [{"curve": rounded(one, 7)} for one in curves]
+
+    @property
+    def _crowd(self) -> dict[str, Any]:
+        """Users, epsilons and sources; this library's reports have no epsilon above `LARGEST_EPSILON`."""
+        most = math.inf if self.method in CODE_METHODS else LARGEST_EPSILON
+        sources = tuple(replace(one, epsilon=min(one.epsilon, most)) for one in self.sources)
+        return {"epsilon": min(self.epsilon or math.inf, most), "n_users": self.n_users, "sources": sources}
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Besides, what the authors publish of the place."""
+        (row,) = super().rows(records)
+        there = published_at(self.figure, self.epsilon, self.n_users, self.sources)
+        row |= {"published": there.regret, "published_error": there.standard_error}
+        row |= {"published_reps": there.reps}
+        if self.method in CODE_METHODS:
+            private = "not private; " if self.method in NOT_PRIVATE else ""
+            row["verdict"] = f"{private}{row['regret'] / there.regret:.2f} of the published runs"
+        return [row]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedCell(PublishedCell):
+    """What a method does besides at one context: Figure 6.
 
     Attributes:
         point: the context.
-        step: users between two versions; the paper has 1.
+        step: users between two versions, as in the authors' script.
     """
 
+    figure: str = "6"
     point: tuple[float, ...]
-    step: int = 10
+    step: int = BATCHES["6"]
 
     measures: ClassVar = {
         "curve": ("curve", "curve_errors"),
         "local": ("local_curve", "local_errors"),
         "shares": ("arm_shares", None),
     }
+    run: ClassVar[dict[str, Any]] = {}
 
-    def simulate(self, seed: Seed) -> Record:
+    def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
         """Average regret of all, average regret at the point, and shares of the arms there, at the marks."""
-        curve, local, shares = local_curves(
-            self.method,
-            self.world,
-            seed=seed,
-            epsilon=self.epsilon or math.inf,
-            n_users=self.n_users or 1,
-            sources=self.sources,
-            point=self.point,
-            step=self.step,
-        )
-        return {
-            "curve": rounded(curve, 7),
-            "local": rounded(local, 7),
-            "shares": [rounded(mark, 5) for mark in shares],
-        }
+        own: dict[str, Any] = {"point": self.point, **self._crowd}
+        if self.method in CODE_METHODS:
+            found = code_curves(self.method, self.world, seeds=seeds, **own, **self.code)
+            runs = list(zip(*(() if part is None else part for part in found), strict=True))
+        else:
+            runs = [local_curves(self.method, self.world, seed=s, step=self.step, **own) for s in seeds]
+        return [
+            {
+                "curve": rounded(regret, 7),
+                "local": rounded(local, 7),
+                "shares": [rounded(mark, 5) for mark in shares],
+            }
+            for regret, local, shares in runs
+        ]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -185,12 +259,24 @@ class WatchedCell(CrowdCell):
         return [row | short | {"arm_shares": [rounded(mark, 4) for mark in row["arm_shares"]]}]
 
 
+def published_cells(figure: str, methods: Sequence[str]) -> list[PublishedCell]:
+    """Every method at every place of a figure of which runs are published, once."""
+    places = dict.fromkeys((run.epsilon, run.n_users, run.sources) for run in runs_of(figure))
+    return [
+        PublishedCell(
+            figure=figure, method=method, world=CODE_WORLD, epsilon=epsilon, n_users=n, sources=sources
+        )
+        for method in methods
+        for epsilon, n, sources in places
+    ]
+
+
 def verdict(cell: CrowdCell) -> str:
     """Why a published number and ours cannot be compared."""
     if cell.method in ("tree", "smooth", "ma2025-tuned"):
         return "not in the paper"
     if cell.method in CONSTANTS or cell.method == "ma2025":
-        return "cannot be compared: curves without numbers"
+        return "cannot be compared: the published runs have other noise"
     return "cannot be compared: other columns and pairs than the paper's"
 
 
@@ -233,7 +319,7 @@ def crowd_item(
         key=("world", "method", "epsilon", "n_users", "sources"),
         shown=(
             "world | method | epsilon:g | n_users:, | sources | regret_at_quarter:.4f"
-            " | regret:.4f | standard_error:.4f | verdict"
+            " | regret:.4f | standard_error:.4f | published:.4f | verdict"
         ),
         texts={"sources": _sources_text},
         picture=picture,

@@ -25,8 +25,8 @@ _worlds = partial(
 )
 
 
-def _panel(row: Row) -> str:
-    return "Table 2, Adult" if row["world"] == TABLE else "Figures 7a and 9a, n 40,000"
+def _panels(row: Row) -> tuple[str]:
+    return ("Table 2, Adult" if row["world"] == TABLE else "Figures 7a and 9a, n 40,000",)
 
 
 def _place(row: Row) -> tuple[float, str]:
@@ -45,6 +45,6 @@ ITEMS = {
                 epsilons=(2.0,), sources=[2 * (Source(n_users=20_000, epsilon=8.0, gamma=0.2, kappa=1.0),)]
             ),
         ],
-        picture=partial(panelled, along="log10 of c", panel_of=_panel, line_of=_place, columns=2),
+        picture=partial(panelled, along="log10 of c", panels_of=_panels, line_of=_place, columns=2),
     )
 }

@@ -1,11 +1,10 @@
 """Figure 7 of Ma2025: regret against n for several epsilon.
 
 As printed: epsilon 1, 2, 4, 8, 1024 and n from 10,000 to 160,000, (a) without a source, (b) with one of 5,000
-users at epsilon 8; 16, the largest here, stands for 1,024.
+users at epsilon 8; 16, the largest here, stands for 1,024. The published runs go to 240,000.
 """
 
 from functools import partial
-from operator import itemgetter
 
 from dpbandits.lab.study import Row
 from reproduction.ma2025.cells import (
@@ -17,27 +16,21 @@ from reproduction.ma2025.cells import (
     PrintedCell,
     crowd_item,
     crowds,
+    published_cells,
 )
 from reproduction.ma2025.methods import Source
-from reproduction.ma2025.pictures import panelled
+from reproduction.ma2025.pictures import beside_published
 
 __all__ = ["ITEMS"]
 
 
 def _place(row: Row) -> tuple[float, str]:
-    large = row["epsilon"] == LARGEST_EPSILON
-    return row["n_users"] / 1000, "16 for epsilon 1,024" if large else f"epsilon {row['epsilon']:g}"
+    return row["n_users"] / 1000, f"epsilon {row['epsilon']:,g}"
 
 
 _item = partial(
     crowd_item,
-    picture=partial(
-        panelled,
-        along="users / 1,000",
-        panel_of=itemgetter("method"),
-        line_of=_place,
-        columns=2,
-    ),
+    picture=partial(beside_published, along="users / 1,000", line_of=_place),
 )
 _crowds = partial(
     crowds,
@@ -48,9 +41,18 @@ _crowds = partial(
 )
 
 ITEMS = {
-    "figure-7a": _item("regret against n, without a source", _crowds(sources=[()], methods=PRINTED_METHODS)),
+    "figure-7a": _item(
+        "regret against n, without a source",
+        [
+            *published_cells("7a", ("ma2025-code", "tree", "ma2025-2log2")),
+            *_crowds(sources=[()], methods=PRINTED_METHODS),
+        ],
+    ),
     "figure-7b": _item(
         "the same with one source",
-        _crowds(sources=[(Source(n_users=5000, epsilon=8.0),)], methods=SHIFT_METHODS),
+        [
+            *published_cells("7b", ("ma2025-code", "tree")),
+            *_crowds(sources=[(Source(n_users=5000, epsilon=8.0),)], methods=SHIFT_METHODS),
+        ],
     ),
 }

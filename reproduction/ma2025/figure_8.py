@@ -1,12 +1,11 @@
 """Figure 8 of Ma2025: regret against the size of two sources, for their epsilon and gamma.
 
 As printed: n = 80,000, two sources of 0 to 100,000 users, kappa 1. The caption does not state the target's
-epsilon, nor which gamma and epsilon of the sources: 1, and gamma 0 and 2 at epsilon 2, 4 and 8, are taken
-here.
+epsilon, nor which gamma and epsilon of the sources. The published runs have epsilon 1, gamma 0, .2, 1 and 2,
+and sources at 2, 4, 8 and 1,024; in the printed world gamma 0 and 2 at epsilon 2, 4 and 8 are run.
 """
 
 from functools import partial
-from operator import itemgetter
 
 from dpbandits.lab.study import Row
 from reproduction.ma2025.cells import (
@@ -15,9 +14,10 @@ from reproduction.ma2025.cells import (
     PrintedCell,
     crowd_item,
     crowds,
+    published_cells,
 )
 from reproduction.ma2025.methods import Source
-from reproduction.ma2025.pictures import SIZE_OF_SOURCES, panelled
+from reproduction.ma2025.pictures import SIZE_OF_SOURCES, beside_published
 
 __all__ = ["ITEMS"]
 
@@ -29,29 +29,37 @@ _GROWING = [
 ]
 
 
+_GAMMAS = (0.0, 0.2, 1.0, 2.0)
+"""Of the published runs."""
+
+
 def _place(row: Row) -> tuple[float, str]:
     if not row["sources"]:
         return 0.0, ""
     first = row["sources"][0]
-    return first["n_users"] / 1000, f"gamma {first['gamma']:g}, epsilon {first['epsilon']:g}"
+    return first["n_users"] / 1000, f"source epsilon {first['epsilon']:,g}"
+
+
+def _groups(row: Row) -> list[str]:
+    gammas = _GAMMAS if not row["sources"] else (row["sources"][0]["gamma"],)
+    return [f"; gamma {gamma:g}" for gamma in gammas]
 
 
 ITEMS = {
     "figure-8": crowd_item(
         "regret against the size of two sources",
-        crowds(
-            worlds=(PRINTED_WORLD,),
-            methods=SHIFT_METHODS,
-            sizes=(80_000,),
-            sources=[(), *_GROWING],
-            kind=PrintedCell,
-        ),
+        [
+            *published_cells("8", ("ma2025-code", "tree")),
+            *crowds(
+                worlds=(PRINTED_WORLD,),
+                methods=SHIFT_METHODS,
+                sizes=(80_000,),
+                sources=[(), *_GROWING],
+                kind=PrintedCell,
+            ),
+        ],
         picture=partial(
-            panelled,
-            along=f"{SIZE_OF_SOURCES} / 1,000",
-            panel_of=itemgetter("method"),
-            line_of=_place,
-            columns=3,
+            beside_published, along=f"{SIZE_OF_SOURCES} / 1,000", line_of=_place, group_of=_groups
         ),
     ),
 }

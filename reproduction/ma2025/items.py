@@ -2,12 +2,13 @@
 
 `local`, `references`, `public-code` and `speed` are the tables of the page on local results (module `local`),
 `transfer` is what sources are worth to this library's tree (module `transfer`), `constants` the paper's
-algorithm at more constants. The figures use every
+algorithm at more constants, `code-parts` its public code with faults undone. The figures use every
 method's defaults.
 """
 
 from reproduction.experiments import Study
 from reproduction.ma2025 import (
+    code_parts,
     constants,
     figure_6,
     figure_7,
@@ -21,7 +22,7 @@ from reproduction.ma2025.cells import FIRST_SEED
 
 __all__ = ["STUDY"]
 
-_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, constants, local, transfer)
+_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, code_parts, constants, local, transfer)
 
 STUDY = Study(
     name="ma2025",

@@ -7,13 +7,18 @@
 | `smooth` | this library's without sources: the same with a smooth prior, at its frozen defaults |
 | `ma2025-c1`, `-2log2`, `-c64` | Algorithms 2 and 3 as printed at C_n = ln n, 2 log2 n, 64 ln n, honest |
 | `ma2025-c0.01` to `-c0.3` | the same at C_n = c ln n below 1 |
+| `ma2025-code` | **not private**: as the authors' code runs, for its published runs (`ma2025.as_code`) |
+| `ma2025-code-once` | **not private**: the same, but everybody is counted once |
+| `ma2025-code-again` | the same with noise in every bin, where it is private; earlier users again and again |
+| `ma2025-code-honest` | the same with noise in every bin and everybody counted once |
 | `ma2025` | the same with what the authors' public code adds (`local.published.ma2025_variant`) |
 | `ma2025-tuned` | that with radius and bias chosen like everybody's constants, without a proof |
 | `linear`, `neural` | private gradients (`ma2025.ldp_gradient`), logistic or with one hidden layer |
 | `abse` | adaptively binned successive elimination, without privacy and without sources |
 | `abse-printed` | the same with the width of its own paper, 4 |
 
-All but these two and `smooth` take sources. Everyone publishes after 100 users, but for those of Ma2025,
+`abse`, `abse-printed` and `smooth` take no sources. `ma2025-code` and what is beside it run in `code_curves`,
+in a world alone, and are no `METHODS`. Everyone publishes after 100 users, but for those of Ma2025,
 whose rules act rarely: a hundredth of its users. Constants in `CHOSEN` come from
 `reproduction/tuning/ma2025_methods.py`.
 """
@@ -34,6 +39,7 @@ from dpbandits.lab.worlds.contextual import PeopleWorld, World
 from dpbandits.lab.worlds.transfer import Behaviour, SourceWorld
 from dpbandits.local.contract.spec import PUBLISHED, Spec
 from reproduction.local_worlds import world
+from reproduction.ma2025.as_code import CodeCrowds, CodeOptions
 from reproduction.ma2025.classification import (
     CLASSIFICATION_TABLES,
     ClassificationTable,
@@ -52,11 +58,15 @@ from reproduction.ma2025.people_source import PeopleSource
 
 __all__ = [
     "CHOSEN",
+    "CODE_METHODS",
+    "CODE_WORLD",
     "CONSTANTS",
     "MARKS",
     "METHODS",
+    "NOT_PRIVATE",
     "PRINTED_CONSTANTS",
     "Source",
+    "code_curves",
     "curve",
     "local_curves",
     "table_references",
@@ -71,6 +81,20 @@ SMALL_CONSTANTS = {f"ma2025-c{c:g}": c for c in (0.01, 0.03, 0.1, 0.3)}
 
 CONSTANTS = SMALL_CONSTANTS | PRINTED_CONSTANTS
 """c of every method that is the paper's algorithm as printed."""
+
+CODE_WORLD = "ma-code"
+"""World of the published runs: centres k/(K + 1), and sources as the public code draws them."""
+
+CODE_METHODS: dict[str, dict[str, bool]] = {
+    "ma2025-code": {},
+    "ma2025-code-once": {"again": False},
+    "ma2025-code-again": {"own_bin": False},
+    "ma2025-code-honest": {"own_bin": False, "again": False},
+}
+"""Methods of `code_curves`, and which faults of the public code are undone."""
+
+NOT_PRIVATE = ("ma2025-code", "ma2025-code-once")
+"""No guarantee holds: noise is in visited bins alone, so a report would name its bin at any epsilon."""
 
 ABSES = ("abse", "abse-printed")
 """Without privacy and without sources."""
@@ -151,10 +175,13 @@ def world_and_sources(
     if name not in CLASSIFICATION_TABLES:
         one = world(name)
         made: list[_SourceOfPeople] = []
+        # the public code's sampler at gamma draws the exponent dim gamma
+        stretch = one.dim if name == CODE_WORLD else 1
         for source in sources:
             if source.n_users is None:
                 raise InvalidParameter("n_users: a source of a synthetic world needs a number")
             own: dict[str, Any] = {key: getattr(source, key) for key in ("gamma", "kappa", "behaviour")}
+            own["gamma"] *= stretch
             made.append((SourceWorld(world=one, **own), source.n_users, source.epsilon))
         return one, made
     table = table_half(name, half, data)
@@ -258,6 +285,52 @@ def local_curves(
     shares = np.stack([at_marks(arm, step, n_users) for arm in chosen.T], axis=1)
     (means,) = one.mean_rewards(watched)
     return at_marks(result.regret, step, n_users), shares @ (means.max() - means), shares
+
+
+def code_curves(
+    method: str,
+    name: str,
+    *,
+    seeds: Sequence[int],
+    epsilon: float,
+    n_users: int,
+    sources: Sequence[Source] = (),
+    point: Sequence[float] | None = None,
+    **options: Any,
+) -> tuple[FloatArray, FloatArray | None, FloatArray | None]:
+    """Ma2025's public code on a crowd a seed, all side by side: not private where `NOT_PRIVATE` says so.
+
+    Args:
+        method: one of `CODE_METHODS`.
+        name: of a synthetic world.
+        seeds: (R,) people, rewards, noise and bins, one a crowd.
+        epsilon, n_users, sources: as for `curve`.
+        point: (dim,) a context to watch, as for `local_curves`.
+        options: of `CodeOptions`.
+
+    Returns:
+        (R, MARKS) average regret of the users so far; of a watched point also (R, MARKS) average regret and
+        (R, MARKS, K) shares of the arms there.
+    """
+    one, auxiliary = world_and_sources(name, sources)
+    if not isinstance(one, World):
+        raise InvalidParameter("the public code runs in a synthetic world")
+    people = [(p, n, e) for p, n, e in auxiliary if isinstance(p, SourceWorld)]
+    options = options | CODE_METHODS[method]
+    watched = None if point is None else np.array(point, dtype=np.float64)
+    crowds = CodeCrowds(
+        one, sources=people, n_users=n_users, epsilon=epsilon, seeds=seeds, options=CodeOptions(**options)
+    )
+    regret, law = crowds.run(watched)
+    step = crowds.options.batch
+    curves = np.stack([at_marks(totals, step, n_users) for totals in regret])
+    if law is None or watched is None:
+        return curves, None, None
+    chosen = np.moveaxis(step * law, 2, 1)  # (R, K, T)
+    shares = np.stack([[at_marks(arm, step, n_users) for arm in arms] for arms in chosen])
+    shares = np.moveaxis(shares, 1, 2)
+    (means,) = one.mean_rewards(watched[None])
+    return curves, np.asarray(shares @ (means.max() - means)), shares
 
 
 def _spec_of(

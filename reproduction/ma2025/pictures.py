@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SIZE_OF_SOURCES",
     "bars",
+    "beside_published",
     "panelled",
     "watched_point",
 ]
@@ -38,6 +39,10 @@ _COLOURS = {
     "tree": "blue",
     "smooth": "sky",
     "ma2025": "orange",
+    "ma2025-code": "black",
+    "ma2025-code-once": "grey",
+    "ma2025-code-again": "amber",
+    "ma2025-code-honest": "orange",
     "ma2025-c1": "amber",
     "ma2025-2log2": "orange",
     "ma2025-c64": "pink",
@@ -53,27 +58,29 @@ def panelled(
     rows: Sequence[Row],
     *,
     along: str,
-    panel_of: Callable[[Row], str],
+    panels_of: Callable[[Row], Sequence[str]],
     line_of: Callable[[Row], tuple[float, str]],
     columns: int,
 ) -> "Figure":
     """Regret along what a figure varies, its panels as the paper lays them out, with two standard errors.
 
+    Hollow marks are the means of published runs, beside the line of the code that they were made by.
+
     Args:
         rows: of the item.
         along: what the axes show.
-        panel_of: title of the panel that a row lies in.
+        panels_of: titles of the panels that a row lies in.
         line_of: where on the axis and on which line a row lies; a row of line "" lies on every one.
         columns: panels side by side.
     """
-    titles = list(dict.fromkeys(map(panel_of, rows)))
+    titles = list(dict.fromkeys(title for row in rows for title in panels_of(row)))
     names = [name for name in dict.fromkeys(line_of(row)[1] for row in rows) if name]
     high = max(row["regret"] + 2.0 * row["standard_error"] for row in rows)
     deep = -(-len(titles) // columns)
     figure, axes = new_figure(width=1.6 + 2.9 * columns, height=0.6 + 2.6 * deep, columns=columns, rows=deep)
     last = min(columns, len(titles)) - 1
     for ax, title in zip(axes, titles, strict=False):
-        own = [(row, *line_of(row)) for row in rows if panel_of(row) == title]
+        own = [(row, *line_of(row)) for row in rows if title in panels_of(row)]
         for name, (colour, dash, mark) in zip(names, cycle(LINES), strict=False):
             points = sorted(
                 (place, row["regret"], row["standard_error"])
@@ -85,12 +92,54 @@ def panelled(
                 draw_points(ax, *np.array(points).T, colour=colour, **style)
             elif ax is axes[last]:  # its legend is everybody's
                 ax.plot([], [], color=PALETTE[colour], **style)
+            published = sorted(
+                (place, row["published"])
+                for row, place, line in own
+                if line in ("", name) and row["method"] == "ma2025-code"
+            )
+            if published:
+                at, mean = np.array(published).T
+                ax.plot(at, mean, color=PALETTE[colour], marker=mark, mfc="none", markersize=9, linestyle="")
         ax.set_ylim(0.0, 1.05 * high)
         label_axes(ax, title=title, x=along, y="regret per user")
     for ax in axes[len(titles) :]:
         ax.set_visible(False)
     add_legend(axes[last])
     return figure
+
+
+METHOD_NAMES = {"ma2025-code": "as its code runs, not private", "tree": "ours, private"}
+"""Methods that are drawn beside published runs, and titles of their panels."""
+
+
+def beside_published(
+    rows: Sequence[Row],
+    *,
+    along: str,
+    line_of: Callable[[Row], tuple[float, str]],
+    group_of: Callable[[Row], Sequence[str]] = lambda _: ("",),
+) -> "Figure":
+    """What the public code gives here with the published runs in it, and ours on the same axis beside it.
+
+    Args:
+        rows: of the item; those of the printed world are left out, unless there are no others.
+        along, line_of: as for `panelled`.
+        group_of: titles of the lines of panels that a row lies in.
+    """
+    own = [row for row in rows if "published" in row and row["method"] in METHOD_NAMES] or list(rows)
+    groups = list(dict.fromkeys(group for row in own for group in group_of(row)))
+    methods = dict.fromkeys(row["method"] for row in own)
+    titles = [_titled(method, group) for group in groups for method in methods]
+
+    def panels(row: Row) -> list[str]:
+        return [_titled(row["method"], group) for group in group_of(row)]
+
+    own.sort(key=lambda row: min(titles.index(title) for title in panels(row)))
+    return panelled(own, along=along, panels_of=panels, line_of=line_of, columns=2)
+
+
+def _titled(method: str, group: str) -> str:
+    return METHOD_NAMES.get(method, method) + group
 
 
 _HATCHES = ("", "//", "..", "xx")
@@ -117,6 +166,10 @@ def watched_point(rows: Sequence[Row], *, shown: Sequence[str]) -> "Figure":
                 line = {"colour": colour, "linestyle": dash, "label": method, "linewidth": 1.4}
                 draw_band(ax, users, own[method][mean], own[method][error], **line)
             ax.set_ylim(0.0, 1.0)
+        published = own[methods[0]].get("published")
+        if published is not None:
+            (circle,) = first.plot(users[-1:], [published], marker="o", mfc="none", linestyle="")
+            circle.set(color=PALETTE["black"], label="published, one run", clip_on=False)
         said = f"{label}, gamma {source['gamma']:g}" if source else label
         label_axes(first, title=said, x="", y="regret of all")
         label_axes(second, title="", x="", y="regret at the point")

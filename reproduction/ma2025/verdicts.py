@@ -1,6 +1,9 @@
 """Lines of Ma2025 on the page of verdicts; see `reproduction.verdicts`."""
 
+import json
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from typing import Any
@@ -11,7 +14,8 @@ from dpbandits.lab.study import Row
 from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of, seeds_of
 from reproduction.ma2025.cells import LARGEST_EPSILON, PRINTED_WORLD
 from reproduction.ma2025.local import reference_regrets
-from reproduction.ma2025.methods import PRINTED_CONSTANTS
+from reproduction.ma2025.methods import CODE_WORLD, PRINTED_CONSTANTS
+from reproduction.ma2025.published import Published, runs_of
 from reproduction.ma2025.table_2 import PAPERS_NAMES, PRINTED, PRINTED_PAIRS
 from reproduction.ma2025.theory import slope
 from reproduction.result_folder import ResultFolder
@@ -27,143 +31,126 @@ def ma_lines(held: ResultFolder) -> list[Row]:
 
 
 def _figures(held: ResultFolder) -> Iterator[Row]:
+    """A line a place: in the world of the published runs; honest ones in the printed world as well."""
     form = partial(number_of, form=".3f")
-    random, _ = reference_regrets(PRINTED_WORLD)
-    for sources, words in (
-        ([], "no source"),
-        ([(500, 8.0, 0.0)], "500 at epsilon 8"),
-        ([(500, 0.5, 5.0)], "500 at epsilon .5, gamma 5"),
-    ):
-
-        def found(method: str, wanted: Sequence[tuple[int, float, float]] = tuple(sources)) -> Row | None:
-            return next(
-                (
-                    row
-                    for row in held.rows("ma2025-figure-6")
-                    if row["method"] == method
-                    and [(s["n_users"], s["epsilon"], s["gamma"]) for s in row["sources"]] == list(wanted)
-                ),
-                None,
-            )
-
-        printed = {method: found(method) for method in PRINTED_CONSTANTS}
-        ours = found("tree")
-        local = "" if ours is None else f"; at (1/3, 1/3) {ours['local_regret']:.3f}"
-        theirs = printed[_TWO_LOG2]
-        there = "" if theirs is None else f"; at (1/3, 1/3) {theirs['local_regret']:.3f}"
-        yield line_of(
-            f"Figure 6, {words}",
-            printed="curve of one run",
-            honest="; ".join(f"{name[7:]} {form(row)}" for name, row in printed.items()) + there,
-            as_printed="the same: its noise is as printed",
-            ours=form(ours) + local,
-            non_private="none in the figure",
-            random=f"{random:.3f}",
-            seeds=seeds_of(ours),
-            verdict=NOT_RUN
-            if ours is None
-            else "not reproduced at the constants that were tried: close to a random arm, or worse",
-            run=command_of("ma2025", "figure-6", _sources_of(ours, ("epsilon",))),
-        )
-    for item, stands, named, fields in _PLACES:
-        run = [row for row in held.rows(f"ma2025-{item}") if stands(row)]
-        for place in list(dict.fromkeys(map(named, run))) or [_NOT_RUN[item]]:
-            here = {row["method"]: row for row in run if named(row) == place}
-            methods = [here[method] for method in PRINTED_CONSTANTS if method in here]
+    random, printed_random = (reference_regrets(world)[0] for world in (CODE_WORLD, PRINTED_WORLD))
+    for figure, (shown, named, fields) in _PLACES.items():
+        rows = {
+            (row["world"], row["method"], _place(row["epsilon"], row["n_users"], row["sources"])): row
+            for row in held.rows(f"ma2025-figure-{figure}")
+        }
+        runs = {(run.epsilon, run.n_users, run.sources): run for run in runs_of(figure) if shown(run)}
+        for run in runs.values():
+            at = partial(_place, n_users=run.n_users, sources=[asdict(source) for source in run.sources])
+            here = {method: rows.get((CODE_WORLD, method, at(run.epsilon))) for method in _METHODS}
+            least = min(run.epsilon, LARGEST_EPSILON)
+            there = {method: rows.get((PRINTED_WORLD, method, at(least))) for method in _METHODS}
+            honest = [f"{name[7:]} {form(here[name])}" for name in PRINTED_CONSTANTS if here[name]]
+            edge = [f"{name[7:]} {form(there[name])}" for name in PRINTED_CONSTANTS if there[name]]
+            if edge:
+                honest.append(f"in the printed world {', '.join(edge)} (random {printed_random:.3f})")
+            code, ours = here["ma2025-code"], here["tree"]
+            theirs = NOT_RUN if code is None else f"its code, not private: {form(code)}{_at_point(code)}"
+            error = "one run" if run.standard_error is None else f"{run.standard_error:.3f}, {run.reps} runs"
+            options = f"--world {CODE_WORLD} {_options(run, fields)}"
             yield line_of(
-                f"Figure {item.removeprefix('figure-')}, {place}",
-                printed="curve",
-                honest="; ".join(f"{row['method'][7:]} {form(row)}" for row in methods) or NOT_RUN,
-                as_printed="the same: its noise is as printed",
-                ours=form(here.get("tree")),
+                f"Figure {figure}, {named(run)}",
+                printed=f"{run.regret:.3f} ({error})",
+                honest="; ".join(honest) or NOT_RUN,
+                as_printed=theirs,
+                ours=form(ours) + _at_point(ours),
                 non_private="none in the figure",
                 random=f"{random:.3f}",
-                seeds=seeds_of(*methods),
-                verdict=_verdict(methods, random) if methods else NOT_RUN,
-                run=command_of("ma2025", item, _options(methods[0], fields) if methods else ""),
+                seeds=seeds_of(code, ours),
+                verdict=_verdict(run, code),
+                run=command_of("ma2025", f"figure-{figure}", options),
             )
 
 
-def _options(row: Row, fields: Sequence[str]) -> str:
-    """Options of the command that choose a row's place in its figure."""
-    return f"--epsilon {row['epsilon']:g} --rounds {row['n_users']} {_sources_of(row, fields)}"
+def _place(epsilon: float, n_users: int, sources: Sequence[Row]) -> str:
+    return json.dumps([epsilon, n_users, list(sources)], sort_keys=True)
 
 
-def _sources_of(row: Row | None, fields: Sequence[str]) -> str:
-    if row is None or not fields:
-        return ""
-    if not row["sources"]:
-        return "--where 'sources=[]'"
-    return " ".join(f"--where sources.0.{name}={row['sources'][0][name]:g}" for name in fields)
+def _at_point(row: Row | None) -> str:
+    return f"; at (1/3, 1/3) {row['local_regret']:.3f}" if row and "local_regret" in row else ""
 
 
-def _verdict(theirs: Sequence[Row], random: float) -> str:
-    """Whether the paper's rule learns at any of its constants."""
-    best = min(theirs, key=lambda row: float(row["regret"]))
-    if best["regret"] < 0.9 * random:
-        return f"cannot be compared: a curve without numbers; best at {best['method'][7:]}"
-    return "not reproduced: at every constant at least nine tenths of a random arm's regret"
+def _options(run: Published, fields: Sequence[str]) -> str:
+    """Options of the command that choose a place in its figure."""
+    options = [f"--epsilon {run.epsilon:g}", f"--rounds {run.n_users}"]
+    if fields and not run.sources:
+        options.append("--where 'sources=[]'")
+    chosen = fields if run.sources else ()
+    options += [f"--where sources.0.{name}={_of_first(run, name):g}" for name in chosen]
+    return " ".join(options)
 
 
-def _of_first(row: Row, name: str) -> float:
-    return float(row["sources"][0][name])
+def _verdict(run: Published, code: Row | None) -> str:
+    """Whether the public code, as it runs, gives what was published; its noise is not private."""
+    if code is None:
+        return NOT_RUN
+    if run.standard_error is None:
+        spread = code["standard_error"] * math.sqrt(code["reps"])
+        far = abs(run.regret - code["regret"]) / spread
+        return f"not private; the published run lies {far:.1f} standard deviations of a run from our mean"
+    ratio = code["regret"] / run.regret
+    said = f"not private, and as its code runs {ratio:.2f} of the published mean"
+    return f"reproduced: {said}" if abs(ratio - 1.0) <= _AGREES else f"not reproduced: {said}"
 
 
-_PRINTED_EPSILON: dict[float, float] = {LARGEST_EPSILON: 1024.0}
-_PLACES: tuple[tuple[str, Callable[[Row], bool], Callable[[Row], str], tuple[str, ...]], ...] = (
-    *(
+_AGREES = 0.15
+"""Share by which our runs of the public code may differ from the published ones and still reproduce them."""
+
+_METHODS = ("ma2025-code", "tree", *PRINTED_CONSTANTS)
+
+
+def _of_first(run: Published, name: str) -> Any:
+    return getattr(run.sources[0], name) if run.sources else None
+
+
+def _named(run: Published, *names: str) -> str:
+    """Size of two sources, and what else tells them apart."""
+    if not run.sources:
+        return "no source"
+    said = ", ".join(f"{name} {_of_first(run, name):g}" for name in names)
+    return f"{len(run.sources)} of {_of_first(run, 'n_users'):,}, {said}".replace("epsilon", "source epsilon")
+
+
+_PLACES: dict[str, tuple[Callable[[Published], bool], Callable[[Published], str], tuple[str, ...]]] = {
+    "6": (lambda _: True, lambda run: _named(run, "epsilon", "gamma"), ("epsilon",)),
+    **dict.fromkeys(
+        ("7a", "7b"),
         (
-            item,
-            lambda row: row["n_users"] in (10_000, 160_000),
-            lambda row: (
-                f"n {row['n_users']:,}, epsilon {_PRINTED_EPSILON.get(row['epsilon'], row['epsilon']):g}"
-            ),
+            lambda run: run.n_users in (10_000, 160_000),
+            lambda run: f"n {run.n_users:,}, epsilon {run.epsilon:,g}",
             (),
-        )
-        for item in ("figure-7a", "figure-7b")
+        ),
     ),
-    (
-        "figure-8",
-        lambda row: not row["sources"] or row["sources"][0]["n_users"] == 100_000,
-        lambda row: (
-            f"2 of 100,000, gamma {_of_first(row, 'gamma'):g}, epsilon {_of_first(row, 'epsilon'):g}"
-            if row["sources"]
-            else "no source"
+    "8": (
+        lambda run: _of_first(run, "n_users") in (None, 100_000),
+        lambda run: _named(run, "epsilon", "gamma"),
+        ("n_users", "epsilon", "gamma"),
+    ),
+    "9a": (
+        lambda run: _of_first(run, "n_users") == 20_000 and _of_first(run, "kappa") in (0.0, 1.0),
+        lambda run: _named(run, "epsilon", "kappa"),
+        ("n_users", "epsilon", "kappa"),
+    ),
+    "9b": (
+        lambda run: _of_first(run, "n_users") == 20_000 and _of_first(run, "gamma") in (0.0, 2.0),
+        lambda run: _named(run, "epsilon", "gamma"),
+        ("n_users", "epsilon", "gamma"),
+    ),
+    "9c": (
+        lambda run: _of_first(run, "n_users") == 50_000 and _of_first(run, "gamma") == 0.0,
+        lambda run: (
+            f"n {run.n_users:,}, epsilon {run.epsilon:g}, 50,000 each at "
+            + " then ".join(f"{source.epsilon:g}" for source in run.sources)
         ),
         ("n_users", "epsilon", "gamma"),
     ),
-    (
-        "figure-9a",
-        lambda row: _of_first(row, "kappa") in (0.0, 1.0),
-        lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, kappa {_of_first(row, 'kappa'):g}",
-        ("epsilon", "kappa"),
-    ),
-    (
-        "figure-9b",
-        lambda row: _of_first(row, "gamma") in (0.0, 2.0),
-        lambda row: f"source epsilon {_of_first(row, 'epsilon'):g}, gamma {_of_first(row, 'gamma'):g}",
-        ("epsilon", "gamma"),
-    ),
-    (
-        "figure-9c",
-        lambda row: row["sources"][0]["n_users"] == 50_000,
-        lambda row: (
-            f"n {row['n_users']:,}, epsilon {row['epsilon']:g}, sources at "
-            + " then ".join(f"{source['epsilon']:g}" for source in row["sources"])
-        ),
-        ("n_users", "epsilon"),
-    ),
-)
-"""Item, which of its rows stand in a line, what the line is called, and what of a source chooses it."""
-
-_NOT_RUN = {
-    "figure-7a": "n to 160,000, epsilon 1 to 1,024",
-    "figure-7b": "the same with one source",
-    "figure-8": "size of two sources",
-    "figure-9a": "kappa",
-    "figure-9b": "gamma",
-    "figure-9c": "order of two sources",
 }
+"""Figure -> which published places have a line, what it is called, and what of a source chooses it."""
 
 
 def _tables(held: ResultFolder) -> Iterator[Row]:
@@ -287,8 +274,8 @@ def _algorithms(held: ResultFolder) -> Iterator[Row]:
         (
             "Centres of the rewards",
             "c_k = k/K",
-            "as printed in Figures 6 to 9; k/(K + 1), from its public code, in other studies here",
-            "reproduction.local_worlds: `ma`, `ma-edge`",
+            "the published runs have k/(K + 1): best arms change at 3/8 and 5/8, edges of halved bins",
+            "reproduction.local_worlds: `ma-code`; as printed `ma-edge`",
         ),
     ):
         yield line_of(item, printed=printed, **computed(verdict, run))
@@ -314,7 +301,9 @@ def _theory(held: ResultFolder) -> Iterator[Row]:
 
     def measured(method: str) -> tuple[str, list[Row]]:
         rows = [
-            row for row in held.rows("ma2025-figure-7a") if (row["method"], row["epsilon"]) == (method, 1.0)
+            row
+            for row in held.rows("ma2025-figure-7a")
+            if (row["world"], row["method"], row["epsilon"]) == (PRINTED_WORLD, method, 1.0)
         ]
         if len(rows) < 2:
             return NOT_RUN, rows

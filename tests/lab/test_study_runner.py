@@ -56,6 +56,24 @@ def test_resumes_and_runs_only_what_is_missing(tmp_path):
     assert len(path.read_text().splitlines()) == 3
 
 
+class Together(Square):
+    at_once: ClassVar = 2
+
+    def simulate_several(self, seeds):
+        RAN.append(seeds)
+        return [{"value": seed**2} for seed in seeds]
+
+
+def test_a_cell_runs_several_seeds_together_and_only_those_that_are_missing(tmp_path):
+    path = tmp_path / "study.jsonl"
+    RAN.clear()
+    run_cells([Together()], seeds=[4], path=path)
+    (found,) = run_cells([Together()], seeds=[1, 2, 3, 4], path=path)
+    assert RAN == [[4], [1, 2], [3]]
+    assert [record["value"] for record in found.records] == [1, 4, 9, 16]
+    assert [record["seed"] for record in found.records] == [1, 2, 3, 4]
+
+
 def test_other_settings_are_other_tasks(tmp_path):
     path = tmp_path / "study.jsonl"
     run([1], path=path, size=1)

@@ -14,25 +14,30 @@ from dpbandits.tables import Range, Schema
 from reproduction.__main__ import app
 from reproduction.experiments import Choice
 from reproduction.local_worlds import TUNING_WORLDS
+from reproduction.ma2025 import cells as ma2025_cells
 from reproduction.ma2025 import methods as ma2025_methods
 from reproduction.ma2025.cells import (
     FIRST_SEED,
     PRINTED_METHODS,
     SHIFT_METHODS,
     CrowdCell,
+    PublishedCell,
 )
 from reproduction.ma2025.classification import ClassificationTable
 from reproduction.ma2025.items import STUDY
 from reproduction.ma2025.methods import (
     ABSES,
     CHOSEN,
+    CODE_METHODS,
     MARKS,
     METHODS,
+    NOT_PRIVATE,
     PRINTED_CONSTANTS,
     Source,
     curve,
     local_curves,
 )
+from reproduction.ma2025.published import runs_of as published_runs_of
 from reproduction.ma2025.table_2 import PAIRS, PRINTED, PRINTED_PAIRS, printed_table2, table2
 from reproduction.tuning import ma2025_methods as ma2025_tuning
 
@@ -64,7 +69,7 @@ FIGURES = [item for item in STUDY.items if item.startswith(("figure", "table"))]
 def test_every_cell_stands_once(item):
     found = STUDY.cells(item)
     assert len(set(found)) == len(found)
-    assert {cell.method for cell in found} <= set(METHODS)
+    assert {cell.method for cell in found} <= {*METHODS, *CODE_METHODS}
     assert not {cell.world for cell in found} & set(TUNING_WORLDS)
 
 
@@ -216,7 +221,7 @@ def test_command_resumes_and_prints(made_up, tmp_path):
 
 
 def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
-    for item in ("figure-7a", "figure-8", "figure-9a", "figure-9c"):
+    for item in ("figure-7a", "figure-8", "figure-9a", "figure-9c", "code-parts"):
         some = [
             row
             for cell in STUDY.cells(item)
@@ -230,21 +235,13 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
 
 def test_figures_have_the_papers_world_and_grid():
     def of(item, what):
-        return {what(cell) for cell in STUDY.cells(item)}
+        return {what(cell) for cell in STUDY.cells(item) if cell.world == "ma-edge"}
 
     items = [name for name in STUDY.items if name.startswith("figure")]
     assert items == [f"figure-{n}" for n in ("6", "7a", "7b", "8", "9a", "9b", "9c")]
-    for item in items:
-        assert of(item, lambda cell: cell.world) == {"ma-edge"}
-        every = item in ("figure-6", "figure-7a")
+    for item in items[1:]:
+        every = item == "figure-7a"
         assert of(item, lambda cell: cell.method) == set(PRINTED_METHODS if every else SHIFT_METHODS)
-    assert of("figure-6", lambda cell: (cell.n_users, cell.epsilon)) == {(1000, 1.0)}
-    weak = {"n_users": 500, "epsilon": 0.5, "gamma": 5.0}
-    assert of("figure-6", lambda cell: cell.sources) == {
-        (),
-        (Source(n_users=500, epsilon=8.0),),
-        (Source(**weak),),
-    }
     for item, sources in (("figure-7a", ()), ("figure-7b", (Source(n_users=5000, epsilon=8.0),))):
         assert of(item, lambda cell: cell.epsilon) == {1.0, 2.0, 4.0, 8.0, 16.0}
         sizes = of(item, lambda cell: cell.n_users)
@@ -258,6 +255,44 @@ def test_figures_have_the_papers_world_and_grid():
     assert of("figure-9c", lambda cell: (cell.epsilon, cell.n_users)) == {
         (e, n) for e in (1.0, 2.0) for n in (10_000, 80_000)
     }
+
+
+@pytest.mark.parametrize("figure", ["6", "7a", "7b", "8", "9a", "9b", "9c"])
+def test_ours_and_the_public_code_run_at_every_published_place(figure):
+    places = {(run.epsilon, run.n_users, run.sources) for run in published_runs_of(figure)}
+    cells = [cell for cell in STUDY.cells(f"figure-{figure}") if cell.world == "ma-code"]
+    for method in ("ma2025-code", "tree"):
+        own = [(cell.epsilon, cell.n_users, cell.sources) for cell in cells if cell.method == method]
+        assert len(own) == len(places)
+        assert set(own) == places
+    assert figure != "6" or {cell.n_users for cell in cells} == {10_000}
+
+
+def test_a_published_cell_says_what_was_published_and_what_is_not_private():
+    cells = {cell.method: cell for cell in STUDY.cells("code-parts")[:4]}
+    rows = {
+        name: cell.rows([{"seed": n, "curve": [0.3] * MARKS} for n in range(2)])[0]
+        for name, cell in cells.items()
+    }
+    assert {row["published"] for row in rows.values()} == {0.3618}
+    private = {name for name, row in rows.items() if row["verdict"].startswith("not private")}
+    assert private == set(NOT_PRIVATE)
+    assert rows["ma2025-code-honest"]["verdict"] == "0.83 of the published runs"
+    assert "figure" not in rows["ma2025-code"]
+
+
+def test_epsilon_1024_is_run_at_the_largest_of_ours_and_by_the_code_as_it_is(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ma2025_cells, "curve", lambda *_, **own: asked.append(own) or np.zeros(MARKS))
+    monkeypatch.setattr(
+        ma2025_cells, "code_curves", lambda *_, **own: asked.append(own) or (np.zeros((1, MARKS)), None, None)
+    )
+    source = (Source(n_users=10_000, epsilon=1024.0),) * 2
+    common = {"figure": "8", "world": "ma-code", "epsilon": 1024.0, "n_users": 80_000, "sources": source}
+    for method in ("tree", "ma2025-code"):
+        PublishedCell(method=method, **common).simulate(1)
+    assert [(own["epsilon"], own["sources"][0].epsilon) for own in asked] == [(16.0, 16.0), (1024.0, 1024.0)]
+    assert (asked[1]["batch"], asked[1]["planned"]) == (500, 2)
 
 
 @pytest.mark.parametrize("method", ["tree", "ma2025-2log2"])

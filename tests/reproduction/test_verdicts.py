@@ -12,7 +12,6 @@ from reproduction.behind import CHANGED, behind
 from reproduction.experiments import Choice
 from reproduction.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
 from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
-from reproduction.ma2025.cells import SHIFT_METHODS
 from reproduction.ma2025.table_2 import PRINTED_PAIRS
 from reproduction.verdicts import COLUMNS, NOT_RUN, verdicts
 
@@ -109,7 +108,7 @@ def test_every_row_that_the_papers_print_has_a_line():
         "Figure 6",
         "Figure 7a",
         "Figure 8",
-        "Figure 9c",
+        "Figure 9c, n 80,000",
         "Table 1",
         "Theorem 2.6",
         "3.4",
@@ -308,8 +307,11 @@ def test_commands_choose_the_cells_of_their_lines():
 
 
 def test_only_the_place_itself_is_rerun():
-    row = line(verdicts(RESULTS), "Ma2025", "Figure 9a, source epsilon 8, kappa 0")
-    words = "--epsilon 2 --rounds 40000 --where sources.0.epsilon=8 --where sources.0.kappa=0"
+    row = line(verdicts(RESULTS), "Ma2025", "Figure 9a, 2 of 20,000, source epsilon 8, kappa 0")
+    words = "--world ma-code --epsilon 2 --rounds 40000 --where sources.0.n_users=20000"
+    words += " --where sources.0.epsilon=8 --where sources.0.kappa=0"
     assert row["run"] == f"python -m reproduction ma2025 figure-9a {words}"
-    choice = Choice(where={"sources.0.epsilon": 8, "sources.0.kappa": 0})
-    assert [cell.method for cell in study("ma2025").cells("figure-9a", choice)] == list(SHIFT_METHODS)
+    where = {"sources.0.n_users": 20_000, "sources.0.epsilon": 8, "sources.0.kappa": 0}
+    cells = study("ma2025").cells("figure-9a", Choice(worlds=["ma-code"], rounds=[40_000], where=where))
+    # where no source is, no option about sources leaves it out
+    assert [cell.method for cell in cells if cell.sources] == ["ma2025-code", "tree"]

@@ -100,3 +100,26 @@ def ma_tuning() -> Markdown:
     return table(
         ["method (+: with sources)", "stage", "best of nine", "its constants", "worst of nine"], lines
     )
+
+
+_PARTS = {
+    "ma2025-code": ("visited bins: not private", "again with every batch"),
+    "ma2025-code-once": ("visited bins: not private", "once"),
+    "ma2025-code-again": ("every bin", "again with every batch"),
+    "ma2025-code-honest": ("every bin", "once"),
+}
+
+
+def ma_code_parts() -> Markdown:
+    """The public code with its faults undone, beside the published runs."""
+    rows = ma("code-parts")
+    places = list(dict.fromkeys((row["epsilon"], row["n_users"], len(row["sources"])) for row in rows))
+    found = {(row["method"], row["epsilon"], row["n_users"], len(row["sources"])): row for row in rows}
+    names = [f"{'7b' if m else '7a'}, epsilon {e:g}, n {n:,}" for e, n, m in places]
+    published = [found["ma2025-code", *place] for place in places]
+    lines = [
+        ["published", "", *(f"{row['published']:.4f} ({row['published_error']:.4f})" for row in published)]
+    ]
+    for method, said in _PARTS.items():
+        lines.append([*said, *(number(found[method, *place]) for place in places)])
+    return table(["noise in", "earlier users are added", *names], lines)

@@ -13,7 +13,7 @@ is started again runs only what is missing.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -49,10 +49,12 @@ class Cell:
     Attributes:
         counts: what rows call the number of repetitions and the first seed.
         measures: name in a record -> names in a row of its mean and standard error (None: without).
+        at_once: seeds that `simulate_several` takes together, where that is faster than one by one.
     """
 
     counts: ClassVar[tuple[str, str]] = ("reps", "first_seed")
     measures: ClassVar[Mapping[str, tuple[str, str | None]]] = {}
+    at_once: ClassVar[int] = 1
 
     @property
     def label(self) -> Row:
@@ -72,6 +74,10 @@ class Cell:
     def simulate(self, seed: Seed) -> Record:
         """One repetition; picklable, so that other processes can run it."""
         raise NotImplementedError
+
+    def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
+        """One record a seed, each as `simulate` gives it; picklable."""
+        return [self.simulate(seed) for seed in seeds]
 
     def rows(self, records: Sequence[Record]) -> list[Row]:
         """Its lines, from one record a seed: mostly one, of what it is, how often it ran, and means."""
@@ -161,12 +167,13 @@ def run_cells(
         raise InvalidParameter("resume is of a path: make KeptRecords(path, resume=False)")
     kept = path if isinstance(path, KeptRecords) else KeptRecords(path, resume=resume)
     found = {key: kept.by_key[key] for key in tasks if key in kept.by_key}
-    missing = [partial(_record, key, *task) for key, task in tasks.items() if key not in found]
     told = progress or (lambda _done, _total: None)
     told(len(found), len(tasks))
-    for record in in_processes(missing, jobs=jobs, ordered=False):
-        found[record["key"]] = record
-        kept.add(record)
+    missing = [partial(_records, *group) for group in _groups(cells, seeds, found)]
+    for records in in_processes(missing, jobs=jobs, ordered=False):
+        for record in records:
+            found[record["key"]] = record
+            kept.add(record)
         told(len(found), len(tasks))
     records = [found[key] for key in tasks]
     n = len(seeds)
@@ -181,5 +188,19 @@ def _keys(cell: Cell, seeds: Sequence[Seed]) -> list[tuple[str, Seed]]:
     return list(zip(keys, seeds, strict=True))
 
 
-def _record(key: str, cell: Cell, seed: Seed) -> Record:
-    return {"key": key, "cell": cell.name, "seed": seed, **cell.simulate(seed)}
+def _groups(
+    cells: Sequence[Cell], seeds: Sequence[Seed], found: Mapping[str, Record]
+) -> Iterator[tuple[Cell, list[tuple[str, Seed]]]]:
+    """Each cell with the keys and seeds that are missing, at most `at_once` of them together."""
+    for cell in cells:
+        missing = [(key, seed) for key, seed in _keys(cell, seeds) if key not in found]
+        for start in range(0, len(missing), cell.at_once):
+            yield cell, missing[start : start + cell.at_once]
+
+
+def _records(cell: Cell, tasks: Sequence[tuple[str, Seed]]) -> list[Record]:
+    made = cell.simulate_several([seed for _, seed in tasks])
+    return [
+        {"key": key, "cell": cell.name, "seed": seed, **record}
+        for (key, seed), record in zip(tasks, made, strict=True)
+    ]

@@ -1,0 +1,104 @@
+"""The runs that the authors of Ma2025 publish, as means at the places of Figures 6 to 9.
+
+`published_runs.csv` holds regret a user, standard error and repetitions of 389 places; its first line says
+where they are from. They come from code that is not private, see `reproduction.ma2025.as_code`. The bands of
+the printed figures are percentiles of these runs (2.5 and 97.5), not confidence intervals of their means.
+"""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from dpbandits.errors import InvalidParameter
+from reproduction.ma2025.methods import Source
+
+__all__ = ["BATCHES", "PLANNED", "Published", "published_at", "published_runs", "runs_of"]
+
+BATCHES = {"6": 10, "7a": 100, "7b": 100, "8": 500, "9a": 100, "9b": 100, "9c": 500}
+"""Users between two updates in the authors' scripts."""
+
+PLANNED = {"6": 1, "7a": 2, "7b": 1, "8": 2, "9a": 2, "9b": 2, "9c": 2}
+"""Sources that the depth of their bins is planned for, also where these have no user."""
+
+_FILE = Path(__file__).with_name("published_runs.csv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """One place of a figure.
+
+    Attributes:
+        figure: "6" to "9c".
+        epsilon: what the caption and the code call so.
+        n_users: of the target.
+        sources: in their order; none where they have no user.
+        reps: number of runs.
+        regret: their mean, a user.
+        standard_error: of that mean; None of a single run.
+    """
+
+    figure: str
+    epsilon: float
+    n_users: int
+    sources: tuple[Source, ...]
+    reps: int
+    regret: float
+    standard_error: float | None
+
+
+@lru_cache(maxsize=1)
+def published_runs() -> tuple[Published, ...]:
+    """Every line of the file."""
+    with _FILE.open() as lines:
+        next(lines)
+        return tuple(
+            Published(
+                figure=line["figure"],
+                epsilon=float(line["epsilon"]),
+                n_users=int(line["n_P"]),
+                sources=_sources(line),
+                reps=int(line["reps"]),
+                regret=float(line["regret_per_user"]),
+                standard_error=float(line["se"]) if line["se"] else None,
+            )
+            for line in csv.DictReader(lines)
+        )
+
+
+def runs_of(figure: str) -> tuple[Published, ...]:
+    """The places of one figure; where sources have no user a place stands once for each of their epsilons."""
+    return tuple(run for run in published_runs() if run.figure == figure)
+
+
+def published_at(
+    figure: str, epsilon: float | None, n_users: int | None, sources: Sequence[Source]
+) -> Published:
+    """The published runs of a place.
+
+    Raises:
+        InvalidParameter: there are none.
+    """
+    place = (epsilon, n_users, tuple(sources))
+    for run in runs_of(figure):
+        if (run.epsilon, run.n_users, run.sources) == place:
+            return run
+    raise InvalidParameter(f"no published run of Figure {figure} is at this place")
+
+
+def _sources(line: dict[str, str]) -> tuple[Source, ...]:
+    n_users = int(line["n_Q"])
+    if n_users == 0:
+        return ()
+    gamma, kappa = float(line["gamma"]), float(line["kappa"])
+    return tuple(
+        Source(n_users=n_users, epsilon=epsilon, gamma=gamma, kappa=kappa) for epsilon in _epsilons(line)
+    )
+
+
+def _epsilons(line: dict[str, str]) -> Sequence[float]:
+    """One a source; order "first_sup" begins with the larger."""
+    if line["order"]:
+        return sorted(map(float, line["eps_m"].split(",")), reverse=line["order"] == "first_sup")
+    return [float(line["eps_m"])] * int(line["M"])
