@@ -17,8 +17,10 @@ so a bin that nobody visits gets exactly zero, and seen as a report the visited 
 which adds everybody who came before once more. The estimate is A/B in [0, 1] and the radius
 sqrt(2 log2 n_e) sqrt(C)/|B|, with A, B and C summed over target and sources. Arms are dropped where intervals
 of half-width max(radius, 2^(-s/dim)) are apart. A bin of depth s is split when every arm left has a
-radius below that width. n_e is the largest n min(1, epsilon)^2. Arms are drawn by a softmax of the estimates,
-in Figure 6 evenly; as long as the whole cube is one bin they are drawn evenly too.
+radius below that width.
+
+n_e is the largest n min(1, epsilon)^2. Arms are drawn by a softmax of the estimates. They are drawn evenly in
+Figure 6, and as long as the whole cube is one bin.
 
 `CodeOptions` undoes the two faults one by one, to see what each is worth.
 """
@@ -40,7 +42,7 @@ _DRAWN_BATCHES = 20
 """Batches whose people are drawn at once: bounds the memory."""
 
 _LITTLE = 1e-4
-"""What the code adds to divisors and variances."""
+"""The code adds this to divisors and variances."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +111,8 @@ class CodeCrowds:
     Args:
         world: the target's.
         sources: people, number of users and epsilon of every source, in their order.
-        n_users: of the target.
-        epsilon: what the code calls so.
+        n_users: number of the target's users.
+        epsilon: the number that the code calls so.
         seeds: (R,) one a crowd.
         options: see `CodeOptions`.
 

@@ -172,7 +172,7 @@ class PublishedCell(CrowdCell):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a result depends on beside the name and the seed."""
+        """The settings of the authors' script, or of the method."""
         if self.method in CODE_METHODS:
             return {"code": self.code | CODE_METHODS[self.method], "sources": self.label["sources"]}
         return super().settings
@@ -211,7 +211,7 @@ class PublishedCell(CrowdCell):
 
 @dataclass(frozen=True, kw_only=True)
 class WatchedCell(PublishedCell):
-    """What a method does besides at one context: Figure 6.
+    """One method at a place of Figure 6, and its arms at one context.
 
     Attributes:
         point: the context.

@@ -1,4 +1,4 @@
-"""What each fault of Ma2025's public code is worth: its runs with the faults undone one by one.
+"""Ma2025's public code with its faults undone one by one: the worth of each.
 
 Two places of Figure 7a and one of 7b. Where noise is in visited bins alone nothing is private.
 """

@@ -1,7 +1,7 @@
 """Figure 7 of Ma2025: regret against n for several epsilon.
 
-As printed: epsilon 1, 2, 4, 8, 1024 and n from 10,000 to 160,000, (a) without a source, (b) with one of 5,000
-users at epsilon 8; 16, the largest here, stands for 1,024. The published runs go to 240,000.
+As printed: epsilon 1, 2, 4, 8, 1024 and n from 10,000 to 160,000. (a) has no source, (b) one of 5,000
+users at epsilon 8. The largest epsilon here, 16, stands for 1,024. The published runs go to 240,000.
 """
 
 from functools import partial

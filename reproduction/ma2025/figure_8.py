@@ -2,7 +2,7 @@
 
 As printed: n = 80,000, two sources of 0 to 100,000 users, kappa 1. The caption does not state the target's
 epsilon, nor which gamma and epsilon of the sources. The published runs have epsilon 1, gamma 0, .2, 1 and 2,
-and sources at 2, 4, 8 and 1,024; in the printed world gamma 0 and 2 at epsilon 2, 4 and 8 are run.
+and sources at 2, 4, 8 and 1,024. In the printed world gamma 0 and 2 at epsilon 2, 4 and 8 are run.
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ _GROWING = [
 
 
 _GAMMAS = (0.0, 0.2, 1.0, 2.0)
-"""Of the published runs."""
+"""The published runs have these."""
 
 
 def _place(row: Row) -> tuple[float, str]:

@@ -1,9 +1,8 @@
 """The experiments of Ma2025: Figures 6 to 9 and Table 2, each in the file of its name.
 
-`local`, `references`, `public-code` and `speed` are the tables of the page on local results (module `local`),
-`transfer` is what sources are worth to this library's tree (module `transfer`), `constants` the paper's
-algorithm at more constants, `code-parts` its public code with faults undone. The figures use every
-method's defaults.
+`local`, `references`, `public-code` and `speed` are the tables of the page on local results (module `local`).
+`transfer` shows the worth of sources to this library's tree. `constants` runs the paper's algorithm at more
+constants, `code-parts` its public code with faults undone. The figures use every method's defaults.
 """
 
 from reproduction.experiments import Study

@@ -302,11 +302,11 @@ def code_curves(
 
     Args:
         method: one of `CODE_METHODS`.
-        name: of a synthetic world.
+        name: a synthetic world.
         seeds: (R,) people, rewards, noise and bins, one a crowd.
         epsilon, n_users, sources: as for `curve`.
         point: (dim,) a context to watch, as for `local_curves`.
-        options: of `CodeOptions`.
+        options: fields of `CodeOptions`.
 
     Returns:
         (R, MARKS) average regret of the users so far; of a watched point also (R, MARKS) average regret and

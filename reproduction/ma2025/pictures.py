@@ -119,10 +119,10 @@ def beside_published(
     line_of: Callable[[Row], tuple[float, str]],
     group_of: Callable[[Row], Sequence[str]] = lambda _: ("",),
 ) -> "Figure":
-    """What the public code gives here with the published runs in it, and ours on the same axis beside it.
+    """Regret of the public code with the published runs in it, and ours on the same axis beside it.
 
     Args:
-        rows: of the item; those of the printed world are left out, unless there are no others.
+        rows: the item's; those of the printed world are left out, unless there are no others.
         along, line_of: as for `panelled`.
         group_of: titles of the lines of panels that a row lies in.
     """

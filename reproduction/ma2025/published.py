@@ -31,12 +31,12 @@ class Published:
 
     Attributes:
         figure: "6" to "9c".
-        epsilon: what the caption and the code call so.
-        n_users: of the target.
-        sources: in their order; none where they have no user.
+        epsilon: the number that the caption and the code call so.
+        n_users: number of the target's users.
+        sources: sources in their order; none where they have no user.
         reps: number of runs.
         regret: their mean, a user.
-        standard_error: of that mean; None of a single run.
+        standard_error: standard error of that mean; a single run has None.
     """
 
     figure: str
