@@ -50,6 +50,9 @@ def reproduce(
     out: Annotated[Path | None, Option(help="Folder for results (resumed from there) and pictures.")] = None,
     as_json: AsJson = False,
     columns: Annotated[_Several, Option("--column", help="Only this policy, method or case; repeat.")] = None,
+    published: Annotated[
+        bool, Option("--published", help="Only the paper's own method, and any --column beside it.")
+    ] = False,
     worlds: Annotated[_Several, Option("--world", help="Only this world, table or setting; repeat.")] = None,
     epsilons: Annotated[list[float] | None, Option("--epsilon", help="Only this one; repeat.")] = None,
     rounds: Annotated[list[int] | None, Option(min=1, help="Only this T or n; repeat.")] = None,
@@ -69,6 +72,8 @@ def reproduce(
         raise InvalidParameter("--resume and --fresh are of the records in a folder: name it with --out")
     experiments = study(paper)
     what = experiments.item(item)
+    if published:
+        columns = [*experiments.published, *(columns or [])]
     rows, whole = experiments.run(
         item,
         choice=Choice(

@@ -213,6 +213,7 @@ class Study:
         measured: what the numbers are.
         items: by name.
         first_seed: of reports.
+        published: columns that run the paper's own method as the paper has it.
     """
 
     name: str
@@ -220,6 +221,7 @@ class Study:
     measured: str
     items: Mapping[str, Item]
     first_seed: Seed = FIRST_REPORT_SEED
+    published: Sequence[str] = ()
 
     def item(self, name: str) -> Item:
         """An item by name.

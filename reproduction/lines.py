@@ -2,7 +2,17 @@
 
 from dpbandits.lab.study import Row
 
-__all__ = ["COLUMNS", "NOT_RUN", "command_of", "computed", "line_of", "number_of", "seeds_of"]
+__all__ = [
+    "CITED",
+    "COLUMNS",
+    "NOT_RUN",
+    "command_of",
+    "computed",
+    "line_of",
+    "number_of",
+    "seeds_of",
+    "told",
+]
 
 COLUMNS = (
     "item",
@@ -17,6 +27,8 @@ COLUMNS = (
     "run",
 )
 NOT_RUN = "not run"
+CITED = "a step of a proof, which is about regret and not about privacy; nothing to run"
+"""Verdict on an element that has no number and that no promise rests on."""
 
 
 def line_of(item: str, **known: str) -> Row:
@@ -53,3 +65,10 @@ def computed(verdict: str, run: str) -> dict[str, str]:
     """Columns of a line where nothing is run."""
     names = ("honest", "as_printed", "ours", "non_private", "random", "seeds")
     return dict.fromkeys(names, "none") | {"verdict": verdict, "run": run}
+
+
+def told(*elements: tuple[str, str, str, str]) -> list[Row]:
+    """Lines of (item, printed, verdict, run) where nothing is run."""
+    return [
+        line_of(item, printed=printed, **computed(verdict, run)) for item, printed, verdict, run in elements
+    ]

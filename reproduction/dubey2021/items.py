@@ -5,6 +5,7 @@ which the paper has no experiment, in the world of the figures.
 """
 
 from reproduction.dubey2021 import algorithm_3, figure_1, figure_2, parts, table_1
+from reproduction.dubey2021.cells import PUBLISHED
 from reproduction.experiments import Study
 
 __all__ = ["STUDY"]
@@ -13,6 +14,7 @@ STUDY = Study(
     name="dubey2021",
     title="Dubey2021",
     measured="regret summed over the horizon",
+    published=PUBLISHED,
     items={
         "figure-1": figure_1.ITEM,
         "figure-2": figure_2.ITEM,

@@ -19,6 +19,7 @@ from dpbandits.local.learners.weights import WeightLearner
 from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.policy import PublicCoins
 from dpbandits.privacy.definitions import JointDP
+from dpbandits.privacy.gram_vector import SpectralBound
 from dpbandits.privacy.noise import SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from reproduction.dubey2021.worlds import block_features, tree_features, world_of
@@ -48,10 +49,15 @@ def local_spec(name: str, promise: JointDP | None, seed: Seed, *, published: boo
     )
 
 
-def local_settings(name: str, promise: JointDP | None, *, published: bool = False) -> dict[str, Any]:
-    """Everything that a run depends on, but for the seed."""
-    settings = {"spec": local_spec(name, promise, 0, published=published).to_config(), "world": name}
-    return settings | {"server": "Algorithm 3"} if published else settings
+def local_settings(
+    name: str, promise: JointDP | None, *, bound: SpectralBound | None = None
+) -> dict[str, Any]:
+    """Everything that a run depends on, but for the seed; `bound`: of Algorithm 3, else None."""
+    settings = {
+        "spec": local_spec(name, promise, 0, published=bound is not None).to_config(),
+        "world": name,
+    }
+    return settings if bound is None else settings | {"server": "Algorithm 3", "spectral_bound": bound}
 
 
 def _lost(means: FloatArray, chosen: IntArray) -> FloatArray:
@@ -92,11 +98,20 @@ def simulate_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
     return {"regret": float(lost[0]), "random": float(lost[1]), "seconds": 0.0}
 
 
-def simulate_published_local(name: str, promise: JointDP | None, seed: Seed) -> Record:
-    """Regret of a crowd under Algorithm 3: the policy is published anew after every report."""
+def simulate_published_local(
+    name: str, promise: JointDP | None, seed: Seed, *, bound: SpectralBound = "printed"
+) -> Record:
+    """Regret of a crowd under Algorithm 3: the policy is published anew after every report.
+
+    Args:
+        name: World, by name.
+        promise: Promise of every report.
+        seed: Seed of world, coins and noise.
+        bound: Which bound on the noise the shift follows, see `Dubey2021Weights`.
+    """
     environment = world_of(name, seed)
     spec = local_spec(name, promise, seed, published=True)
-    learner = Dubey2021Weights.of(spec)
+    learner = Dubey2021Weights(spec, horizon=environment.horizon, spectral_bound=bound)
     mechanism, size = spec.protocol.release.mechanism, spec.protocol.release.mechanism.size
     coins = PublicCoins(seed)
     first = int(coins.uniform("local/first", 0, 1, 1)[0, 0] * environment.n_candidates)

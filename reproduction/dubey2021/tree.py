@@ -138,7 +138,7 @@ class _Learner:
         self._confidence = 2.0 * math.log(2.0 / policy.tuning.failure_probability)
         noise_sd = math.sqrt(levels) * node_sd
         tail = math.sqrt(2.0 * math.log(2.0 * horizon / policy.tuning.failure_probability))
-        self._spectral = noise_sd * (math.sqrt(2.0 * m) + tail)
+        self._spectral = float(known["spectral_bound"])  # of a fresh policy of this horizon: all rounds'
         self._vector_noise = noise_sd / math.sqrt(2.0) * (math.sqrt(m) + tail)
         self._fit()
 

@@ -20,7 +20,7 @@ from reproduction.kharkovskii2020.cells import (
     shorter_cells,
     small_r_cells,
 )
-from reproduction.kharkovskii2020.methods import HIDDEN
+from reproduction.kharkovskii2020.methods import HIDDEN, PUBLISHED, PUBLISHED_CODE
 
 __all__ = ["STUDY"]
 
@@ -30,6 +30,13 @@ _OFTEN = (
     *((r, 1.5) for r in (5, 20, 30, 50)),
 )
 """r and ln epsilon of Tables 1 to 3, each law once: what inflates nothing does not depend on epsilon."""
+
+_LARGE_R = (
+    *((r, 2.3) for r in (10, 15, 20)),
+    *((r, 2.5) for r in (20, 30)),
+    *((r, 2.7) for r in (15, 20, 30, 50)),
+)
+"""r and ln epsilon of Tables 10 to 12 from the seventh r on, each law once."""
 
 _AS_OFTEN_AS_PRINTED = {
     "branin31": (
@@ -72,6 +79,15 @@ _AS_OFTEN_AS_PRINTED = {
         "the same, the logarithm as in an earlier script of the first author",
         code_cells("branin31-code-raw-shifted"),
     ),
+    "branin31-code-raw-two": ("the same, minus the logarithm of 2 + f", code_cells("branin31-code-raw-two")),
+    "branin31-code-raw-five": (
+        "the same, minus the logarithm of 5 + f",
+        code_cells("branin31-code-raw-five"),
+    ),
+    "branin31-text-raw-five": (
+        "the same under the text's algorithms, not the code's, minus the logarithm of 5 + f",
+        as_printed_cells("branin31-code-raw-five"),
+    ),
     "branin31-text-raw-shifted": (
         "the same under the text's algorithms, not the code's",
         as_printed_cells("branin31-code-raw-shifted"),
@@ -83,6 +99,7 @@ STUDY = Study(
     name="kharkovskii2020",
     title="Kharkovskii2020",
     measured="simple regret",
+    published=(PUBLISHED, PUBLISHED_CODE),
     items={
         "synthetic": search_item(about="the synthetic study, after the last query", cells=CELLS["synthetic"]),
         "branin": search_item(about="the same on Branin's function", cells=CELLS["branin"]),
@@ -120,6 +137,12 @@ STUDY = Study(
                 "branin31-code-raw-shifted",
                 ((3, 2.3), (6, 2.3), (8, 2.3), (20, 2.5), (5, 2.7), (50, 2.7)),
             ),
+            picture=None,
+            reps=10 * PAPERS_REPS,
+        ),
+        "branin31-code-raw-five-often": search_item(
+            about="the large r of Tables 10 to 12, minus the logarithm of 5 + f, ten times as often",
+            cells=many_cells("branin31-code-raw-five", _LARGE_R),
             picture=None,
             reps=10 * PAPERS_REPS,
         ),

@@ -17,7 +17,8 @@
   are centred, as that code scales whatever it is given: a square, within 14.7 of its centre.
 - branin31-code-raw-shifted: the same of minus the logarithm of 3.33 + the function; with kernels half or
   twice as wide (-half, -double), the synthetic study's noise of variance 1e-5 in the model (-exact), noise of
-  variance .1 in the table (-noisy), or a prior mean of 0 (-high); or of 10 + the function (-ten).
+  variance .1 in the table (-noisy), or a prior mean of 0 (-high); or of 2, 5 or 10 + the function (-two,
+  -five, -ten).
 - branin31-turned, branin31-code-raw-turned: `branin31` and `branin31-code-raw` after a slip of sign, the
   logarithm for minus the logarithm; -agreeing: the prior mean has the other sign too.
 - loans: 9,976 LendingClub loans of early 2018 (openintro/loans_full_schema). Released: log10 of yearly
@@ -326,6 +327,8 @@ WORLDS: dict[str, Callable[[Seed], SearchWorld]] = {
     "branin31-code-shifted": partial(branin31_in_the_code, shift=_shift_of_the_prior_mean),
     "branin31-code-raw": partial(branin31_in_the_code, raw=True),
     "branin31-code-raw-shifted": _AS_SCALED,
+    "branin31-code-raw-two": partial(_AS_SCALED, shift=lambda _: 2.0),
+    "branin31-code-raw-five": partial(_AS_SCALED, shift=lambda _: 5.0),
     "branin31-code-raw-half": partial(_AS_SCALED, stretch=0.5),
     "branin31-code-raw-double": partial(_AS_SCALED, stretch=2.0),
     "branin31-code-raw-exact": partial(_AS_SCALED, noise=ANSWER_NOISE**2),

@@ -18,6 +18,7 @@ from reproduction.ma2025 import (
     transfer,
 )
 from reproduction.ma2025.cells import FIRST_SEED
+from reproduction.ma2025.methods import PRINTED_CONSTANTS
 
 __all__ = ["STUDY"]
 
@@ -27,6 +28,7 @@ STUDY = Study(
     name="ma2025",
     title="Ma2025",
     measured="regret per user",
+    published=tuple(PRINTED_CONSTANTS),
     first_seed=FIRST_SEED,
     items={name: item for part in _PARTS for name, item in part.ITEMS.items()},
 )

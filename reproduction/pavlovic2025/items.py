@@ -5,7 +5,8 @@
 | errors | error against T and epsilon, on fresh functions | module `errors` |
 | continuum | answers on ever finer cells of actions, and with the reward clip | module `errors` |
 | lemmas | what the approximating set costs | `LemmaCell` |
-| ratios | how much of epsilon one user can use | module `ratios` |
+| ratios, ratios-published | how much of epsilon one user can use | module `ratios` |
+| volumes | how many actions are nearly best | `VolumeCell` |
 | trials | two randomised experiments on real people | module `trials` |
 """
 
@@ -28,7 +29,7 @@ from reproduction.pavlovic2025 import errors, ratios, theory, trials
 from reproduction.pavlovic2025.errors import features_of
 from reproduction.pavlovic2025.rkhs import BOUND, NOISE_SD, rkhs_setting
 
-__all__ = ["STUDY", "LemmaCell"]
+__all__ = ["STUDY", "LemmaCell", "VolumeCell"]
 
 DELTA = 1e-6
 FAILURE = 0.05
@@ -146,10 +147,70 @@ class LemmaCell(Cell):
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class VolumeCell(Cell):
+    """Lemma 8.1 beside its bound: the share of an interval's actions within r of the best one.
+
+    At every context of a world. The function is taken as linear between the actions, so that its largest
+    slope is its Lipschitz constant and shares are lengths.
+
+    Attributes:
+        setting: see `SETTINGS`; actions have one column.
+        gap: r, in the unit of rewards.
+    """
+
+    setting: str
+    gap: float
+
+    counts = ("worlds", "first seed")
+    fields: ClassVar = {"world": "setting"}
+    measures: ClassVar = {name: (name, f"{name} s.e.") for name in ("share", "bound 8.1", "least")}
+
+    @property
+    def label(self) -> Row:
+        """As rows have it."""
+        return {"setting": self.setting, "r": self.gap}
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """The gap."""
+        return {"gap": self.gap}
+
+    def simulate(self, seed: Seed) -> Record:
+        """Mean share and mean bound over contexts, and the smallest share over bound."""
+        setting = rkhs_setting(self.setting)
+        means, places = setting.world(seed).means, setting.actions.points[:, 0]
+        widths, above = np.diff(places)[:, None], means - (means.max(axis=0) - self.gap)
+        low, high = np.minimum(above[:-1], above[1:]), np.maximum(above[:-1], above[1:])
+        rise = np.maximum(high - low, np.finfo(float).tiny)
+        inside = widths * np.clip(np.maximum(high, 0.0) / rise, 0.0, 1.0)
+        inside = np.where(low >= 0.0, widths, inside)
+        diameter = float(places[-1] - places[0])
+        shares = inside.sum(axis=0) / diameter
+        slopes = np.abs(np.diff(means, axis=0) / widths).max(axis=0)
+        bounds = np.array(
+            [
+                theory.near_best_share(gap=self.gap, diameter=diameter, lipschitz=float(slope), dim=1)
+                for slope in slopes
+            ]
+        )
+        return {
+            "share": float(shares.mean()),
+            "bound 8.1": float(bounds.mean()),
+            "least": float((shares / bounds).min()),
+        }
+
+    def rows(self, records: Sequence[Record]) -> list[Row]:
+        """Means over worlds; `smallest` is the least share over bound of any world and context."""
+        (row,) = super().rows(records)
+        return [row | {"smallest": min(float(record["least"]) for record in records)}]
+
+
 STUDY = Study(
     name="pavlovic2025",
     title="Pavlovic2025",
     measured="means over worlds",
+    published=("published calibration",),
     items={
         "errors": errors.ITEM,
         "continuum": errors.CONTINUUM,
@@ -163,7 +224,18 @@ STUDY = Study(
                 " | variance:.4g | bound 7.1:.4g"
             ),
         ),
+        "volumes": Item(
+            about="how many actions are nearly best",
+            cells=[
+                VolumeCell(setting="SE .2 in 1+1, 192 actions", gap=gap)
+                for gap in (0.01, 0.03, 0.1, 0.3, 1.0)
+            ],
+            key=("setting", "r"),
+            shown="setting | r:g | share:.4f | bound 8.1:.4f | smallest:.2f",
+            reps=30,
+        ),
         "ratios": ratios.ITEM,
+        "ratios-published": ratios.PUBLISHED,
         "trials": trials.ITEM,
     },
 )

@@ -4,6 +4,9 @@ Base data of T rows puts one action ahead of the others; the replacement moves g
 permute-and-flip are exact (`permute_and_flip_law`), scores and ranges are those that
 `ExploreThenCommit.answer` uses. The
 largest |log ratio| over epsilon must stay at or below 1; near 1 the calibration wastes nothing.
+
+`ratios-published` asks the same of `USCA`, the published form with its set Z and its exponential mechanism
+(Lemmas 4.2 and 7.2, Theorem 7.3).
 """
 
 from functools import partial
@@ -15,15 +18,17 @@ from dpbandits._typing import FloatArray, IntArray
 from dpbandits.central.logged.calibration import planned_answers
 from dpbandits.central.logged.estimator import Plan
 from dpbandits.central.logged.sums import integer_caps, integer_weights
+from dpbandits.central.published import USCA
 from dpbandits.lab.study import Record
 from dpbandits.models.features.eigen import EigenFeatures
 from dpbandits.models.kernels import Matern, SquaredExponential
 from dpbandits.models.kernels.base import Kernel
 from dpbandits.models.measures import CellMeasure
+from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.selection import largest_log_ratio, permute_and_flip_law
 from reproduction.experiments import Choice, Item, Single
 
-__all__ = ["ITEM", "KERNELS", "answer_weights", "ratio", "worst_ratio"]
+__all__ = ["ITEM", "KERNELS", "PUBLISHED", "answer_weights", "published_ratio", "ratio", "worst_ratio"]
 
 KERNELS: dict[str, Kernel] = {
     "SE .2": SquaredExponential(lengthscale=0.2),
@@ -37,6 +42,9 @@ KERNELS: dict[str, Kernel] = {
 ROUNDS = 1000
 CELLS = 48
 """Of actions and of contexts."""
+PUBLISHED_ROUNDS, PUBLISHED_CELLS = 200, 24
+"""Rounds and cells of `USCA`, few because its set Z has up to the square of the rounds."""
+
 _CELLS = 9
 _PUSHED = (0.0, 0.3, 1.0)
 
@@ -109,5 +117,60 @@ ITEM = Item(
     cells=_cells,
     key=("kernel", "cells", "T", "epsilon"),
     shown="kernel | cells | T:, | epsilon:g | ratio:.4f",
+    seeded=False,
+)
+
+
+def published_ratio(kernel: str, *, epsilon: float) -> Record:
+    """Largest |log ratio| of `USCA`'s answers over epsilon, and largest move of a score over its sensitivity.
+
+    All rows are at the first context, where the answer is asked. The row that is replaced has the action at
+    the end of the interval, where sigma-bar is largest; its reward turns from one end of the range to the
+    other, or its context goes elsewhere. The other rows put actions at the other end far ahead, or none.
+    """
+    line = CellMeasure.uniform(low=0.0, high=1.0, cells=PUBLISHED_CELLS)
+    points, worst, moved = line.points[:, 0], 0.0, 0.0
+
+    def answered(contexts: FloatArray, rewards: FloatArray) -> USCA:
+        usca = USCA(
+            kernel=KERNELS[kernel],
+            actions=line,
+            contexts=line,
+            reward_range=(-1.0, 1.0),
+            horizon=PUBLISHED_ROUNDS,
+            privacy=JointDP(epsilon=epsilon),
+        )
+        usca.learn(contexts, usca.explore(0, PUBLISHED_ROUNDS), rewards)
+        return usca
+
+    first, zeros = points[0], np.full(PUBLISHED_ROUNDS, points[0])
+    actions = answered(zeros, zeros).explore(0, PUBLISHED_ROUNDS)
+    row = int(actions.argmin())
+    for ahead in (np.where(points[actions] > 0.5, 1.0, -1.0), np.zeros(PUBLISHED_ROUNDS)):
+        with_row = ahead.copy()
+        with_row[row] = 1.0
+        one = answered(zeros, with_row)
+        for context, reward in ((first, -1.0), (points[PUBLISHED_CELLS // 2], -1.0), (points[-1], 1.0)):
+            contexts, rewards = zeros.copy(), ahead.copy()
+            contexts[row], rewards[row] = context, reward
+            other = answered(contexts, rewards)
+            apart = np.abs(one.unsafe_scores(0) - other.unsafe_scores(0)).max()
+            moved = max(moved, float(apart) / one.sensitivity)
+            worst = max(worst, largest_log_ratio(one.unsafe_law(0), other.unsafe_law(0)))
+    return {"ratio": worst / epsilon, "moved": moved}
+
+
+PUBLISHED = Item(
+    about="the same of the published form, with its set Z",
+    cells=[
+        Single(
+            column=kernel,
+            what={"kernel": kernel, "cells": PUBLISHED_CELLS, "T": PUBLISHED_ROUNDS, "epsilon": epsilon},
+            measure=partial(published_ratio, kernel, epsilon=epsilon),
+        )
+        for kernel, epsilon in product(KERNELS, (0.1, 0.5, 1.0, 5.0))
+    ],
+    key=("kernel", "cells", "T", "epsilon"),
+    shown="kernel | cells | T:, | epsilon:g | ratio:.4f | moved:.4f",
     seeded=False,
 )

@@ -9,6 +9,7 @@ r"""What Pavlovic2025's theorems say in numbers.
 | Lemma 6.2 | beta_1(delta): |mu_T - mu-bar_T| <= beta_1 sqrt(gamma_T/T) | `estimator_factor` |
 | Lemma 4.3 (6.3) | bound on sup |mu-bar_T - f| | `uniform_error` |
 | Lemma 7.1 | sup sigma-bar^2 <= 81 F^2 gamma_T/(13 T); Delta = 2 B sup sigma-bar^2 | `largest_variance` |
+| Lemma 8.1 | least share of actions within r of the best | `near_best_share` |
 | Theorem 8.2 | bound on the error | `error_bound` |
 | Theorem 4.1 | its rate | `error_rate` |
 
@@ -31,6 +32,7 @@ __all__ = [
     "estimator_factor",
     "largest_variance",
     "least_rounds",
+    "near_best_share",
     "noise_factor",
     "reward_clip",
     "spectral_bound",
@@ -222,6 +224,24 @@ def error_bound(
     inside = 2592.0 * weight * rounds * lipschitz * diameter * epsilon / gain
     drawn = 648.0 * weight * (dim * math.log(inside) + math.log(3.0 / failure_probability))
     return 10.0 * learned + gain / (rounds * epsilon) * drawn
+
+
+def near_best_share(*, gap: float, diameter: float, lipschitz: float, dim: int) -> float:
+    """Lemma 8.1: min(1, (r/(D_0 L))^d), a bound from below on a share of a convex set.
+
+    At least that share of the volume has a value within r of the largest.
+
+    Args:
+        gap: r.
+        diameter: D_0, of the set.
+        lipschitz: L, of the function.
+        dim: d.
+
+    Example:
+        >>> near_best_share(gap=0.1, diameter=1.0, lipschitz=4.0, dim=1)
+        0.025
+    """
+    return min(1.0, math.pow(gap / (diameter * lipschitz), dim))
 
 
 def error_rate(*, rounds: int, gain: float, epsilon: float) -> float:

@@ -241,7 +241,9 @@ CASES: dict[str, Case] = {
         },
     ),
     "Dubey2021": Case(Dubey2021, {**PRIVATE, "features": MERCER, "tuning": Dubey2021Tuning()}),
-    "Dubey2021Tuning": Case(Dubey2021Tuning, {"norm_bound": 1.0, "failure_probability": 0.1}),
+    "Dubey2021Tuning": Case(
+        Dubey2021Tuning, {"norm_bound": 1.0, "failure_probability": 0.1, "spectral_bound": "sharp"}
+    ),
     "CrudeTuning": Case(
         lambda **own: PrivateRidge(**PRIVATE, tuning=CrudeTuning(**own)),
         {"blocks": [4, 8]},

@@ -19,13 +19,16 @@ from dpbandits.errors import (
 )
 from dpbandits.local import Client, FileOutbox, GPSpec, MemoryOutbox, PublishedWeights, Server
 from dpbandits.local.contract.reports import HEADER_BYTES, Chosen
+from dpbandits.local.published.dubey2021_local import Dubey2021Weights
 from dpbandits.models.features import LittleVariance, MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.models.kernels import SquaredExponential
+from dpbandits.policy import PublicCoins
 from dpbandits.privacy import JointDP, SecureNoise, SimulatedNoise
 from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from dpbandits.privacy.reports.clamp import TAIL, gaussian_clamp
 from flat import changed, gp_spec_with
+from reproduction.dubey2021.theory import local_noise_spectrum
 
 pytestmark = pytest.mark.numerics
 
@@ -367,7 +370,14 @@ def test_as_published():
     m, release = features.n_features, contract.protocol.release
     gram, vector = release.mechanism.from_coordinates(total * 2.0**-20)
     tail = math.sqrt(2.0 * math.log(2.0 * 100 / 0.1))
-    spectral = math.sqrt(40) * release.gram_noise_sd * (math.sqrt(2.0 * m) + tail)
+    found = {
+        "gram_sd": release.gram_noise_sd,
+        "vector_sd": release.vector_noise_sd,
+        "n_features": m,
+        "rounds": 100,
+        "failure_probability": 0.1,
+    }
+    spectral = local_noise_spectrum(**found).smallest
     shifted = gram + 2.0 * spectral * np.eye(m)
     assert np.linalg.eigvalsh(shifted)[0] >= spectral
     assert policy.mean == pytest.approx(np.linalg.solve(shifted, vector))
@@ -378,12 +388,12 @@ def test_as_published():
     parts = (
         0.5 * math.sqrt(2.0 * math.log(20.0) + np.linalg.slogdet(shifted / spectral)[1]),
         math.sqrt(3.0 * spectral),
-        math.sqrt(40) * release.vector_noise_sd * (math.sqrt(m) + tail) / math.sqrt(spectral),
+        math.sqrt(100) * release.vector_noise_sd * (math.sqrt(m) + tail) / math.sqrt(spectral),
     )
     assert policy.radius == pytest.approx(sum(parts))
     for changes in (
         {"constants": {}},
-        {"constants": {"horizon": 0.0}},
+        {"constants": {"horizon": 0.5}},
         {"constants": {"horizont": 100.0}},
     ):
         with pytest.raises(InvalidParameter):
@@ -392,6 +402,22 @@ def test_as_published():
         PublishedWeights(version=0, mean=np.zeros(2), factor=np.eye(2)).scores(
             np.zeros((1, 2)), thompson_scale=1.0, normals=None
         )
+
+
+def test_the_sharp_shift_of_algorithm_3_grows_with_its_reports():
+    """Silent sums of 25 and of 100 reports: the shift alone, sqrt(2 m) and a tail, times sqrt(reports)."""
+    features = QuadratureFourierFeatures(kernel=SquaredExponential(lengthscale=0.4), dim=1, nodes=6)
+    contract = spec(features=features, **DUBEY2021)
+    learner = Dubey2021Weights(contract, horizon=100.0, spectral_bound="sharp")
+    size, m = contract.protocol.release.mechanism.size, features.n_features
+    tail = math.sqrt(2.0 * math.log(2.0 * 100 / 0.1))
+    for reports in (25, 100):
+        learner.add(0, reports - learner.reports, np.zeros(size, dtype=np.int64))
+        shift = np.linalg.inv(learner.publish(contract, 1, PublicCoins(0)).factor.T)
+        bound = math.sqrt(reports) * contract.protocol.release.gram_noise_sd * (math.sqrt(2.0 * m) + tail)
+        assert shift @ shift.T == pytest.approx(2.0 * bound * np.eye(m))
+    with pytest.raises(InvalidParameter, match="spectral_bound"):
+        Dubey2021Weights(contract, horizon=100.0, spectral_bound="none")
 
 
 def test_of_rows_whose_predictions_differ_by_rounding_the_first_is_recommended():

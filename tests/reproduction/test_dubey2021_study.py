@@ -24,6 +24,7 @@ from reproduction.dubey2021.cells import (
     BLOCKS,
     LOCAL,
     LOCAL_PUBLISHED,
+    LOCAL_SHARP,
     OPEN,
     PAPER_COLUMNS,
     PRINTED,
@@ -61,7 +62,7 @@ def test_every_item_has_every_column(item):
         "figure-2": PAPER_COLUMNS,
         "table-1": PAPER_COLUMNS,
         "table-1-parts": tuple(PARTS),
-        "algorithm-3": (LOCAL, LOCAL_PUBLISHED, OPEN, RANDOM),
+        "algorithm-3": (LOCAL, LOCAL_PUBLISHED, LOCAL_SHARP, OPEN, RANDOM),
     }
     assert {cell.column for cell in found} == set(columns[item])
     assert len({cell.name for cell in found}) == len(found)

@@ -2,18 +2,20 @@
 
 import json
 import math
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
 from reproduction import PAPERS, study
-from reproduction.behind import CHANGED, behind
+from reproduction.behind import CHANGED, ahead, behind
 from reproduction.experiments import Choice
 from reproduction.kharkovskii2020.methods import PUBLISHED, PUBLISHED_CODE
 from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
 from reproduction.ma2025.table_2 import PRINTED_PAIRS
-from reproduction.verdicts import COLUMNS, NOT_RUN, verdicts
+from reproduction.verdicts import COLUMNS, NOT_RUN, items_page, verdicts
+from reproduction.verdicts import ITEMS as ITEMS_PAGE
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results"
 
@@ -100,7 +102,7 @@ def test_every_row_that_the_papers_print_has_a_line():
         "Lemma 12",
         "Theorem 1",
         "Remark 3",
-        "Algorithms 1, 2",
+        "Algorithm 1",
         "Algorithm 3",
     ):
         assert words in items["Dubey2021"]
@@ -122,7 +124,7 @@ def test_every_row_that_the_papers_print_has_a_line():
     for words in ("4.1", "4.3", "4.4", "6.2", "7.1", "8.2", "clip", "continuous"):
         assert words in items["Pavlovic2025"]
     assert all(f"Table {number}," in items["Kharkovskii2020"] for number in range(1, 13))
-    for words in ("Algorithms 1, 2", "Largest r", "prepared", "Theorem 1"):
+    for words in ("Largest r", "prepared"):
         assert words in items["Kharkovskii2020"]
     rows = {row["item"]: row["verdict"] for row in found["Kharkovskii2020"]}
     assert (
@@ -130,6 +132,85 @@ def test_every_row_that_the_papers_print_has_a_line():
     )
     prepared = rows["Branin prepared: most likely lengthscales, isotropic, norm 25"]
     assert prepared == "reproduced: 187.2; 192.3 as its public code scales rows"
+
+
+ELEMENTS = {
+    "Dubey2021": {
+        "Figure": 2,
+        "Table": 1,
+        "Algorithm": 3,
+        "Theorem": 5,
+        "Lemma": 13,
+        "Corollary": 4,
+        "Remark": 7,
+    },
+    "Kharkovskii2020": {"Figure": 3, "Table": 12, "Algorithm": 2, "Theorem": 5, "Lemma": 12, "Remark": 6},
+}
+"""How many of each a paper has; they are numbered from 1 on."""
+
+PAVLOVIC = "2.1 3.1 4.1 4.2 4.3 4.4 6.1 6.2 6.3 7.1 7.2 7.3 8.1 8.2 9.1"
+"""Numbers of its theorems and lemmas, which it counts by section."""
+
+
+def numbers_of(kind, items):
+    """Numbers that stand behind a kind of element: "Lemma 4 (13)", "Theorem 3 with Lemma 7"."""
+    words = rf"(?:{kind}s? )(\d+(?:\.\d+)?)(?: \((\d+(?:\.\d+)?)\))?(?:, (\d+))*"
+    return {number for item in items for found in re.findall(words, item) for number in found if number}
+
+
+@pytest.mark.parametrize("paper", ELEMENTS)
+def test_every_element_of_a_paper_has_a_line(paper):
+    items = [row["item"] for row in verdicts(RESULTS)[paper]]
+    for kind, count in ELEMENTS[paper].items():
+        assert numbers_of(kind, items) >= {str(number) for number in range(1, count + 1)}, kind
+
+
+def test_every_numbered_statement_of_pavlovic2025_has_a_line():
+    items = [row["item"] for row in verdicts(RESULTS)["Pavlovic2025"]]
+    assert numbers_of("Theorem", items) | numbers_of("Lemma", items) == set(PAVLOVIC.split())
+
+
+def test_the_page_of_items_is_what_the_results_say():
+    """`python -m reproduction.verdicts` writes it."""
+    assert ITEMS_PAGE.read_text(encoding="utf-8") == items_page(RESULTS)
+
+
+def test_the_page_of_items_has_a_line_for_every_verdict(tmp_path):
+    """Also of an empty folder: every line says that it was not run, or is computed."""
+    lines = [line for line in items_page(tmp_path).splitlines() if line.startswith("| ")]
+    papers = verdicts(tmp_path)
+    assert len(lines) == sum(len(rows) for rows in papers.values()) + 2 * len(papers)
+    heads = lines[0].split(" | ")
+    for line in lines:
+        assert len(re.split(r"(?<!\\)\|", line)) == len(heads) + 2
+
+
+def test_published_columns_alone_are_rerun_with_the_printed_shift():
+    choice = Choice(columns=study("dubey2021").published)
+    cells = study("dubey2021").cells("figure-1", choice)
+    assert {cell.column for cell in cells} == {"tree, right noise", "tree, printed Lemma 2"}
+    for cell in cells:
+        assert cell.settings["policy"]["tuning"]["spectral_bound"] == "printed"
+
+
+def test_a_published_method_that_does_worse_is_counted(tmp_path):
+    common = {"world": "printed", "delta": 0.1, "reps": 20, "first_seed": 1_000_000, "standard_error": 1.0}
+    rows = [
+        common | {"column": column, "epsilon": epsilon, "regret": regret}
+        for epsilon, tree, own in ((0.5, 200.0, 100.0), (1.0, 50.0, 100.0), (10.0, 101.0, 100.0))
+        for column, regret in (("tree, right noise", tree), ("block release", own))
+    ]
+    (tmp_path / "dubey2021-figure-1.json").write_text(json.dumps(rows))
+    assert ahead(tmp_path) == [
+        {
+            "item": "Dubey2021 figure-1",
+            "published method": "tree, right noise",
+            "places": "3",
+            "ours is better": "2",
+            "told apart": "1",
+            "by a factor of": "2.00 to 2.00",
+        }
+    ]
 
 
 @pytest.mark.parametrize(("tree", "told"), [(90.0, None), (101.0, "no"), (140.0, "yes")])
@@ -279,14 +360,19 @@ def test_every_printed_number_stands_on_the_page_and_none_is_not_at_hand():
 def test_commands_choose_the_cells_of_their_lines():
     """Every one is taken by its study; in the figures of Ma2025 and Dubey2021 by no other place."""
     options = {"--world": "worlds", "--column": "columns", "--epsilon": "epsilons", "--rounds": "rounds"}
+    checked = 0
     for rows in verdicts(RESULTS).values():
         for row in rows:
-            if not row["run"].startswith("dpbandits"):
+            if not row["run"].startswith("python -m reproduction "):
                 continue
+            checked += 1
             _, _, _, paper, item, *words = shlex.split(row["run"])
             assert paper in PAPERS
             assert item in study(paper).items
             where, said = {}, {}
+            if "--published" in words:
+                words.remove("--published")
+                said["columns"] = list(study(paper).published)
             for option, value in zip(words[::2], words[1::2], strict=True):
                 if option == "--where":
                     name, _, text = value.partition("=")
@@ -304,6 +390,7 @@ def test_commands_choose_the_cells_of_their_lines():
                     json.dumps([c.epsilon, c.label.get("delta"), c.label.get("n_users")]) for c in cells
                 }
                 assert len({place for place in places if not place.startswith("[null")}) == 1, row["run"]
+    assert checked > 100
 
 
 def test_only_the_place_itself_is_rerun():

@@ -1,4 +1,4 @@
-"""What `results-papers.md` shows."""
+"""What the pages of the papers show: `results-papers.md` and those that it names."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pages import RESULTS, load, shown, table
 
 from dpbandits.lab.plot import to_data_uri, to_png, to_svg
 from reproduction import study
-from reproduction.behind import CHANGED, behind
+from reproduction.behind import CHANGED, ahead, behind
 from reproduction.dubey2021.parts import PARTS
 from reproduction.kharkovskii2020.verdicts import explained, run_often, small_r
 from reproduction.ma2025.constants import TABLE
@@ -29,7 +29,7 @@ def papers_behind() -> Markdown:
     """Where a published method is ahead of ours at the same honest promise."""
     rows = behind(RESULTS)
     if not rows:
-        return Markdown("In the lines that were run ours is behind no published method at the same promise.")
+        return Markdown("In no line that was run is this library behind a published method.")
     apart = sum(row["told apart"] == "yes" for row in rows)
     published = [row for row in rows if not row["published method"].startswith(CHANGED)]
     said = f"Places where a published method has the better mean: {len(published)}; where one with a part of "
@@ -38,6 +38,34 @@ def papers_behind() -> Markdown:
     )
     said += "by more than two standard errors of the difference:\n\n"
     return Markdown(said + str(table(list(rows[0]), [list(row.values()) for row in rows]).data))
+
+
+def papers_ahead() -> Markdown:
+    """How often ours does better than a published method at the same promise, a line a figure or table."""
+    rows = ahead(RESULTS)
+    compared, better, apart = (
+        sum(int(row[name]) for row in rows) for name in ("places", "ours is better", "told apart")
+    )
+    said = (
+        f"Of {compared} places where both were run ours has the better mean in {better}, in {apart} of them "
+        "by more than two standard errors of the difference. The last column is their loss over ours "
+        "there, or our reward over theirs:\n\n"
+    )
+    return Markdown(said + str(table(list(rows[0]), [list(row.values()) for row in rows]).data))
+
+
+def papers_not_private() -> Markdown:
+    """Elements whose verdict begins with "not private"; tables of one paper together."""
+    lines = []
+    for paper, rows in verdicts(RESULTS).items():
+        broken = [row for row in rows if row["verdict"].startswith("not private")]
+        measured = [row for row in broken if row["seeds"] not in ("none", NOT_RUN)]
+        lines += [
+            [paper, row["item"], row["verdict"], row["run"]] for row in broken if row["seeds"] == "none"
+        ]
+        if measured:
+            lines.append([paper, "all its figures and tables", f"{len(measured)} lines", "in the lines"])
+    return table(["paper", "element", "verdict", "run or read"], lines)
 
 
 def papers_counted() -> Markdown:

@@ -28,12 +28,20 @@ the rounds may move it in one direction).
 Quantisation. phi is truncated to q = trunc(2^20 phi), with q.q <= 2^40 checked, and z/b is rounded to
 n with |n| <= 2^20. Sums of q q^T and n q are exact integers (in units of 2^-40), so the bound above
 holds for them exactly, in any order of summation and over any number of shards.
+
+Spectral norm of the Gram's noise N = s (Z + Z^T)/2, Z of m x m independent standard normal entries
+(`gram_noise_norm`). For a unit vector u, u^T N u = s u^T Z u. With c = u.v the variance of u^T Z u - v^T Z v
+is 2 - 2 c^2 <= 2 ||u - v||^2, which is that of sqrt(2) g.(u - v) for a standard normal g; by Sudakov and
+Fernique E sup_u u^T Z u <= sqrt(2) E||g|| <= sqrt(2 m). The supremum is 1-Lipschitz in Z, so it is
+more than t above its mean with probability at most exp(-t^2/2). Over both signs and T rounds, all norms are
+at most s (sqrt(2 m) + sqrt(2 ln(2 T/alpha))) up to probability alpha.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -44,7 +52,10 @@ from dpbandits._reading import reading
 from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import InvalidData, InvalidParameter
 
-__all__ = ["LATTICE", "GramVectorMechanism", "joint_sensitivity"]
+__all__ = ["LATTICE", "GramVectorMechanism", "SpectralBound", "gram_noise_norm", "joint_sensitivity"]
+
+SpectralBound = Literal["printed", "sharp"]
+"""Which bound on the spectral norm of the Gram's noise is taken; see `gram_noise_norm`."""
 
 BITS = 20
 """Binary digits of a feature and of a centred reward: error 1e-6, far below any noise."""
@@ -69,6 +80,30 @@ def joint_sensitivity(ratio: float) -> float:
     """
     r = _checks.number(ratio, name="ratio")
     return (2.0 + r) / math.sqrt(2.0) if r <= 2.0 else 2.0 * math.sqrt(r)
+
+
+def gram_noise_norm(
+    *, noise_sd: float, n_features: int, rounds: float, failure_probability: float, bound: SpectralBound
+) -> float:
+    """Bound on the spectral norm of the Gram's noise in all rounds, up to `failure_probability`.
+
+    Args:
+        noise_sd: s of s (Z + Z^T)/2, see `GramVectorMechanism.gram_noise_sd`.
+        n_features: m.
+        rounds: T.
+        failure_probability: alpha.
+        bound: "sharp" is s (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), derived in the module; "printed" is
+            s (4 sqrt(m) + 2 ln(2 T/alpha)), of Dubey2021's Lemma 3, which is larger for every m, T and alpha.
+
+    Example:
+        >>> of = {"noise_sd": 1.0, "n_features": 64, "rounds": 1024, "failure_probability": 0.1}
+        >>> round(gram_noise_norm(bound="printed", **of) / gram_noise_norm(bound="sharp", **of), 2)
+        3.29
+    """
+    tail = math.log(2.0 * rounds / failure_probability)
+    if bound == "sharp":
+        return noise_sd * (math.sqrt(2.0 * n_features) + math.sqrt(2.0 * tail))
+    return noise_sd * (4.0 * math.sqrt(n_features) + 2.0 * tail)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,7 @@ from dpbandits.privacy.prefix_sums import BinaryTree
 from internals.dubey2021 import epoch_release, go_to_epoch, nodes, released_statistics, shifted_gram, weights
 from internals.policy import failing_fit
 from reproduction.dubey2021.gap_world import three_hills
+from reproduction.dubey2021.theory import noise_spectrum
 from tuning import built, placed
 
 SE = SquaredExponential(lengthscale=1.0)
@@ -157,14 +158,21 @@ def test_the_radius_covers_the_function():
     assert np.median(slack) < 100.0  # and the radius is not infinite
 
 
-def test_the_shift_is_twice_the_bound_on_the_noise():
+@pytest.mark.parametrize(("taken", "bound"), [({}, "printed"), ({"spectral_bound": "sharp"}, "sharp")])
+def test_the_shift_is_twice_the_bound_on_the_noise(taken, bound):
     """Lemma 3 at m = 16, T = 40 with silent noise: the smallest eigenvalue is the shift, and the noise
     of a prefix exceeds its bound in none of 200 draws (alpha = .1 allows 20 of them)."""
-    p = policy(noise=Silence(0))
+    p = policy(noise=Silence(0), **taken)
     drive(p, 1)
     m, levels = FEATURES.n_features, p.diagnostics()["levels"]
-    tail = math.sqrt(2.0 * math.log(2.0 * 40 / 0.1))
-    bound = math.sqrt(levels) * p.diagnostics()["node_noise_sd"] * (math.sqrt(2.0 * m) + tail)
+    log, sd = math.log(2.0 * 40 / 0.1), p.diagnostics()["node_noise_sd"]
+    # the paper's sigma is that of v in (v + v^T)/sqrt(2)
+    own = {"noise_sd": sd / math.sqrt(2.0), "levels": levels, "n_features": m, "rounds": 40}
+    bound = {
+        "printed": noise_spectrum(**own, failure_probability=0.1).smallest,
+        "sharp": math.sqrt(levels) * sd * (math.sqrt(2.0 * m) + math.sqrt(2.0 * log)),
+    }[bound]
+    assert p.diagnostics()["spectral_bound"] == pytest.approx(bound)
     smallest = np.linalg.eigvalsh(shifted_gram(p))[0]
     assert smallest == pytest.approx(2.0 * bound, rel=1e-6)
     rng = np.random.default_rng(0)
@@ -172,6 +180,16 @@ def test_the_shift_is_twice_the_bound_on_the_noise():
         Z = rng.standard_normal((levels, m, m)) * p.diagnostics()["node_noise_sd"]
         noise = (Z + np.swapaxes(Z, 1, 2)).sum(axis=0) / 2.0
         assert np.linalg.norm(noise, 2) < bound
+
+
+def test_the_bound_of_the_shift_is_no_part_of_the_promise():
+    """Same noise, same guarantee; another bound is refused and is kept in a configuration."""
+    sharp = policy(spectral_bound="sharp")
+    assert sharp.guarantee.explain() == policy().guarantee.explain()
+    assert sharp.diagnostics()["node_noise_sd"] == policy().diagnostics()["node_noise_sd"]
+    assert sharp.to_config()["tuning"]["spectral_bound"] == "sharp"
+    with pytest.raises(InvalidParameter, match="spectral_bound"):
+        policy(spectral_bound="sharper")
 
 
 def test_doubling_carries_finished_epochs_on():

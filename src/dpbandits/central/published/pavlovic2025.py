@@ -159,7 +159,7 @@ class USCA(Held):
         InvalidParameter: delta above 0, or a kernel variance above 1.
 
     References:
-        Pavlovic2025, Algorithm 1, eqs. (4), (5), Theorem 4.1.
+        Pavlovic2025, Algorithm 1, eqs. (4), (5), Lemmas 7.1 and 7.2, Theorem 7.3.
     """
 
     _harm = "two copies would answer twice"
@@ -250,7 +250,7 @@ class USCA(Held):
                 asks=False,
                 saved=False,
             ),
-            theorem="Pavlovic2025, Theorem 4.1: the exponential mechanism at 2 B sup sigma-bar^2.",
+            theorem="Pavlovic2025, Theorem 7.3: the exponential mechanism at 2 B sup sigma-bar^2.",
             status=self._noise.status,
             certificate=PureDP(self.privacy.epsilon),
         )
