@@ -22,8 +22,9 @@ A cell is a table, a setting and an epsilon. It is behind if a baseline is ahead
 
 Results of runs are kept in `--cells`, one file for each policy or baseline and seed. The same command run
 again adds what is missing. After a change of policies, baselines or ceilings `--again policies` (or
-`baselines`, `ceilings`) drops their results alone. `--only` names tables, `--groups` what is run. The results
-are written to `--out` when nothing is missing. Runs of a group that come from different sources are refused.
+`baselines`, `ceilings`) drops their results alone. `--only` names tables, `--groups` and `--settings` what is
+run and dropped. The results are written to `--out` when nothing is missing. Runs of one group and setting
+that come from different sources are refused.
 """
 
 import argparse
@@ -76,22 +77,25 @@ AHEAD, ERRORS = 0.01, 3.0
 """A baseline that is ahead by more than both (rewards, paired standard errors) makes a cell behind."""
 
 SOURCES = Path(dpb.__file__).parent
-CODE: dict[str, Callable[[], Iterable[Path]]] = {
-    "policies": lambda: (
+CODE: dict[str, Callable[[str], Iterable[Path]]] = {
+    "policies": lambda setting: (
         path
-        for name in ("central", "local", "models", "privacy", "policy", "domains", "tables")
+        for name in (
+            "local" if setting == "local" else "central",
+            *("models", "privacy", "policy", "domains", "tables"),
+        )
         for path in sorted((SOURCES / name).rglob("*.py"))
     ),
-    "baselines": lambda: (Path(baselines.__file__), Path(tables.__file__), baselines.CHOSEN),
-    "ceilings": lambda: (Path(baselines.__file__), Path(tables.__file__)),
+    "baselines": lambda _: (Path(baselines.__file__), Path(tables.__file__), baselines.CHOSEN),
+    "ceilings": lambda _: (Path(baselines.__file__), Path(tables.__file__)),
 }
-"""Files that the results of a group depend on."""
+"""Files that the results of a group depend on, by setting."""
 
 
-def code_version(group: str) -> str:
-    """Changes with what results of this group could depend on."""
+def code_version(group: str, setting: str) -> str:
+    """Changes with what results of this group could depend on in this setting."""
     digest = hashlib.sha256()
-    for path in CODE[group]():
+    for path in CODE[group](setting):
         digest.update(path.read_bytes() if path.exists() else b"")
     return digest.hexdigest()[:12]
 
@@ -223,11 +227,17 @@ def _local(one: Run, order: Order) -> float:
     return float(simulate(spec, world, n_users=len(order.contexts), seed=one.seed).average_reward)
 
 
-def runs_of(names: Sequence[str], seeds: Sequence[int], groups: Sequence[str]) -> list[Run]:
-    """All runs of these groups."""
+def runs_of(
+    names: Sequence[str],
+    seeds: Sequence[int],
+    groups: Sequence[str] = GROUPS,
+    settings: Sequence[str] = tuple(EPSILONS),
+) -> list[Run]:
+    """All runs of these groups and settings."""
     found = []
     for table in names:
-        for setting, epsilons in EPSILONS.items():
+        for setting in settings:
+            epsilons = EPSILONS[setting]
             for place, seed in enumerate(seeds):
                 ways: list[tuple[str, float | None]] = [
                     (way, epsilon) for epsilon in epsilons for way in (POLICY, *WAYS[setting])
@@ -237,7 +247,7 @@ def runs_of(names: Sequence[str], seeds: Sequence[int], groups: Sequence[str]) -
     return [one for one in found if one.group in groups]
 
 
-def together(runs: list[Run], folder: Path, most: int | None, versions: dict[str, str]) -> int:
+def together(runs: list[Run], folder: Path, most: int | None, versions: dict[tuple[str, str], str]) -> int:
     """Runs of one table, setting and seed: the table is read once. How many were run."""
     people = tables.people(runs[0].table, folder / "tables")
     order = Order(people, runs[0].setting, runs[0].seed, most=most)
@@ -253,7 +263,7 @@ def together(runs: list[Run], folder: Path, most: int | None, versions: dict[str
             "random": float(paid.mean()),
             "constant": float(paid.mean(axis=0).max()),
             "seconds": time.process_time() - began,
-            "code": versions[one.group],
+            "code": versions[one.group, one.setting],
         }
         file = one.file(folder)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -269,7 +279,7 @@ def run_missing(runs: Sequence[Run], folder: Path, *, jobs: int, most: int | Non
     for one in runs:
         if not one.file(folder).exists():
             waiting.setdefault((one.table, one.setting, one.seed), []).append(one)
-    versions = {group: code_version(group) for group in GROUPS}
+    versions = {(group, setting): code_version(group, setting) for group in GROUPS for setting in EPSILONS}
     calls = [partial(together, own, folder, most, versions) for own in waiting.values()]
     total, done = sum(map(len, waiting.values())), 0
     for number, count in enumerate(in_processes(calls, jobs=jobs, ordered=False)):
@@ -330,18 +340,18 @@ def results_of(runs: Sequence[Run], folder: Path) -> dict[str, Any]:
     """Everything that the page shows.
 
     Raises:
-        SystemExit: runs of one group have different sources.
+        SystemExit: runs of one group and setting have different sources.
     """
     found = {one: json.loads(one.file(folder).read_text()) for one in runs}
-    codes: dict[str, set[str]] = {group: set() for group in GROUPS}
+    codes: dict[tuple[str, str], set[str]] = {}
     for one, record in found.items():
-        codes[one.group].add(record["code"])
-    mixed = [group for group, own in codes.items() if len(own) > 1]
+        codes.setdefault((one.group, one.setting), set()).add(record["code"])
+    mixed = [kind for kind, own in codes.items() if len(own) > 1]
     if mixed:
-        raise SystemExit(f"runs of different sources: pass --again {' '.join(mixed)}")
-    for group, own in codes.items():
-        if own != {code_version(group)}:
-            print(f"{group}: run on other sources; --again {group} runs them again", file=sys.stderr)
+        raise SystemExit(f"runs of different sources: pass {_again(*mixed[0])}")
+    for kind, own in codes.items():
+        if own != {code_version(*kind)}:
+            print(f"run on other sources; pass {_again(*kind)} to run them again", file=sys.stderr)
     rows, seeds = summed_up(found), sorted({one.seed for one in runs})
     return {
         "command": "python -m reproduction.studies.panel --cells cells --jobs 2",
@@ -349,7 +359,7 @@ def results_of(runs: Sequence[Run], folder: Path) -> dict[str, Any]:
         "delta": baselines.DELTA,
         "first_seed": seeds[0],
         "seeds": len(seeds),
-        "code": {group: min(own) for group, own in codes.items()},
+        "code": {f"{group} {setting}": min(own) for (group, setting), own in codes.items()},
         "cpu_minutes": {
             group: sum(record["seconds"] for one, record in found.items() if one.group == group) / 60.0
             for group in GROUPS
@@ -360,6 +370,11 @@ def results_of(runs: Sequence[Run], folder: Path) -> dict[str, Any]:
     }
 
 
+def _again(group: str, setting: str) -> str:
+    """The arguments that drop and run these again."""
+    return f"--again {group} --settings {setting}"
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -367,6 +382,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--cells", type=Path, required=True, help="folder of what was run already")
     parser.add_argument("--only", nargs="+", choices=tuple(tables.TABLES), help="tables")
     parser.add_argument("--groups", nargs="+", choices=GROUPS, default=list(GROUPS))
+    parser.add_argument("--settings", nargs="+", choices=tuple(EPSILONS), default=list(EPSILONS))
     parser.add_argument("--again", nargs="+", choices=GROUPS, default=[], help="forget what was run of these")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--most", type=int, help="people of a table, for a quick try")
@@ -374,11 +390,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args(arguments)
     for group in options.again:
-        shutil.rmtree(options.cells / group, ignore_errors=True)
+        for setting in options.settings:
+            shutil.rmtree(options.cells / group / setting, ignore_errors=True)
     seeds = report_seeds(FIRST_SEED, options.seeds)
     names = options.only or tuple(tables.TABLES)
-    run_missing(runs_of(names, seeds, options.groups), options.cells, jobs=options.jobs, most=options.most)
-    everything = runs_of(names, seeds, GROUPS)
+    wanted = runs_of(names, seeds, options.groups, options.settings)
+    run_missing(wanted, options.cells, jobs=options.jobs, most=options.most)
+    everything = runs_of(names, seeds)
     missing = sum(not one.file(options.cells).exists() for one in everything)
     if missing:
         print(f"{missing} of {len(everything)} runs are missing: no results yet", file=sys.stderr)

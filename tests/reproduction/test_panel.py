@@ -103,12 +103,25 @@ def test_policies_are_run_again_without_their_baselines(ran):
     assert again["rows"] == results["rows"]
 
 
+def test_policies_of_one_setting_are_run_again_alone(ran):
+    folder, results = ran
+    files = list((folder / "cells" / "policies").rglob("*.json"))
+    for path in files:
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"seconds": -1.0, "code": "earlier"}))
+    again = small(folder, "--again", "policies", "--settings", "local")
+    kept = {path.parts[-3] for path in files if json.loads(path.read_text())["seconds"] == -1.0}
+    assert kept == {"learn", "online"}
+    assert again["rows"] == results["rows"]
+    assert again["code"] == results["code"] | {f"policies {setting}": "earlier" for setting in kept}
+    small(folder, "--again", "policies")
+
+
 def test_runs_of_different_sources_are_refused(ran, tmp_path):
     folder, _ = ran
     path = next((folder / "cells" / "baselines").rglob("*.json"))
     text = path.read_text()
     path.write_text(json.dumps(json.loads(text) | {"code": "another"}))
-    with pytest.raises(SystemExit, match="--again baselines"):
+    with pytest.raises(SystemExit, match="--again baselines --settings "):
         small(folder)
     path.write_text(text)
 
