@@ -44,12 +44,14 @@ def resident(pid: int) -> float:
 
 def begun(folder: Path, pairs: int) -> str:
     """Make a service's folder with a policy for a number of pairs, and return its token."""
+    from dpbandits.central.tuning import LONGEST_HORIZON
     from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
 
     service = Service(folder)
     service.ledger.open_account("people", privacy=promise_of({"epsilon": 10, "delta": 1e-5}))
-    asked = {**POLICY, "name": "offers", "population": "people", "horizon": 2 * pairs + 10 * BURST}
+    horizon = min(2 * pairs + 10 * BURST, LONGEST_HORIZON)
+    asked = {**POLICY, "name": "offers", "population": "people", "horizon": horizon}
     service.begin_policy({**asked, "privacy": {"epsilon": 1, "delta": 1e-6}}, by="")
     token = service.first_token or ""
     service.close()

@@ -3653,7 +3653,7 @@ MUTATIONS = (
         "whether a reward counts depends on when a worker happens to fold",
         (
             "service/folding.py",
-            '        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)\n',
+            '        self._change_slots(change, (int(RoundStatus.MISSED),), "status = ?", here)\n',
             "",
         ),
         tests="tests/service/test_workers.py::test_a_reward_counts_until_its_block_is_closed_and_never_after",

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dpbandits.service import folding, round_log
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore
@@ -231,7 +232,13 @@ def checked(
         service.close()
 
 
+def in_small_parts() -> None:
+    """Folds read, close and forget few rounds at once, so that kills come in between."""
+    folding.TOGETHER = round_log.TOGETHER = 9
+
+
 def main(kills: int, seed: int, folder: Path) -> None:
+    in_small_parts()
     rng = random.Random(seed)  # noqa: S311 - of a test
     data = folder / "data"
     in_a_child(lambda: prepared(data))

@@ -50,7 +50,7 @@ from dpbandits.state.format import read_state
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from flat import spec_with
 from service import databases
-from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, opened, prepared
+from service.kills import ON_THEIR_WAY, checked, demand, in_a_child, in_small_parts, opened, prepared
 from service.processes import packed_reports
 
 LEASE = 0.6
@@ -384,6 +384,7 @@ def same_as_one_server(folder: Path, address: str, lines: list[dict[str, Any]]) 
 
 def main(faults: int, seed: int, folder: Path) -> None:
     quicker()
+    in_small_parts()
     rng = random.Random(seed)  # noqa: S311 - of a test
     address = databases.any_kind()
     data = folder / "data"

@@ -328,6 +328,11 @@ class RoundBook:
         """
         if self.before is not None:
             self.before(round_log.ASK, round_log.pack_ask(self.asked, digests, actions, refused))
+        start = self._enter(digests, actions, refused)
+        return tuple(map(self._decision_id, range(start, self.asked)))
+
+    def _enter(self, digests: Sequence[bytes], actions: FloatArray, refused: BoolArray | None) -> int:
+        """Enter rounds as `open` does, without ids; the first one's index."""
         count = len(actions)
         start = self._place_for(count)
         self._status[start : start + count] = RoundStatus.PENDING
@@ -338,7 +343,7 @@ class RoundBook:
         if digests:
             self._users.add(digests)  # first: no interrupt leaves a round that its user was not counted for,
         self.asked += count  # though one in between counts twice where the log of rounds is played back
-        return tuple(map(self._decision_id, range(start, start + count)))
+        return start
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """`open` of one round; action (d,)."""
@@ -476,7 +481,7 @@ class RoundBook:
             raise CorruptState("the log of rounds does not follow the state")
         if self._over_limit(asked.digests):
             raise CorruptState("the log of rounds has more of a user's rounds than rounds_per_user")
-        self.open(asked.digests, asked.actions, asked.refused)
+        self._enter(asked.digests, asked.actions, asked.refused)
 
     def begin_epoch(self) -> None:
         """Rounds from here on get ids of this process; those that were played back keep theirs."""

@@ -9,7 +9,7 @@ policy's state while a block is folded.
 |---|---|
 | a decision | its slot, one of the user's rounds, the answer under the caller's id |
 | a reward | what became of the round, and of the decision |
-| a release | the ledger's witness of the new state, the state, the function; the block's rounds go |
+| a release | the ledger's witness of the new state, the state, the function; its rounds go, or are marked |
 | a policy's beginning | its row, the charge, its first state |
 | an exchange's, or a local policy's, beginning | its row and the charge |
 

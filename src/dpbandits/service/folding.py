@@ -1,13 +1,16 @@
 """`Folding`: releases that are due, made in whichever process comes first.
 
-1. **close**: the block's rows that are pending become missed, and the transaction is committed. From here on
-   what the block holds does not change, and a reward that comes is late.
+1. **close**: the block's rows that are pending become missed, which is committed. From here on what the block
+   holds does not change, and a reward that comes is late.
 2. **claim**: where several processes share the store, the row of the policy's state is locked; another one
    passes over it.
 3. **fold**: the state and the rounds since are read into a `ServedBandit`, and raw data meets noise there, in
    this process's memory and a private file.
 4. **keep**: one transaction writes the ledger's witness of the new position, the new state and the published
-   function, and removes the block's rows. It is committed, and only then can anybody see the release.
+   function, and removes the block's rows; of a long block it writes a fact that says so. It is committed, and
+   only then can anybody see the release.
+5. **forget**: the rows of a long block are removed, and then the fact. No fold reads them again. After a
+   crash whoever finds the fact goes on.
 
 So noise that was drawn and not committed has left nowhere. Two that fold the same block cannot both commit,
 even without the lock: `RowLedger.go_on` compares the position and digest that were read with those that are
@@ -17,15 +20,19 @@ anything is drawn the ledger is held against its witness, where it has one.
 
 What is large (a state, a block's rounds) is read before the lock is taken, and dropped where the policy has
 gone on since: while the database sends, it does not notice that a worker was stopped, and keeps its locks.
-A store of one process is not locked while a block is folded, and decides meanwhile.
+A store of one process is not locked while a block is folded, and decides meanwhile. Rows are closed, read and
+forgotten `round_log.TOGETHER` at once, in the order of their rounds, and each part in its own transaction, so
+that a long block keeps no decision waiting. Which rows are in a part rests on their rounds alone.
 """
 
+import json
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from dpbandits._threads import one_thread
 from dpbandits.budget import MemoryLedger
@@ -34,15 +41,23 @@ from dpbandits.errors import DPBanditsError
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.service.clock import Clock
 from dpbandits.service.engines import ServedBandit, configured, due_after, is_closed
-from dpbandits.service.retention import Old, done, old_rounds
-from dpbandits.service.round_log import StoredLife, rounds_of, scratch
+from dpbandits.service.retention import Old, done, old_rounds, rounds_released
+from dpbandits.service.round_log import TOGETHER, Rounds, StoredLife, rounds_of, scratch
 from dpbandits.service.row_ledger import RowLedger
-from dpbandits.service.store import Reads, Row, Store, Writes
+from dpbandits.service.store import Reads, Store, Writes, note_fact
 from dpbandits.state.witness import Witness
 
 __all__ = ["Folding"]
 
+_T = TypeVar("_T")
+
 _HELD = "SELECT held FROM states WHERE policy = ?"
+
+_FORGET = "forget "
+"""How the facts begin that say of a policy before which round its rows are to be removed."""
+
+_REST = 0.005
+"""Seconds between two transactions about one block: those who wait for the store get it first."""
 
 
 def _is_free(writes: Writes, policy: str) -> bool:
@@ -51,23 +66,20 @@ def _is_free(writes: Writes, policy: str) -> bool:
 
 
 class _Found(NamedTuple):
-    """A policy: how many rounds its state holds, the state, rounds that are there, where its lineage is."""
+    """A policy: its state, and how many rounds that holds; rounds from the `first` that no release holds;
+    most rounds of one user; where its lineage is.
+    """
 
-    held: int
     content: bytes
-    rounds: list[Row]
+    held: int
+    first: int
+    upto: int
+    rounds: Sequence[Rounds]
+    rounds_per_user: int | None
     at: Witness
 
     def __repr__(self) -> str:
         return "_Found()"  # it is raw data
-
-
-def _found(reads: Reads, policy: str, asked: int) -> _Found | None:
-    row, at = reads.one("SELECT held, content FROM states WHERE policy = ?", policy), _at(reads, policy)
-    if row is None or at is None:
-        return None
-    rounds = rounds_of(reads, policy, upto=max(asked, int(row[0])))
-    return _Found(int(row[0]), bytes(row[1]), rounds, at)
 
 
 def _at(reads: Reads, policy: str) -> Witness | None:
@@ -157,15 +169,23 @@ class Folding:
                         str(row[0]) for row in reads.rows("SELECT policy FROM progress WHERE asked >= due")
                     ]
                     old = {one.policy: one for one in old_rounds(reads, now=self._clock.over())}
+                    left = reads.rows("SELECT name, value FROM facts WHERE substr(name, 1, 7) = ?", _FORGET)
             except DPBanditsError as error:
                 self._failed(error)
                 return 0
+            for policy, before in left:
+                self._tried(partial(self._forget, policy.removeprefix(_FORGET), int(before)))
             for policy, rounds in (*((policy, None) for policy in due), *old.items()):
-                try:
-                    made += self.fold(policy, old=rounds)
-                except Exception as error:  # noqa: BLE001 - one policy stops no other
-                    self._failed(error)
+                made += self._tried(partial(self.fold, policy, old=rounds)) or 0
         return made
+
+    def _tried(self, call: Callable[[], _T]) -> _T | None:
+        """Do something about one policy, whose failure stops no other."""
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 - told to whoever asked for it
+            self._failed(error)
+            return None
 
     def fold(self, policy: str, *, old: Old | None = None) -> int:
         """Make the releases of one policy that are due, and erase `old` rounds that they leave, unless
@@ -179,41 +199,61 @@ class Folding:
         with self._store.writing() as writes:  # whoever has it would be slowed by others who read it all
             if not _is_free(writes, policy) and writes.one(_HELD, policy) is not None:
                 return 0
+        found = self._found(policy, asked or 0)
         with self._store.reading() as reads:
-            found = _found(reads, policy, asked or 0)
             gone = reads.one("SELECT policy FROM progress WHERE policy = ?", policy) is None
         if old is not None and gone:  # it came with a backup, and is never opened again
             with self._store.writing() as writes:
                 done(writes, old, now=self._clock.now())
-        if found is None or gone:
+        if found is None:
             return 0
-        upto = max(asked or 0, found.held)
         with self._store.claimed(_HELD, policy) as begin:
             if begin is None:
                 return 0
+            with self._store.reading() as reads:
+                if _at(reads, policy) != found.at:
+                    return 0  # somebody else had it since: some of its rounds may be gone
             self._ledger.settle()
-            folded = self._folded(policy, found, upto, old)
+            folded = self._folded(policy, found, old)
             writes = begin()
             row = writes.one("SELECT due, released, asked FROM progress WHERE policy = ?", policy)
-            if row is None or row[2] < upto or _at(writes, policy) != found.at:
-                return 0  # somebody else had it since, or the store was put back: the next turn looks again
+            if row is None or row[2] < found.upto or _at(writes, policy) != found.at:
+                return 0  # it was not locked, or the store was put back: the next turn looks again
             self._ledger.go_on(policy, found.at, folded.at)
-            made = self._keep(writes, policy, folded, upto)
+            made = self._keep(writes, policy, folded, found)
             if old is not None:
                 done(writes, old, now=self._clock.now())
         if made:
             version = max(folded.functions)
             self._tell(policy, version, folded.functions[version])
+            if folded.ends[-1] - found.first > TOGETHER:
+                self._forget(policy, folded.ends[-1])
         return made
 
-    def _folded(self, policy: str, found: _Found, upto: int, old: Old | None) -> _Folded:
+    def _found(self, policy: str, asked: int) -> _Found | None:
+        with self._store.reading() as reads:
+            row = reads.one(
+                "SELECT s.content, s.held, p.config FROM states s JOIN progress p ON p.policy = s.policy "
+                "WHERE s.policy = ?",
+                policy,
+            )
+            at, first = _at(reads, policy), rounds_released(reads, policy)
+        if row is None or at is None:
+            return None
+        held, most = int(row[1]), json.loads(row[2])["privacy"]["rounds_per_user"]
+        upto = max(asked, held)
+        rounds = rounds_of(self._store.reading, policy, first, upto)
+        return _Found(bytes(row[0]), held, first, upto, rounds, most, at)
+
+    def _folded(self, policy: str, found: _Found, old: Old | None) -> _Folded:
         """Let raw data meet noise: all releases that are due; nothing of it is kept yet."""
         beside = MemoryLedger()  # its one lineage is the store's, once the transaction is there
         beside.advance(policy, position=found.at.position, digest=found.at.digest)
         functions: dict[int, PublishedPosterior] = {}
         with one_thread(), scratch(self._folder) as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what they say was said when it began
-            life = StoredLife(policy, folder, rounds=found.rounds, upto=upto, held=found.held)
+            most = found.rounds_per_user
+            life = StoredLife(policy, folder, rounds=found.rounds, held=found.held, rounds_per_user=most)
             life.state.touch(mode=0o600)
             life.state.write_bytes(found.content)
             with ServedBandit.open(life, ledger=beside) as opened:
@@ -227,17 +267,27 @@ class Folding:
         texts = {number: function.to_json() for number, function in functions.items()}
         return _Folded(functions, texts, content, at or found.at, ends, due)
 
-    def _keep(self, writes: Writes, policy: str, folded: _Folded, upto: int) -> int:
+    def _keep(self, writes: Writes, policy: str, folded: _Folded, found: _Found) -> int:
         """Write down what was folded; how many releases."""
         for number, text in folded.texts.items():
             row = policy, number, folded.ends[number], self._clock.now(), text
             writes.run("INSERT INTO releases VALUES (?, ?, ?, ?, ?)", *row)
-        writes.run("UPDATE states SET held = ?, content = ? WHERE policy = ?", upto, folded.content, policy)
+        held = found.upto, folded.content
+        writes.run("UPDATE states SET held = ?, content = ? WHERE policy = ?", *held, policy)
         # First what whoever decides locks first: neither waits for the other.
         released = len(folded.ends) - 1
         writes.run("UPDATE progress SET due = ?, released = ? WHERE policy = ?", folded.due, released, policy)
-        writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, folded.ends[-1])
+        if folded.ends[-1] - found.first > TOGETHER:
+            note_fact(writes, _FORGET + policy, str(folded.ends[-1]))
+        else:
+            writes.run("DELETE FROM slots WHERE policy = ? AND slot < ?", policy, folded.ends[-1])
         return len(folded.texts)
+
+    def _forget(self, policy: str, before: int) -> None:
+        """Remove the rows of rounds that releases hold, and then the fact that says so."""
+        self._change_slots("DELETE FROM slots", (), "slot < ?", (policy, before, before))
+        with self._store.writing() as writes:
+            writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _FORGET + policy, str(before))
 
     def _erase_slots(self, old: Old) -> None:
         """Their rows become refused ones, as `RoundBook.erase` has it; some at a time, as in `_closed`."""
@@ -247,7 +297,8 @@ class Folding:
             return
         here = old.policy, old.before, int(RoundStatus.REFUSED)
         point = configured(row[0]).public_point.astype("<f8").tobytes()
-        self._change_slots("status = ?, reward = NULL, chosen = ?", (here[2], point), "status <> ?", here)
+        change = "UPDATE slots SET status = ?, reward = NULL, chosen = ?"
+        self._change_slots(change, (here[2], point), "status <> ?", here)
 
     def _change_slots(
         self, change: str, values: tuple[object, ...], which: str, here: tuple[str, int, int]
@@ -257,20 +308,21 @@ class Folding:
         Rows that a reward has locked are passed over, and come next: who waits for one while it holds another
         may wait for ever.
         """
-        meant = f"policy = ? AND slot < ? AND {which}"
-        while True:
+        policy, end, value = here
+        with self._store.reading() as reads:
+            row = reads.one("SELECT MIN(slot) FROM slots WHERE policy = ?", policy)
+        first = end if row is None or row[0] is None else int(row[0])
+        meant = f"policy = ? AND slot >= ? AND slot < ? AND {which}"
+        while first < end:
+            stop = min(first + TOGETHER, end)
+            some = policy, first, stop, value
             with self._store.writing() as writes:
-                writes.run(
-                    f"UPDATE slots SET {change} WHERE policy = ? AND slot IN "  # noqa: S608 - words of ours
-                    f"(SELECT slot FROM slots WHERE {meant} ORDER BY slot{writes.lock[True]})",
-                    *values,
-                    here[0],
-                    *here,
-                )
-                left = writes.one(f"SELECT slot FROM slots WHERE {meant} LIMIT 1", *here)  # noqa: S608 - the same
-            if left is None:
-                return
-            time.sleep(0.01)
+                found = f"SELECT slot FROM slots WHERE {meant} ORDER BY slot{writes.lock[True]}"  # noqa: S608
+                writes.run(f"{change} WHERE policy = ? AND slot IN ({found})", *values, policy, *some)
+                left = writes.one(f"SELECT slot FROM slots WHERE {meant} LIMIT 1", *some)  # noqa: S608
+            first = stop if left is None else first
+            if first < end:
+                time.sleep(_REST)
 
     def _closed(self, policy: str) -> int | None:
         """Let no reward of blocks that are due count any more; rounds asked by then. None: none is due."""
@@ -286,5 +338,6 @@ class Folding:
             ]
         end = max(end for end, due in self._ends[policy] if due <= asked)
         here = policy, end, int(RoundStatus.PENDING)
-        self._change_slots("status = ?", (int(RoundStatus.MISSED),), "status = ?", here)
+        change = "UPDATE slots SET status = ?"
+        self._change_slots(change, (int(RoundStatus.MISSED),), "status = ?", here)
         return asked

@@ -1,9 +1,10 @@
 """How long raw data is kept, and how it leaves: erased after a time, or exported under its own name.
 
 Contexts are kept nowhere but in a policy's log of rounds and its state, encoded, until the release of their
-block; a block's rounds are forgotten with it. A decision keeps its arm, its propensity and its reward, as the
-answer to a repeated id and for whoever evaluates elsewhere, and no longer than the retention time. What stays
-of it is that its id was used. So it is with a curator's answers.
+block. A block's rounds are forgotten with it, those of a long block in the next transactions. A decision
+keeps its arm, its propensity and its reward, as the answer to a repeated id and for whoever evaluates
+elsewhere, and no longer than the retention time. What stays of it is that its id was used. So it is with a
+curator's answers.
 
 Some blocks are released late or never: the policy was retired, nobody asks it any more, or its blocks take
 longer than the retention time. A round that is older and that no release holds is erased all the same,
@@ -30,7 +31,16 @@ from dpbandits.service.keys import Keys
 from dpbandits.service.round_log import slot_of
 from dpbandits.service.store import Reads, Writes, note_event, note_fact
 
-__all__ = ["WARNING", "Old", "done", "erase", "erase_old_rounds_by", "exported", "old_rounds"]
+__all__ = [
+    "WARNING",
+    "Old",
+    "done",
+    "erase",
+    "erase_old_rounds_by",
+    "exported",
+    "old_rounds",
+    "rounds_released",
+]
 
 WARNING = (
     "Raw data of people, and not a private release: no guarantee covers it. Whoever holds it sees every "
@@ -100,14 +110,14 @@ def _next_slot(reads: Reads, policy: str, number: int) -> int:
     return 0 if row is None else slot_of(row[0])
 
 
-def _released(reads: Reads, policy: str) -> int:
+def rounds_released(reads: Reads, policy: str) -> int:
     """Rounds of the blocks that were released."""
     row = reads.one("SELECT MAX(rounds) FROM releases WHERE policy = ?", policy)
     return int((row[0] if row else None) or 0)
 
 
 def _note_old(writes: Writes, policy: str, before: int, at: float) -> None:
-    if before > _released(writes, policy):
+    if before > rounds_released(writes, policy):
         known = writes.one("SELECT value FROM facts WHERE name = ?", _OLD + policy)
         if known is not None:
             earlier, _, since = known[0].partition(" ")
@@ -136,7 +146,7 @@ def done(writes: Writes, old: Old, *, now: float) -> None:
     """No raw data of theirs is left; where they were not released an event says which, in public numbers."""
     if not writes.run("DELETE FROM facts WHERE name = ? AND value = ?", _OLD + old.policy, old.value):
         return  # another worker was faster, or there are more by now
-    first = _released(writes, old.policy)
+    first = rounds_released(writes, old.policy)
     name = writes.one("SELECT name FROM policies WHERE id = ?", old.policy)
     if name is not None and old.before > first:
         told = f"rounds {first} to {old.before - 1} are older than the retention time and count nothing"

@@ -7,21 +7,31 @@ meanwhile, at the next start (`swept`). Rounds since the last state are rows of 
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from dpbandits._typing import FloatArray, IntArray
 from dpbandits.errors import CorruptState, ProtocolError, StateError
 from dpbandits.policy import round_log
-from dpbandits.policy.bookkeeping import RoundStatus
-from dpbandits.service.store import Reads, Row
+from dpbandits.policy.bookkeeping import NOBODY, RoundStatus
+from dpbandits.service.store import Reads
 from dpbandits.state.files import locked, private_folder
 from dpbandits.state.journal import Record
 from dpbandits.state.live import Life, Reach
 
-__all__ = ["StoredLife", "rounds_of", "scratch", "slot_of", "swept"]
+__all__ = ["TOGETHER", "Rounds", "StoredLife", "rounds_of", "scratch", "slot_of", "swept"]
+
+TOGETHER = 2000
+"""Rounds that a fold reads, changes or removes in one transaction, so that nobody waits long for it."""
+
+_ROUNDS = (
+    "SELECT person, chosen, status, reward FROM slots WHERE policy = ? AND slot >= ? AND slot < ? "
+    "ORDER BY slot"
+)
 
 _LOCK = "lock"
 """A file that a process holds while it uses the folder that it is in."""
@@ -35,31 +45,80 @@ def slot_of(ask: str) -> int:
     return int(digits)
 
 
-def rounds_of(reads: Reads, policy: str, *, upto: int) -> list[Row]:
-    """Rounds of a policy before one: slot, person, chosen, status and reward, in their order."""
-    return reads.rows(
-        "SELECT slot, person, chosen, status, reward FROM slots WHERE policy = ? AND slot < ? ORDER BY slot",
-        policy,
-        upto,
-    )
+class Rounds(NamedTuple):
+    """Consecutive rounds of a policy, as far as they are there: raw data.
+
+    Attributes:
+        first, upto: the rounds that should be there.
+        people: each one's user, 16 bytes each; empty where users have no ids.
+        actions: chosen actions (n, d).
+        status: (n,) their `RoundStatus`.
+        rewards: (n,), NaN where there is none.
+    """
+
+    first: int
+    upto: int
+    people: bytes
+    actions: FloatArray
+    status: IntArray
+    rewards: FloatArray
+
+    def __repr__(self) -> str:
+        return "Rounds()"
+
+
+def rounds_of(
+    reading: Callable[[], AbstractContextManager[Reads]], policy: str, first: int, upto: int
+) -> list[Rounds]:
+    """Rounds of a policy from `first` on and before `upto`, read `TOGETHER` at once.
+
+    Each part is a transaction of its own: while a block is read, the store keeps no old state for the reader.
+    A reward that comes meanwhile may be in a part or not; the next fold reads its round again.
+    """
+    found = []
+    for start in range(first, upto, TOGETHER):
+        stop = min(start + TOGETHER, upto)
+        with reading() as reads:
+            rows = reads.rows(_ROUNDS, policy, start, stop)
+        people, chosen, status, rewards = zip(*rows, strict=True) if rows else ((), (), (), ())
+        part = Rounds(
+            start,
+            stop,
+            b"".join(one for one in people if one is not None),
+            np.frombuffer(b"".join(chosen), dtype="<f8").reshape(len(rows), -1 if rows else 0),
+            np.array(status, dtype=np.int64),
+            np.array(rewards, dtype=np.float64),  # None is NaN
+        )
+        found.append(part)
+    return found
 
 
 class StoredLife(Life):
     """Life of a policy while it begins or is folded: its state is in a file for so long, its log in `slots`.
 
+    A state holds no users: the table `people` counts their rounds, in the transaction that asks each. Were
+    they in the state as well, each fold would read all users that the policy has ever had. A fold looks only
+    at the users of the rounds that it reads: none has more of them than `rounds_per_user`.
+
     Args:
         policy: whose.
         folder: for the state.
-        rounds: that are given to the policy, from `rounds_of`.
-        upto: how many it has had then.
+        rounds: that are given to the policy, from `rounds_of`: all since the last release.
         held: rounds that its state holds.
+        rounds_per_user: most rounds of one user; None for no bound.
     """
 
     def __init__(
-        self, policy: str, folder: Path, *, rounds: Sequence[Row] = (), upto: int = 0, held: int = 0
+        self,
+        policy: str,
+        folder: Path,
+        *,
+        rounds: Sequence[Rounds] = (),
+        held: int = 0,
+        rounds_per_user: int | None = None,
     ) -> None:
         self._policy, self._folder, self._rounds = policy, folder, rounds
-        self._upto, self._held = upto, held
+        self._held, self._most = held, rounds_per_user
 
     def __repr__(self) -> str:
         return "StoredLife()"
@@ -83,26 +142,23 @@ class StoredLife(Life):
     def earlier(  # noqa: D102
         self, lineage: str, position: int, *, lived: bool, follows: Reach | None
     ) -> Iterator[Record]:
-        rows = self._rounds
-        slots = np.array([row[0] for row in rows], dtype=np.int64)
-        status = np.array([row[3] for row in rows], dtype=np.int64)
-        fresh = slots >= self._held
-        if not np.array_equal(slots[fresh], np.arange(self._held, self._upto)):
+        if any(len(part.status) < part.upto - part.first for part in self._rounds):
             raise CorruptState("rounds are gone from the store")
-        new = rows[len(rows) - int(fresh.sum()) :]
-        if new:
-            actions = np.frombuffer(b"".join(row[2] for row in new), dtype="<f8").reshape(len(new), -1)
-            people = [bytes(row[1]) for row in new if row[1] is not None]
-            refused = status[fresh] == RoundStatus.REFUSED
-            yield Record(round_log.ASK, round_log.pack_ask(self._held, people, actions, refused))
-        told, gone = status == RoundStatus.TOLD, status == RoundStatus.ABANDONED
-        either = told | gone
-        if either.any():
-            rewards = np.array([row[4] for row in rows], dtype=np.float64)[either]  # None is NaN
-            yield Record(
-                round_log.TELL,
-                round_log.pack_tell(slots[either], rewards, told[either], gone[either]),
-            )
+        if self._most is not None:
+            _check_users(b"".join(part.people for part in self._rounds), self._most)
+        for part in self._rounds:
+            new = slice(max(self._held - part.first, 0), None)
+            if len(part.status[new]):
+                named = [NOBODY] * (len(part.people) // len(NOBODY))
+                refused = part.status[new] == RoundStatus.REFUSED
+                start = max(self._held, part.first)
+                yield Record(round_log.ASK, round_log.pack_ask(start, named[new], part.actions[new], refused))
+            told, gone = part.status == RoundStatus.TOLD, part.status == RoundStatus.ABANDONED
+            either = told | gone
+            if either.any():
+                slots = part.first + np.flatnonzero(either)
+                packed = round_log.pack_tell(slots, part.rewards[either], told[either], gone[either])
+                yield Record(round_log.TELL, packed)
 
     def begin(self, lineage: str, position: int) -> None:  # noqa: D102
         pass
@@ -113,6 +169,14 @@ class StoredLife(Life):
 
     def refuse_leftovers(self) -> None:  # noqa: D102
         pass
+
+
+def _check_users(people: bytes, most: int) -> None:
+    """CorruptState where one user has more than `most` of these rounds."""
+    halves = np.frombuffer(people, dtype="<u8").reshape(-1, 2)
+    halves = halves[np.lexsort((halves[:, 1], halves[:, 0]))]
+    if (halves[most:] == halves[: max(len(halves) - most, 0)]).all(axis=1).any():
+        raise CorruptState("the store has more of a user's rounds than rounds_per_user")
 
 
 @contextmanager
