@@ -52,7 +52,6 @@ NEED_AN_EXTRA = {
     "service.desk.pages",
     "service.direct",
     "service.documented",
-    "service.door",
     "service.exchange_routes",
     "service.flags",
     "service.http_server",

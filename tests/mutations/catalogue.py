@@ -3560,7 +3560,7 @@ MUTATIONS = (
         "a token reaches what its limits leave out",
         "the limits of a token are not held against the names in paths: it exports other teams' raw data",
         (
-            "service/door.py",
+            "service/gate.py",
             "        if not reached:\n",
             "        if kind == 'none':\n",
         ),

@@ -4,12 +4,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from dpbandits.service import door, writer
+from dpbandits.service import gate, writer
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore
@@ -121,7 +122,8 @@ def test_who_is_turned_away_is_told_to_come_again(
 @pytest.mark.parametrize("settings", [Settings(requests_per_second=50.0)])
 def test_each_decision_of_a_batch_counts_as_a_request(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(door, "time", SimpleNamespace(monotonic=lambda: now))
+    clocks = SimpleNamespace(monotonic=lambda: now, perf_counter=perf_counter)
+    monkeypatch.setattr(gate, "time", clocks)
 
     def batch(count: int) -> Any:
         bodies = [{"id": f"v{number}", "user": f"v{number}", "context": AGNES} for number in range(count)]
@@ -150,13 +152,13 @@ def test_a_token_of_devices_is_slowed_down_by_address(admin: Caller, monkeypatch
     assert late[0].headers["retry-after"] == "1"
     assert all(mixed.get(where).status_code == 200 for _ in range(12))  # nobody's device has it
     other = Caller(admin.client, device.token)
-    monkeypatch.setattr(door, "network_of", lambda address: "another")
+    monkeypatch.setattr(gate, "network_of", lambda address: "another")
     assert other.get(where).status_code == 200
 
 
 def test_rates_of_many_addresses_are_bounded(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "RATES_KEPT", 3)
-    monkeypatch.setattr(door, "network_of", lambda address: next(names))
+    monkeypatch.setattr(gate, "RATES_KEPT", 3)
+    monkeypatch.setattr(gate, "network_of", lambda address: next(names))
     names = iter(f"address {number}" for number in range(100))
     device = admin.with_scopes("report")
     assert {device.get("/v1/local/none/policy").status_code for _ in range(20)} == {404}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpbandits.errors import InvalidParameter
-from dpbandits.service.gate import LogLines
+from dpbandits.service.logs import LogLines
 from dpbandits.service.settings import Settings
 from service.conftest import Caller
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpbandits.service.application import Doorkeeper
 from dpbandits.service.core import Service
+from dpbandits.service.gate import Doorkeeper
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
 from dpbandits.service.tokens import LONGEST, SCOPES, withdraw

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpbandits.service import door, tokens
+from dpbandits.service import gate, tokens
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
 from service import databases
@@ -51,7 +51,7 @@ class Hanging:
         monkeypatch.setattr(service, "read", self.read)
 
     def read(self, call: Callable[[Any], Any]) -> Any:
-        looks_up = getattr(call, "__module__", "") == door.__name__
+        looks_up = getattr(call, "__module__", "") == gate.__name__
         with self._lock:
             self.reads += looks_up
             self._now += looks_up
@@ -73,7 +73,7 @@ class Hanging:
 @pytest.fixture
 def unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is forgotten while a test counts look-ups: no other worker makes or withdraws a token."""
-    monkeypatch.setattr(door, "WATCH_SECONDS", 1e6)
+    monkeypatch.setattr(gate, "WATCH_SECONDS", 1e6)
 
 
 @pytest.fixture
@@ -84,12 +84,12 @@ def hanging(service: Service, monkeypatch: pytest.MonkeyPatch) -> Hanging:
 def test_health_answers_while_the_store_hangs(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "LOOKUP_SECONDS", 0.5)
+    monkeypatch.setattr(gate, "LOOKUP_SECONDS", 0.5)
     assert admin.get("/v1/events").status_code == 200
     hanging.most = 0
     with hanging.now():
         assert max(refused_in_time(admin, 20)) < 2.0  # and not for as long as it hangs
-        assert hanging.most <= door.LOOKUPS
+        assert hanging.most <= gate.LOOKUPS
     assert admin.get("/v1/policies").status_code == 200
     assert Caller(admin.client, JUNK).get("/v1/policies").status_code == 401
 
@@ -97,8 +97,8 @@ def test_health_answers_while_the_store_hangs(
 def test_there_are_so_many_lookups_and_one_more_is_turned_away(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "MOST_LOOKING", 3)
-    monkeypatch.setattr(door, "LOOKUP_SECONDS", 5.0)
+    monkeypatch.setattr(gate, "MOST_LOOKING", 3)
+    monkeypatch.setattr(gate, "LOOKUP_SECONDS", 5.0)
     before = hanging.reads
     with hanging.now(), ThreadPoolExecutor(3) as pool:
         waiting = [pool.submit(Caller(admin.client, f"{JUNK}{n}").get, "/v1/events") for n in range(3)]
@@ -114,7 +114,7 @@ def test_there_are_so_many_lookups_and_one_more_is_turned_away(
 def test_what_is_no_token_is_looked_up_once(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "TEXTS_KEPT", 5)
+    monkeypatch.setattr(gate, "TEXTS_KEPT", 5)
     before = hanging.reads
     for _ in range(5):
         assert Caller(admin.client, JUNK).get("/v1/events").status_code == 401
@@ -171,8 +171,8 @@ def within(done: Callable[[], bool], seconds: float = 30.0) -> None:
 def test_a_token_is_not_known_for_ever_while_the_store_is_silent(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "LOOKUP_SECONDS", 0.1)
-    monkeypatch.setattr(door, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(gate, "LOOKUP_SECONDS", 0.1)
+    monkeypatch.setattr(gate, "SILENT_SECONDS", 0.2)
     assert admin("DELETE", "/v1/outsourced/none").status_code == 404
     with hanging.now():
         within(lambda: admin("DELETE", "/v1/outsourced/none").status_code == 503)

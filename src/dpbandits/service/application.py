@@ -6,18 +6,15 @@ problems.
 
 import asyncio
 from asyncio import wrap_future
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from logging import INFO
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Path, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
@@ -25,43 +22,37 @@ from starlette.routing import Match, Route
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.answers import Named, Of
 from dpbandits.service.browsers import open_to
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of, standing
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
-from dpbandits.service.direct import Direct
-from dpbandits.service.documented import REFUSED_DECISION, Documented, Routes, Tag, tagged
-from dpbandits.service.door import (
+from dpbandits.service.direct import MOST_ASKED, Direct, Json, PolicyName, add_decisions, given
+from dpbandits.service.documented import (
     Admin,
     AdminWithin,
-    Decider,
     Device,
-    Doorkeeper,
+    Documented,
     Reader,
     ReaderWithin,
-    Rewarder,
+    Routes,
+    Tag,
+    tagged,
 )
 from dpbandits.service.exchange_routes import add_exchanges
 from dpbandits.service.flags import add_flags
-from dpbandits.service.gate import Application, Gate, Scope, log, written_json
+from dpbandits.service.gate import Application, Doorkeeper, Gate, Scope, written_json
 from dpbandits.service.intake import Intake
 from dpbandits.service.keys import canonical
+from dpbandits.service.logs import log
 from dpbandits.service.messages import (
     IN_PATH,
-    MEMBERS,
     ChangeRequest,
-    CheckRequest,
-    DecisionRequest,
-    DecisionsRequest,
-    Misfit,
     PolicyRequest,
     PopulationRequest,
-    RewardRequest,
-    RewardsRequest,
     RotateRequest,
     SurveyRequest,
     TokenRequest,
+    not_fitting,
 )
 from dpbandits.service.metrics import Metrics
 from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
@@ -69,7 +60,6 @@ from dpbandits.service.readiness import Readiness
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.store import Writes, note_event
 from dpbandits.service.surveys import begin_survey
-from dpbandits.service.writer import Crowded, awaited
 
 __all__ = ["application"]
 
@@ -78,26 +68,6 @@ LINES = "application/x-ndjson"
 
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
-
-_MOST_ASKED = ("decide", "decide_batch", "tell_reward", "tell_rewards", "send_reports")
-"""Routes, by their functions, that are answered ahead of the framework."""
-
-MOST_AT_ONCE = 100
-"""Members of a batch in one call of the writer: others wait for all of them."""
-
-_JUDGED_UNREAD = frozenset({401, 403, 405, 408, 413, 429})
-"""Statuses that say nothing of what was sent: of what concerns a person the log has no other."""
-
-_SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
-"""Messages for errors in a body, by type; for all others the message is that the value does not fit."""
-
-
-class Json(JSONResponse):
-    """JSON in ASCII; NaN is a defect."""
-
-    def render(self, content: Any) -> bytes:
-        """The bytes."""
-        return written_json(content)
 
 
 class Word(StringConvertor):
@@ -109,15 +79,9 @@ class Word(StringConvertor):
 register_url_convertor("word", Word())
 
 
-PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
 SurveyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["tips"])]
 PopulationName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["customers"])]
 TokenId = Annotated[str, Path(max_length=40, pattern=IN_PATH, examples=["5f0c2a9d6b7e"])]
-DecisionId = Annotated[
-    str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
-]
-
-
 _TOKEN = {
     "id": "5f0c2a9d6b7e",
     "token": "dpb_5f0c2a9d6b7e_shown-here-and-nowhere-else",
@@ -170,7 +134,7 @@ def application(service: Service) -> Application:
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(Exception, _of_problem)  # the gate logs it
     metrics = Metrics(service)
-    _routes_of_decisions(app, service)  # routes are looked through in this order: what is asked most is first
+    add_decisions(app, service)  # routes are looked through in this order: what is asked most is first
     _routes_of_devices(app, service)
     _routes_of_populations(app, service)
     _routes_of_policies(app, service)
@@ -179,18 +143,8 @@ def application(service: Service) -> Application:
     _routes_of_operators(app, service, metrics)
     add_desk(app, service, app.state.door)
 
-    def saw(method: str, route: str, status: int, seconds: float) -> None:
-        metrics.saw(method, route, status, seconds)
-        if not log.isEnabledFor(INFO):
-            return
-        of_people = route.startswith("/ofrep/") or "{policy}/" in route or "{row}/" in route
-        # Where a route is about people its status may depend on one of them.
-        told = "answered" if of_people and status < 500 and status not in _JUDGED_UNREAD else status
-        fields = {"method": method, "route": route, "status": told, "ms": round(1000.0 * seconds, 1)}
-        log.info("%s %s %s %.1f ms", *fields.values(), extra={"fields": fields})
-
     named = partial(_template, app)
-    gate = Gate(Direct(app, _MOST_ASKED, Json), service.settings, app.state.door.token, saw, named)
+    gate = Gate(Direct(app, MOST_ASKED), service.settings, app.state.door.token, metrics.saw, named)
     return open_to(service.settings.cors_origins, gate)
 
 
@@ -222,32 +176,7 @@ async def _of_problem(request: Request, error: Exception) -> Response:
 async def _of_request(request: Request, error: Exception) -> Response:
     """Return the answer about a body that does not fit: it names members of messages, and has no value."""
     found = error.errors() if isinstance(error, RequestValidationError) else []
-    return await _of_problem(request, _misfit(found))
-
-
-def _misfit(found: Sequence[Any]) -> Problem:
-    """Return the problem of a message that does not fit: where and how, in public words."""
-    places = [
-        f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
-    ]
-    slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
-    return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")
-
-
-_PLACES = MEMBERS | {"body", "path", "query", "header"}
-
-
-def _named(place: tuple[Any, ...], kind: str) -> str:
-    """Return the place of an error of a kind, by the names of messages and the places in lists.
-
-    A name that the caller chose is called a member. Names of types at the end are left out, and so is the
-    byte at which JSON cannot be read.
-    """
-    at = place[:1] if kind == "json_invalid" else place or ("member",)
-    parts = [str(one) if isinstance(one, int) else one if one in _PLACES else "member" for one in at]
-    while kind != "extra_forbidden" and len(parts) > 1 and parts[-1] == "member":
-        parts.pop()
-    return ".".join(parts)
+    return await _of_problem(request, not_fitting(found))
 
 
 async def _of_http(request: Request, error: Exception) -> Response:
@@ -266,55 +195,6 @@ def _methods_at(request: Request) -> set[str]:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             found |= route.methods or set()
     return found
-
-
-def _given(message: BaseModel) -> dict[str, Any]:
-    """A message's members, without those that were left out."""
-    return message.model_dump(exclude_none=True)
-
-
-async def _each(
-    members: Sequence[Any],
-    together: Callable[[list[Any]], Future[list[Any]]],
-    begin: Callable[[Any], Future[Any]],
-    told: Callable[[Any], dict[str, Any]],
-) -> dict[str, Any]:
-    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one.
-
-    Raises:
-        Crowded: too many calls wait, and nothing of the batch was done.
-    """
-    found: dict[int, Any] = {
-        place: _misfit(one.places) for place, one in enumerate(members) if isinstance(one, Misfit)
-    }
-
-    async def alone(place: int) -> None:
-        try:
-            found[place] = await awaited(begin(members[place]))
-        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
-            found[place] = problem_of(error)
-
-    fit = [place for place in range(len(members)) if place not in found]
-    for first in range(0, len(fit), MOST_AT_ONCE):
-        left = fit[first : first + MOST_AT_ONCE]
-        before = len(left) + 1
-        while 1 < len(left) < before:
-            before = len(left)
-            try:
-                results = await awaited(together([members[place] for place in left]))
-            except Crowded:
-                if not first:
-                    raise  # nothing of the batch was done
-                break
-            except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
-                if problem_of(error).slug == "defect":
-                    log.error("a batch failed and is done one by one: %s", type(error).__name__)
-                break
-            found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
-            left = [place for place in left if place not in found]
-        await asyncio.gather(*map(alone, left))
-    each = [found[place] for place in range(len(members))]
-    return {"results": [{"problem": it.to_json()} if isinstance(it, Problem) else told(it) for it in each]}
 
 
 def _routes_of_populations(app: FastAPI, service: Service) -> None:
@@ -366,7 +246,7 @@ def _routes_of_populations(app: FastAPI, service: Service) -> None:
     async def open_population(message: PopulationRequest, token: AdminWithin) -> dict[str, Any]:
         """An account for people who are protected together; the same request again changes nothing."""
         token.refuse_population(message.name)
-        privacy = _given(message.privacy)
+        privacy = given(message.privacy)
 
         def opening(writes: Any) -> dict[str, Any]:
             service.ledger.open_account(message.name, privacy=promise_of(privacy))
@@ -466,82 +346,12 @@ def _routes_of_policies(app: FastAPI, service: Service) -> None:
 
 def _asked(message: PolicyRequest) -> dict[str, Any]:
     """The request as it is kept: what was left out is left out."""
-    found = _given(message)
+    found = given(message)
     found["horizon"] = message.horizon
     found["settings"] = message.settings.model_dump()
     if (message.arms is None) == (message.domain is None):
         raise Problem("invalid", "Send contexts and arms, or a domain: one of the two.")
     return found
-
-
-def _routes_of_decisions(app: FastAPI, service: Service) -> None:
-    route = Routes(app, "decisions", "/v1/policies/{policy}")
-
-    @route("POST /decisions", "Decide for one person", "Decision", *REFUSED_DECISION)
-    async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
-        """The same id and body give the stored answer; `id` in the answer names the decision from then on."""
-        return Json(await awaited(service.decide(policy, token.id, _given(message))))
-
-    @route("POST /decisions:batch", "Decide for several people", "Decisions")
-    async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
-        """Each decision is answered or refused by itself, and counts as a request of the token."""
-        app.state.door.slow_down(token.id, len(message.decisions) - 1)
-        return await _each(
-            message.decisions,
-            lambda some: service.decide_together(policy, token.id, list(map(_given, some))),
-            lambda one: service.decide(policy, token.id, _given(one)),
-            lambda answer: {"decision": answer},
-        )
-
-    @route("POST /decisions:check", "What a policy would make of contexts", "Checks", "not-found")
-    async def check_contexts(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
-        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`. Each
-        context counts as a request of the token.
-        """
-        app.state.door.slow_down(token.id, len(message.contexts) - 1)
-        checking = partial(decisions.check, policy=policy, contexts=message.contexts)
-        return {"results": await asyncio.to_thread(service.read, checking)}
-
-    @route("GET /decisions/{decision:word}", "What became of a decision", "Status")
-    def decision_status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        with service.store.reading() as reads:
-            found = service.decisions.status(reads, policy=policy, decision_id=decision)
-        return {"status": found}
-
-    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "conflict")
-    async def tell_reward(
-        policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
-    ) -> Response:
-        """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
-        telling = service.reward(policy, decision, float(message.reward), by=token.id)
-        return Json({"outcome": await awaited(telling)})
-
-    @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
-    async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
-        """Each reward is counted or refused by itself, and counts as a request of the token."""
-        app.state.door.slow_down(token.id, len(message.rewards) - 1)
-        return await _each(
-            message.rewards,
-            lambda some: service.reward_together(
-                policy, [(one.decision, float(one.reward)) for one in some], by=token.id
-            ),
-            lambda one: service.reward(policy, one.decision, float(one.reward), by=token.id),
-            lambda outcome: {"outcome": outcome},
-        )
-
-    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status")
-    async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
-
-    @route(
-        "POST /decisions/{decision:word}:abandon",
-        "A decision was not used",
-        Of({"status": "abandoned"}, Named("Status")),
-        "not-found",
-        "conflict",
-    )
-    async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
-        return {"status": await wrap_future(service.abandon(policy, decision, by=token.id))}
 
 
 def _routes_of_devices(app: FastAPI, service: Service) -> None:

@@ -41,8 +41,8 @@ from dpbandits.service.backups import name_instance, opened_store, why_copy
 from dpbandits.service.clock import Clock
 from dpbandits.service.engines import Engines, Kept, ServedBandit, configured
 from dpbandits.service.folding import Folding
-from dpbandits.service.gate import log
 from dpbandits.service.keys import Keys, adoptions, canonical, check_key
+from dpbandits.service.logs import log
 from dpbandits.service.problems import Problem
 from dpbandits.service.retention import erase
 from dpbandits.service.round_log import swept

@@ -1,4 +1,6 @@
-"""`Direct` answers the routes that are asked most without what the framework does for routes in general.
+"""Routes of decisions and rewards, and `Direct`, which answers the routes that are asked most.
+
+`Direct` leaves out what the framework does for routes in general.
 
 The framework's part of a decision takes longer than the decision. Only plain requests are answered here: a
 path and a body that fit, sent as `application/json`. Every other request goes to the framework as it came, so
@@ -6,21 +8,61 @@ that what is refused is refused in one place, in the same words. The framework a
 interface of the same functions.
 """
 
+import asyncio
 import inspect
 import json
+from asyncio import wrap_future
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, get_args
+from concurrent.futures import Future
+from functools import partial
+from typing import Annotated, Any, NamedTuple, get_args
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Path, Request, Response
 from fastapi.params import Depends
+from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.routing import Match
 
-from dpbandits.service.door import Needs
-from dpbandits.service.gate import BODY, Receive, Scope, Send
+from dpbandits.service import decisions
+from dpbandits.service.answers import Named, Of
+from dpbandits.service.core import Service
+from dpbandits.service.documented import REFUSED_DECISION, Decider, Needs, Rewarder, Routes
+from dpbandits.service.gate import BODY, Doorkeeper, Receive, Scope, Send, written_json
+from dpbandits.service.logs import log
+from dpbandits.service.messages import (
+    IN_PATH,
+    CheckRequest,
+    DecisionRequest,
+    DecisionsRequest,
+    Misfit,
+    RewardRequest,
+    RewardsRequest,
+    not_fitting,
+)
+from dpbandits.service.problems import Problem, problem_of
+from dpbandits.service.writer import Crowded, awaited
 
-__all__ = ["Direct"]
+__all__ = ["MOST_ASKED", "Direct", "Json", "PolicyName", "add_decisions", "given"]
+
+MOST_ASKED = ("decide", "decide_batch", "tell_reward", "tell_rewards", "send_reports")
+"""Routes, by their functions, that are answered ahead of the framework."""
+
+MOST_AT_ONCE = 100
+"""Members of a batch in one call of the writer: others wait for all of them."""
+
+PolicyName = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["offers"])]
+DecisionId = Annotated[
+    str, Path(max_length=100, pattern=IN_PATH, examples=["d1-5f0c2a9d6b7e4c1f8a3b2d4e6f708192"])
+]
+
+
+class Json(JSONResponse):
+    """JSON in ASCII; NaN is a defect."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes."""
+        return written_json(content)
 
 
 class _Entry(NamedTuple):
@@ -38,12 +80,11 @@ class Direct:
 
     Args:
         app: the application.
-        names: of routes, by their functions. No two of them share a method and the last part of their paths.
-        written: makes an answer of what a function gives that is none.
+        names: names of functions of routes. No two of them share a method and the last part of their paths.
     """
 
-    def __init__(self, app: FastAPI, names: Sequence[str], written: Callable[[Any], Response]) -> None:
-        self._app, self._written = app, written
+    def __init__(self, app: FastAPI, names: Sequence[str]) -> None:
+        self._app = app
         self._entries: dict[tuple[str, str], _Entry] = {}
         for route in app.routes:
             if isinstance(route, APIRoute) and route.name in names:
@@ -69,10 +110,11 @@ class Direct:
                 return
             given[entry.message[0]] = message
         scope.update(app=self._app, route=entry.route, path_params=places)
-        given["token"] = await entry.needs(Request(scope, receive))
+        door: Doorkeeper = self._app.state.door
+        given["token"] = await door.admit(scope, entry.needs.scopes, places, within=entry.needs.within)
         answer = await entry.route.endpoint(**given)
         if not isinstance(answer, Response):
-            answer = self._written(answer)
+            answer = Json(answer)
         await answer(scope, receive, send)
 
 
@@ -112,3 +154,123 @@ def _read(kind: type[BaseModel], scope: Scope, body: bytes) -> BaseModel | None:
         return kind.model_validate(json.loads(body), from_attributes=True)  # as the framework does
     except Exception:  # noqa: BLE001 - the framework finds it again, and says what it is
         return None
+
+
+def given(message: BaseModel) -> dict[str, Any]:
+    """Return a message's members, without those that were left out."""
+    return message.model_dump(exclude_none=True)
+
+
+async def _each(
+    members: Sequence[Any],
+    together: Callable[[list[Any]], Future[list[Any]]],
+    begin: Callable[[Any], Future[Any]],
+    told: Callable[[Any], dict[str, Any]],
+) -> dict[str, Any]:
+    """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one.
+
+    Raises:
+        Crowded: too many calls wait, and nothing of the batch was done.
+    """
+    found: dict[int, Any] = {
+        place: not_fitting(one.places) for place, one in enumerate(members) if isinstance(one, Misfit)
+    }
+
+    async def alone(place: int) -> None:
+        try:
+            found[place] = await awaited(begin(members[place]))
+        except Exception as error:  # noqa: BLE001 - said as it would be of one alone
+            found[place] = problem_of(error)
+
+    fit = [place for place in range(len(members)) if place not in found]
+    for first in range(0, len(fit), MOST_AT_ONCE):
+        left = fit[first : first + MOST_AT_ONCE]
+        before = len(left) + 1
+        while 1 < len(left) < before:
+            before = len(left)
+            try:
+                results = await awaited(together([members[place] for place in left]))
+            except Crowded:
+                if not first:
+                    raise  # nothing of the batch was done
+                break
+            except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself
+                if problem_of(error).slug == "defect":
+                    log.error("a batch failed and is done one by one: %s", type(error).__name__)
+                break
+            found |= {place: one for place, one in zip(left, results, strict=True) if one is not None}
+            left = [place for place in left if place not in found]
+        await asyncio.gather(*map(alone, left))
+    each = [found[place] for place in range(len(members))]
+    return {"results": [{"problem": it.to_json()} if isinstance(it, Problem) else told(it) for it in each]}
+
+
+def add_decisions(app: FastAPI, service: Service) -> None:
+    """Add the routes of decisions and rewards."""
+    route = Routes(app, "decisions", "/v1/policies/{policy}")
+
+    @route("POST /decisions", "Decide for one person", "Decision", *REFUSED_DECISION)
+    async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
+        """A repetition gets the stored answer; `id` in the answer names the decision from then on."""
+        return Json(await awaited(service.decide(policy, token.id, given(message))))
+
+    @route("POST /decisions:batch", "Decide for several people", "Decisions")
+    async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
+        """Each decision is answered or refused by itself, and counts as a request of the token."""
+        app.state.door.slow_down(token.id, len(message.decisions) - 1)
+        return await _each(
+            message.decisions,
+            lambda some: service.decide_together(policy, token.id, list(map(given, some))),
+            lambda one: service.decide(policy, token.id, given(one)),
+            lambda answer: {"decision": answer},
+        )
+
+    @route("POST /decisions:check", "What a policy would make of contexts", "Checks", "not-found")
+    async def check_contexts(policy: PolicyName, message: CheckRequest, token: Decider) -> dict[str, Any]:
+        """A dry run takes no round and writes nothing. A declared value is used for what is `replaced`. Each
+        context counts as a request of the token.
+        """
+        app.state.door.slow_down(token.id, len(message.contexts) - 1)
+        checking = partial(decisions.check, policy=policy, contexts=message.contexts)
+        return {"results": await asyncio.to_thread(service.read, checking)}
+
+    @route("GET /decisions/{decision:word}", "What became of a decision", "Status")
+    def decision_status(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            found = service.decisions.status(reads, policy=policy, decision_id=decision)
+        return {"status": found}
+
+    @route("PUT /decisions/{decision:word}/reward", "Tell a reward", "Outcome", "conflict")
+    async def tell_reward(
+        policy: PolicyName, decision: DecisionId, message: RewardRequest, token: Rewarder
+    ) -> Response:
+        """`counted`, `late` (it counts nothing) or `duplicate` (another was told before)."""
+        telling = service.reward(policy, decision, float(message.reward), by=token.id)
+        return Json({"outcome": await awaited(telling)})
+
+    @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
+    async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
+        """Each reward is counted or refused by itself, and counts as a request of the token."""
+        app.state.door.slow_down(token.id, len(message.rewards) - 1)
+        return await _each(
+            message.rewards,
+            lambda some: service.reward_together(
+                policy, [(one.decision, float(one.reward)) for one in some], by=token.id
+            ),
+            lambda one: service.reward(policy, one.decision, float(one.reward), by=token.id),
+            lambda outcome: {"outcome": outcome},
+        )
+
+    @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status")
+    async def activate(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        return {"status": await wrap_future(service.activate(policy, decision, by=token.id))}
+
+    @route(
+        "POST /decisions/{decision:word}:abandon",
+        "A decision was not used",
+        Of({"status": "abandoned"}, Named("Status")),
+        "not-found",
+        "conflict",
+    )
+    async def abandon(policy: PolicyName, decision: DecisionId, token: Decider) -> dict[str, Any]:
+        return {"status": await wrap_future(service.abandon(policy, decision, by=token.id))}

@@ -1,14 +1,35 @@
-"""Content of the OpenAPI document for a route: name, type of the answer, example, all statuses."""
+"""Routes, the token that each needs, and its part of the OpenAPI document: name, answer, statuses."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
-from fastapi import FastAPI, Header, Response
+from fastapi import Depends, FastAPI, Header, Request, Response
+from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.openapi.models import SecurityBase as SecurityModel
+from fastapi.security.base import SecurityBase
 
 from dpbandits.service.answers import TYPES, Named, example_of, type_of
+from dpbandits.service.gate import Doorkeeper
 from dpbandits.service.problems import PROBLEM_TYPES, Problem
+from dpbandits.service.tokens import Token
 
-__all__ = ["REFUSED_DECISION", "Documented", "Routes", "Tag", "tagged"]
+__all__ = [
+    "REFUSED_DECISION",
+    "Admin",
+    "AdminWithin",
+    "Curator",
+    "Decider",
+    "Device",
+    "Documented",
+    "Modeler",
+    "Needs",
+    "Reader",
+    "ReaderWithin",
+    "Rewarder",
+    "Routes",
+    "Tag",
+    "tagged",
+]
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
@@ -30,6 +51,37 @@ def tagged(body: str | bytes, etag: str, known: str | None) -> Response:
     if known == "*" or etag in [one.strip() for one in (known or "").split(",")]:
         return Response(status_code=304, headers={"ETag": etag})
     return Response(body, media_type="application/json", headers={"ETag": etag})
+
+
+class Needs(SecurityBase):
+    """Dependency of a route: a token with any one of these scopes, whose limits include what the path names.
+
+    Args:
+        scopes: scopes of which one is enough.
+        within: True if the route itself looks at the token's limits. Otherwise a token with limits is refused
+            where the path names nothing.
+    """
+
+    def __init__(self, *scopes: str, within: bool = False) -> None:
+        self.scopes, self.within = scopes, within
+        self.model: SecurityModel = HTTPBearerModel()
+        self.scheme_name = "token"
+
+    async def __call__(self, request: Request) -> Token:
+        """The token; Problem where it lacks the scope."""
+        door: Doorkeeper = request.app.state.door
+        return await door.admit(request.scope, self.scopes, request.path_params, within=self.within)
+
+
+Admin = Annotated[Token, Depends(Needs("admin"))]
+AdminWithin = Annotated[Token, Depends(Needs("admin", within=True))]
+Reader = Annotated[Token, Depends(Needs("read", "admin"))]
+ReaderWithin = Annotated[Token, Depends(Needs("read", "admin", within=True))]
+Decider = Annotated[Token, Depends(Needs("decide"))]
+Rewarder = Annotated[Token, Depends(Needs("reward"))]
+Device = Annotated[Token, Depends(Needs("report"))]
+Curator = Annotated[Token, Depends(Needs("curate"))]
+Modeler = Annotated[Token, Depends(Needs("model"))]
 
 
 class Documented(FastAPI):

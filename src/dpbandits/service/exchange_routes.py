@@ -10,8 +10,7 @@ from fastapi import Depends, FastAPI, Path, Response
 
 from dpbandits.service import exchanges
 from dpbandits.service.core import Service
-from dpbandits.service.documented import Routes
-from dpbandits.service.door import Admin, AdminWithin, Curator, Modeler, Needs, ReaderWithin
+from dpbandits.service.documented import Admin, AdminWithin, Curator, Modeler, Needs, ReaderWithin, Routes
 from dpbandits.service.messages import (
     IN_PATH,
     AnswerRequest,

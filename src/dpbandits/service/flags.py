@@ -34,8 +34,7 @@ from dpbandits.central.published_function import PublishedPosterior
 from dpbandits.service import policies
 from dpbandits.service.core import Service
 from dpbandits.service.decisions import FLAG_ID
-from dpbandits.service.documented import REFUSED_DECISION, Routes, Tag, tagged
-from dpbandits.service.door import Decider, Needs
+from dpbandits.service.documented import REFUSED_DECISION, Decider, Needs, Routes, Tag, tagged
 from dpbandits.service.gate import written_json
 from dpbandits.service.keys import canonical
 from dpbandits.service.messages import IN_PATH, FlagsRequest

@@ -1,5 +1,6 @@
 """Bodies of requests: they are strict about names and never quoted when they are wrong."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -14,6 +15,7 @@ from pydantic import (
 
 from dpbandits.local import Spec
 from dpbandits.privacy.definitions import LocalDP
+from dpbandits.service.problems import Problem
 from dpbandits.tables import Range, Schema
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "SurveyRequest",
     "TokenRequest",
     "WorkRequest",
+    "not_fitting",
 ]
 
 Name = Annotated[
@@ -367,3 +370,32 @@ class RotateRequest(_Strict):
 
 MEMBERS = frozenset(name for kind in _Strict.__subclasses__() for name in kind.model_fields)
 """Names of all members: those that may be said when a body does not fit."""
+
+
+_SAID = {"missing": "is missing", "extra_forbidden": "is not known here", "json_invalid": "is no JSON"}
+"""Messages for errors in a body, by type; for all others the message is that the value does not fit."""
+
+
+def not_fitting(found: Sequence[Any]) -> Problem:
+    """Return the problem of a message that does not fit: where and how, in public words."""
+    places = [
+        f"{_named(one['loc'], one['type'])} {_SAID.get(one['type'], 'does not fit')}" for one in found[:10]
+    ]
+    slug = "malformed" if any(one["type"] == "json_invalid" for one in found) else "invalid"
+    return Problem(slug, f"{'; '.join(dict.fromkeys(places))}.")
+
+
+_PLACES = MEMBERS | {"body", "path", "query", "header"}
+
+
+def _named(place: tuple[Any, ...], kind: str) -> str:
+    """Return the place of an error of a kind, by the names of messages and the places in lists.
+
+    A name that the caller chose is called a member. Names of types at the end are left out, and so is the
+    byte at which JSON cannot be read.
+    """
+    at = place[:1] if kind == "json_invalid" else place or ("member",)
+    parts = [str(one) if isinstance(one, int) else one if one in _PLACES else "member" for one in at]
+    while kind != "extra_forbidden" and len(parts) > 1 and parts[-1] == "member":
+        parts.pop()
+    return ".".join(parts)

@@ -63,7 +63,7 @@ def serve_folder(
         import uvicorn  # noqa: F401 - before anything is said
     from dpbandits.service.backups import unnoticed_copies
     from dpbandits.service.core import Service
-    from dpbandits.service.gate import LogLines, log
+    from dpbandits.service.logs import LogLines, log
 
     settings = Settings.read(config, host=host, port=port, database=database)
     if workers > 1 and not settings.database:

@@ -42,9 +42,8 @@ from dpbandits.service.desk.sessions import (
     named,
     session_token,
 )
-from dpbandits.service.door import Doorkeeper
 from dpbandits.service.engines import Kept
-from dpbandits.service.gate import written_json
+from dpbandits.service.gate import Doorkeeper, written_json
 from dpbandits.service.keys import Keys
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes
