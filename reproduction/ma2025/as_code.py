@@ -92,7 +92,7 @@ class _People:
 
     Attributes:
         places: (R, n) bin of depth D.
-        means: (R, n, K) mean rewards.
+        means: (K, R, n) mean rewards.
         arms: (R, n) of a source; of the target nothing.
         luck: (R, n, 2) uniform draws: of the reward, and of the arm.
         noise: (R, n, K, 2) Laplace of scale 1; of no use where noise is drawn in every bin.
@@ -107,6 +107,8 @@ class _People:
 
 class CodeCrowds:
     """R crowds that run side by side; crowd r is the same whatever others run beside it.
+
+    A counts the bins of all crowds that are not split. Arrays have the bins last, which is fast.
 
     Args:
         world: the target's.
@@ -155,11 +157,11 @@ class CodeCrowds:
         self._crowd = np.arange(crowds)
         self._node = np.zeros(crowds, dtype=np.int64)
         self._level = np.zeros(crowds, dtype=np.int64)
-        self.live = np.ones((crowds, arms), dtype=np.bool_)
-        self._estimate = np.zeros((crowds, arms))
-        self._seen = np.zeros((crowds, parts))
-        self._sums = np.zeros((crowds, parts, arms, 2))  # U and V
-        self._known = np.zeros((crowds, parts, arms, 3))  # B, A and C
+        self.live = np.ones((arms, crowds), dtype=np.bool_)
+        self._estimate = np.zeros((arms, crowds))
+        self._seen = np.zeros((parts, crowds))
+        self._sums = np.zeros((parts, 2, arms, crowds))  # U and V
+        self._known = np.zeros((parts, 3, arms, crowds))  # B, A and C
         self._holder = np.repeat(np.arange(crowds)[:, None], 2**self.depth, axis=1)
         self._noise = [np.random.default_rng([seed, 23]) for seed in self.seeds]
 
@@ -188,16 +190,16 @@ class CodeCrowds:
         return np.asarray(node - (2**self.depth - 1))
 
     def chances(self) -> FloatArray:
-        """(A, K) law of the arms in every bin that is not split."""
-        left = self.live.sum(axis=1, keepdims=True)
-        scores = np.where((self._level[:, None] > 0) | (self.depth == 0), self._estimate, 0.0)
-        high = np.where(self.live, scores, -np.inf).max(axis=1, keepdims=True)
-        gap = high - np.where(self.live, scores, np.inf).min(axis=1, keepdims=True)
+        """(K, A) law of the arms in every bin that is not split."""
+        left = self.live.sum(axis=0)
+        scores = np.where((self._level > 0) | (self.depth == 0), self._estimate, 0.0)
+        high = np.where(self.live, scores, -np.inf).max(axis=0)
+        gap = high - np.where(self.live, scores, np.inf).min(axis=0)
         sharp = np.log(1.2 * self.world.n_arms / left) / (gap + _LITTLE)
         if not self.options.weighted:
             sharp = np.zeros_like(gap)
         weight = np.where(self.live, np.exp(np.where(gap < 0.01, 0.0, sharp * (scores - high))), 0.0)
-        return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+        return np.asarray(weight / weight.sum(axis=0))
 
     def run(self, watched: FloatArray | None = None) -> tuple[FloatArray, FloatArray | None]:
         """Sources, then the target.
@@ -220,11 +222,11 @@ class CodeCrowds:
         for people in self._chunks(0):
             law = self.chances()
             if place is not None:
-                laws.append(law[self._holder[rows, place]])
-            chance = law[self._holder[rows[:, None], people.places]]
-            arms = (chance.cumsum(axis=2) < people.luck[:, :, 1:]).sum(axis=2).clip(max=chance.shape[2] - 1)
-            paid = np.take_along_axis(people.means, arms[:, :, None], axis=2)[:, :, 0]
-            regret.append((people.means.max(axis=2) - paid).sum(axis=1))
+                laws.append(law[:, self._holder[rows, place]].T)
+            passed = law.cumsum(axis=0)[:-1, self._holder[rows[:, None], people.places]]
+            arms = (passed < people.luck[:, :, 1]).sum(axis=0)
+            paid = np.take_along_axis(people.means, arms[None], axis=0)[0]
+            regret.append((people.means.max(axis=0) - paid).sum(axis=1))
             self._learn(people, arms, 0)
         return np.stack(regret, axis=1), np.stack(laws, axis=1) if laws else None
 
@@ -237,11 +239,13 @@ class CodeCrowds:
             n = min(_DRAWN_BATCHES * batch, total - start)
             drawn = [self._draw(part, n, rng) for rng in rngs]
             contexts, means, arms, luck, noise = (np.stack(each) for each in zip(*drawn, strict=True))
-            places = self.locate(contexts)
+            places, means = self.locate(contexts), np.ascontiguousarray(np.moveaxis(means, 2, 0))
             for first in range(0, n, batch):
                 at = (slice(None), slice(first, first + batch))
                 own = arms[at] if part else None
-                yield _People(places=places[at], means=means[at], arms=own, luck=luck[at], noise=noise[at])
+                yield _People(
+                    places=places[at], means=means[:, *at], arms=own, luck=luck[at], noise=noise[at]
+                )
 
     def _draw(
         self, part: int, n: int, rng: np.random.Generator
@@ -258,13 +262,13 @@ class CodeCrowds:
         """One batch of target or source."""
         crowd = np.arange(len(self.seeds))[:, None]
         bins = self._holder[crowd, people.places].ravel()
-        mean = np.take_along_axis(people.means, arms[:, :, None], axis=2)[:, :, 0]
+        mean = np.take_along_axis(people.means, arms[None], axis=0)[0]
         rewards = (people.luck[:, :, 0] < mean).astype(np.float64).ravel()
         added = self._added(bins, arms.ravel(), rewards, people.noise, part)
-        self._sums[:, part] += np.where(self.live[:, :, None], added, 0.0)
-        self._seen[:, part] += self.options.batch
+        self._sums[part] += np.where(self.live, added.T, 0.0)
+        self._seen[part] += self.options.batch
         self._weigh(part)
-        self._act(self._seen[:, part] >= self._warm_start)
+        self._act(self._seen[part] >= self._warm_start)
 
     def _added(
         self, bins: IntArray, arms: IntArray, rewards: FloatArray, noise: FloatArray, part: int
@@ -284,46 +288,46 @@ class CodeCrowds:
 
     def _weigh(self, part: int) -> None:
         """lambda of a part, and A, B and C."""
-        seen, epsilon = self._seen[:, part, None], self.epsilons[part]
-        count, paid = self._sums[:, part, :, 0], self._sums[:, part, :, 1]
+        seen, epsilon = self._seen[part], self.epsilons[part]
+        count, paid = self._sums[part]
         weight = np.where(seen > self._warm_start, np.minimum(1.0, epsilon**2 * count / seen), 0.0)
         spread = np.maximum(count, seen / epsilon**2) * weight**2
-        now = np.stack([count * weight, paid * weight, spread], axis=2)
-        before = self._known[:, part] if self.options.again else 0.0
-        self._known[:, part] = np.where(self.live[:, :, None], before + now, self._known[:, part])
+        now = np.stack([count * weight, paid * weight, spread])
+        if self.options.again:
+            self._known[part] += np.where(self.live, now, 0.0)
+        else:
+            self._known[part] = np.where(self.live, now, self._known[part])
 
     def _act(self, begun: BoolArray) -> None:
         """Estimate, drop arms and split, in bins that have enough users."""
-        divisor, paid, spread = np.moveaxis(self._known.sum(axis=1), 2, 0)
+        divisor, paid, spread = self._known.sum(axis=0)
         estimate = np.clip(paid / (divisor + _LITTLE), 0.0, 1.0)
         with np.errstate(divide="ignore"):
             radius = self._spread * np.sqrt(spread + _LITTLE) / np.abs(divisor)
-        self._estimate = np.where(begun[:, None], estimate, self._estimate)
-        width = 2.0 ** (-self._level[:, None] / self.world.dim)
+        self._estimate = np.where(begun, estimate, self._estimate)
+        width = 2.0 ** (-self._level / self.world.dim)
         reach = np.maximum(radius, width)
-        floor = np.where(self.live, estimate - reach, -np.inf).max(axis=1, keepdims=True)
-        dropped = begun[:, None] & (floor > estimate + reach)
-        split = begun & (self._level < self.depth) & (~self.live | (radius < width)).all(axis=1)
+        floor = np.where(self.live, estimate - reach, -np.inf).max(axis=0)
+        dropped = begun & (floor > estimate + reach)
+        split = begun & (self._level < self.depth) & (~self.live | (radius < width)).all(axis=0)
         self.live &= ~dropped
         if split.any():
-            self._split(np.flatnonzero(split))
+            self._split(split)
 
-    def _split(self, chosen: IntArray) -> None:
+    def _split(self, chosen: BoolArray) -> None:
         """Halve these bins: a half begins anew, with the arms that are left."""
-        kept = np.setdiff1d(np.arange(len(self._crowd)), chosen)
-        crowd, node = np.repeat(self._crowd[chosen], 2), np.repeat(2 * self._node[chosen] + 1, 2)
+        kept, fresh = np.flatnonzero(~chosen), 2 * int(chosen.sum())
+        node, level = np.repeat(2 * self._node[chosen] + 1, 2), np.repeat(self._level[chosen] + 1, 2)
         node[1::2] += 1
-        fresh = 2 * len(chosen)
-        self._crowd = np.concatenate([self._crowd[kept], crowd])
+        moved = np.cumsum(~chosen) - 1
+        self._holder = moved[self._holder]
+        self._crowd = np.concatenate([self._crowd[kept], np.repeat(self._crowd[chosen], 2)])
         self._node = np.concatenate([self._node[kept], node])
-        self._level = np.concatenate([self._level[kept], np.repeat(self._level[chosen] + 1, 2)])
-        self.live = np.concatenate([self.live[kept], np.repeat(self.live[chosen], 2, axis=0)])
+        self._level = np.concatenate([self._level[kept], level])
+        self.live = np.concatenate([self.live[:, kept], np.repeat(self.live[:, chosen], 2, axis=1)], axis=1)
         for name in ("_estimate", "_seen", "_sums", "_known"):
             old = getattr(self, name)
-            setattr(self, name, np.concatenate([old[kept], np.zeros((fresh, *old.shape[1:]))]))
-        moved = np.zeros(len(kept) + len(chosen), dtype=np.int64)
-        moved[kept] = np.arange(len(kept))
-        self._holder = moved[self._holder]
+            setattr(self, name, np.concatenate([old[..., kept], np.zeros((*old.shape[:-1], fresh))], axis=-1))
         for index in range(len(kept), len(kept) + fresh):
             below = self.depth - self._level[index]
             first = ((self._node[index] + 1) << below) - 2**self.depth

@@ -157,7 +157,11 @@ class PublishedCell(CrowdCell):
     figure: str
 
     at_once: ClassVar[int] = 10
-    run: ClassVar[dict[str, Any]] = {"versions": MOST_VERSIONS, "largest_epsilon": LARGEST_EPSILON}
+
+    @property
+    def versions(self) -> int:
+        """Number of times that ours publishes at most: fewer where there are sources to run."""
+        return MOST_VERSIONS if self.figure in ("7a", "7b") else MOST_VERSIONS // 4
 
     @property
     def label(self) -> Row:
@@ -175,7 +179,7 @@ class PublishedCell(CrowdCell):
         """The settings of the authors' script, or of the method."""
         if self.method in CODE_METHODS:
             return {"code": self.code | CODE_METHODS[self.method], "sources": self.label["sources"]}
-        return super().settings
+        return super().settings | {"versions": self.versions, "largest_epsilon": LARGEST_EPSILON}
 
     def simulate(self, seed: Seed) -> Record:
         """Average regret of the users so far, at `MARKS` points."""
@@ -186,7 +190,7 @@ class PublishedCell(CrowdCell):
         if self.method in CODE_METHODS:
             curves, _, _ = code_curves(self.method, self.world, seeds=seeds, **self._crowd, **self.code)
         else:
-            versions: dict[str, Any] = {"versions": MOST_VERSIONS} | self._crowd
+            versions: dict[str, Any] = {"versions": self.versions} | self._crowd
             curves = np.stack([curve(self.method, self.world, seed=seed, **versions) for seed in seeds])
         return [{"curve": rounded(one, 7)} for one in curves]
 
@@ -227,7 +231,6 @@ class WatchedCell(PublishedCell):
         "local": ("local_curve", "local_errors"),
         "shares": ("arm_shares", None),
     }
-    run: ClassVar[dict[str, Any]] = {}
 
     def simulate_several(self, seeds: Sequence[Seed]) -> list[Record]:
         """Average regret of all, average regret at the point, and shares of the arms there, at the marks."""

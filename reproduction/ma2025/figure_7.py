@@ -44,7 +44,7 @@ ITEMS = {
     "figure-7a": _item(
         "regret against n, without a source",
         [
-            *published_cells("7a", ("ma2025-code", "tree", "ma2025-2log2")),
+            *published_cells("7a", ("ma2025-code", "tree")),
             *_crowds(sources=[()], methods=PRINTED_METHODS),
         ],
     ),

@@ -2,13 +2,15 @@
 
 `local`, `references`, `public-code` and `speed` are the tables of the page on local results (module `local`).
 `transfer` shows the worth of sources to this library's tree. `constants` runs the paper's algorithm at more
-constants, `code-parts` its public code with faults undone. The figures use every method's defaults.
+constants, `coverage` measures its confidence radius, `code-parts` runs its public code with faults undone.
+The figures use every method's defaults.
 """
 
 from reproduction.experiments import Study
 from reproduction.ma2025 import (
     code_parts,
     constants,
+    coverage,
     figure_6,
     figure_7,
     figure_8,
@@ -22,7 +24,7 @@ from reproduction.ma2025.methods import PRINTED_CONSTANTS
 
 __all__ = ["STUDY"]
 
-_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, code_parts, constants, local, transfer)
+_PARTS = (figure_6, figure_7, figure_8, figure_9, table_2, code_parts, constants, coverage, local, transfer)
 
 STUDY = Study(
     name="ma2025",

@@ -80,13 +80,13 @@ def test_a_crowd_does_not_depend_on_those_beside_it(own_bin):
 
 def test_bins_that_are_not_split_part_the_cube_and_keep_an_arm():
     made, _ = crowds((1, 2))
-    assert made.live.any(axis=1).all()
+    assert made.live.any(axis=0).all()
     corners = np.stack(np.meshgrid(*[(np.arange(2**made.depth) + 0.5) / 2**made.depth] * 2), axis=-1)
     places = made.locate(np.broadcast_to(corners.reshape(1, -1, 2), (2, 4**made.depth, 2)))
     for own in places:  # every bin of the deepest level has the same share of the cube
         assert np.bincount(own, minlength=2**made.depth).tolist() == [2**made.depth] * 2**made.depth
     law = made.chances()
-    assert np.allclose(law.sum(axis=1), 1.0)
+    assert np.allclose(law.sum(axis=0), 1.0)
     assert (law[~made.live] == 0.0).all()
 
 

@@ -7,6 +7,7 @@ import pytest
 from dpbandits.errors import InvalidParameter
 from reproduction.dubey2021 import theory as dubey
 from reproduction.ma2025 import theory as ma
+from reproduction.ma2025.coverage import smallest_constant
 from reproduction.pavlovic2025 import theory as pavlovic
 
 E = math.e
@@ -220,3 +221,12 @@ class TestMa2025:
         assert ma.radius(count=0.0, users=4.0, epsilon=2.0, constant=4.0) == math.inf
         assert ma.bias(depth=4, dim=2) == pytest.approx(2 * math.sqrt(2) / 4)
         assert ma.warm_start(40_000) == pytest.approx(112.29, abs=0.01)
+
+
+def test_the_constant_that_covers_is_that_of_the_noise():
+    """Ma2025, Proposition 2.7: sums of Laplace(4/epsilon) against t/epsilon^2, which no c near 1 covers."""
+    at = {"n_users": 2000, "depth": 0}
+    private = [smallest_constant(**at, epsilon=1.0, seed=seed) for seed in range(10)]
+    assert min(private) > 2.0 / math.log(2.0)
+    # without noise rewards alone scatter, with variance at most 1/4: Hoeffding at c = 2 leaves 1e-9 a run
+    assert max(smallest_constant(**at, epsilon=1e9, seed=seed) for seed in range(10)) < 2.0

@@ -113,6 +113,8 @@ def test_every_row_that_the_papers_print_has_a_line():
         "Figure 9c, n 80,000",
         "Table 1",
         "Theorem 2.6",
+        "Proposition 2.7",
+        "Rewards of Table 2",
         "3.4",
         "(12)",
         "(14)",

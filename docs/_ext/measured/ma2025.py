@@ -1,11 +1,14 @@
 """What `results-ma2025.md` shows."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 from IPython.display import HTML, Markdown
 from pages import Row, draw, load, shown, table
 
 from dpbandits.lab import plot
+from reproduction.ma2025.methods import CODE_WORLD
 
 
 def ma(name: str) -> Any:
@@ -123,3 +126,109 @@ def ma_code_parts() -> Markdown:
     for method, said in _PARTS.items():
         lines.append([*said, *(number(found[method, *place]) for place in places)])
     return table(["noise in", "earlier users are added", *names], lines)
+
+
+_FIGURES = ("6", "7a", "7b", "8", "9a", "9b", "9c")
+
+
+def _pairs(figure: str) -> list[tuple[Row, Row]]:
+    """What the public code gives and what ours gives at every published place that both ran at."""
+    found: dict[str, dict[str, Row]] = {}
+    for row in ma(f"figure-{figure}"):
+        if row["world"] == CODE_WORLD:
+            place = str((row["epsilon"], row["n_users"], row["sources"]))
+            found.setdefault(place, {})[row["method"]] = row
+    return [
+        (own["ma2025-code"], own["tree"]) for own in found.values() if {"ma2025-code", "tree"} <= set(own)
+    ]
+
+
+def _gap_error(code: Row, ours: Row) -> float:
+    """Standard error of ours less published; a single published run is given the spread of our own."""
+    single = code["standard_error"] * math.sqrt(code["reps"])
+    return math.hypot(code["published_error"] or single, ours["standard_error"])
+
+
+def ma_counted() -> Markdown:
+    """For every figure: how near the code is to its published runs, and where ours is ahead of them."""
+    lines = []
+    for figure in _FIGURES:
+        pairs = _pairs(figure)
+        if not pairs:
+            lines.append([figure, "not run yet"])
+            continue
+        ratios = sorted(code["regret"] / code["published"] for code, _ in pairs)
+        near = sum(abs(ratio - 1.0) <= 0.15 for ratio in ratios)
+        gaps = [(ours["regret"] - code["published"]) / _gap_error(code, ours) for code, ours in pairs]
+        ahead, behind = sum(gap < -2.0 for gap in gaps), sum(gap > 2.0 for gap in gaps)
+        reps = (
+            sorted({code["published_reps"] for code, _ in pairs}),
+            *({row["reps"] for row in own} for own in zip(*pairs, strict=True)),
+        )
+        said = [", ".join(map(str, sorted(counts))) for counts in reps]
+        spread = f"{near} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+        lines.append([figure, len(pairs), *said, spread, ahead, behind])
+    heads = ["figure", "places", "published runs", "our runs of the code", "runs of ours"]
+    heads += ["code within 15% (ratios)", "ours is ahead at", "behind at"]
+    return table(heads, lines)
+
+
+def _source(row: Row, name: str) -> Any:
+    return row["sources"][0][name] if row["sources"] else None
+
+
+def _order(row: Row) -> str:
+    return " then ".join(f"{source['epsilon']:,g}" for source in row["sources"])
+
+
+_LINES: dict[str, tuple[str, Callable[[Row], Any], Callable[[Row], str]]] = {
+    "7a": ("n", lambda row: row["n_users"], lambda row: f"epsilon {row['epsilon']:,g}"),
+    "7b": ("n", lambda row: row["n_users"], lambda row: f"epsilon {row['epsilon']:,g}"),
+    "8": (
+        "users of each source",
+        lambda row: _source(row, "n_users") or 0,
+        lambda row: (
+            f"gamma {_source(row, 'gamma'):g}, sources at {_source(row, 'epsilon'):,g}"
+            if row["sources"]
+            else "no source"
+        ),
+    ),
+    "9a": (
+        "kappa",
+        lambda row: _source(row, "kappa"),
+        lambda row: (
+            f"{_source(row, 'n_users'):,} at {_source(row, 'epsilon'):g}" if row["sources"] else "no source"
+        ),
+    ),
+    "9b": (
+        "gamma",
+        lambda row: _source(row, "gamma"),
+        lambda row: (
+            f"{_source(row, 'n_users'):,} at {_source(row, 'epsilon'):g}" if row["sources"] else "no source"
+        ),
+    ),
+    "9c": (
+        "users of each source",
+        lambda row: _source(row, "n_users") or 0,
+        lambda row: (
+            f"n {row['n_users']:,}, epsilon {row['epsilon']:g}"
+            + (f", sources at {_order(row)}, gamma {_source(row, 'gamma'):g}" if row["sources"] else "")
+        ),
+    ),
+}
+
+
+def ma_places(figure: str) -> Markdown:
+    """Every published place of a figure: published, as the code runs here, ours."""
+    along, place, line = _LINES[figure]
+    pairs = _pairs(figure)
+    heads = sorted({place(code) for code, _ in pairs if place(code) is not None})
+    lines: dict[str, dict[Any, str]] = {}
+    for code, ours in pairs:
+        said = f"{code['published']:.3f} / {code['regret']:.3f} / {ours['regret']:.3f}"
+        where = (place(code),) if place(code) is not None else heads
+        lines.setdefault(line(code), {}).update(dict.fromkeys(where, said))
+    return table(
+        [f"line, by {along}", *(f"{head:,}" for head in heads)],
+        [[name, *(own.get(head, "") for head in heads)] for name, own in lines.items()],
+    )
