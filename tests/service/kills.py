@@ -83,7 +83,7 @@ def life(folder: Path, number: int, say: Callable[[dict[str, Any]], None]) -> No
         told += 1
 
         def answered(future: Any, policy: str = policy, body: dict[str, Any] = body) -> None:
-            answer = future.result()
+            answer = json.loads(future.result())
             say({"answer": [policy, body, answer]})
             if answer.get("arm") is not None and rng.random() < 0.7:
                 paid = service.reward(policy, answer["id"], rng.random())
@@ -155,7 +155,7 @@ def same_next(folder: Path, scratch: Path) -> None:
         service = Service(copy)
         try:
             bodies = [{"id": f"n{n}", "user": f"n{n}", "context": {"x": 0.1 * n}} for n in range(5)]
-            found = [service.decide("beside", "n", body).result() for body in bodies]
+            found = [json.loads(service.decide("beside", "n", body).result()) for body in bodies]
             answers.append([one for one in found if one["release"] <= drawn])
         finally:
             service.close()
@@ -196,7 +196,8 @@ def checked(
                     )
             if "answer" in line:
                 policy, body, answer = line["answer"]
-                demand(service.decide(policy, "t", body).result() == answer, "an answer is another, or gone")
+                again = json.loads(service.decide(policy, "t", body).result())
+                demand(again == answer, "an answer is another, or gone")
                 demand(
                     seen.setdefault(answer["id"], (policy, body)) == (policy, body), "an id was given twice"
                 )

@@ -1,6 +1,7 @@
 """How much a process grows: `python memory.py rows|decisions NUMBER FOLDER` prints KiB, after a warm-up."""
 
 import gc
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def decisions(folder: Path, number: int) -> int:
         context = {"age": 44, "region": "west"}
         bodies = [{"id": f"v{one}", "user": f"v{one}", "context": context} for one in which]
         answers = [service.decide("offers", "t", body) for body in bodies]
-        told = [service.reward("offers", one.result()["id"], 1.0) for one in answers]
+        told = [service.reward("offers", json.loads(one.result())["id"], 1.0) for one in answers]
         for one in told:
             one.result()
 

@@ -127,8 +127,9 @@ def test_two_tabs_with_one_id_have_one_decision_and_one_reward(service: Service,
     for other in others:
         with pytest.raises(Problem, match="other-body"):
             other.result(20.0)
-    assert elsewhere.result(20.0)["id"] != answers[0]["id"]
-    rewards = [service.reward("offers", answers[0]["id"], value) for value in (0.25, 0.5, 0.75)]
+    own = json.loads(answers[0])["id"]
+    assert json.loads(elsewhere.result(20.0))["id"] != own
+    rewards = [service.reward("offers", own, value) for value in (0.25, 0.5, 0.75)]
     assert [one.result(20.0) for one in rewards] == ["counted", "duplicate", "duplicate"]
     with service.store.reading() as reads:
         assert reads.rows("SELECT reward FROM decisions ORDER BY number") == [(0.25,), (None,)]

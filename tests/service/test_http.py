@@ -299,7 +299,7 @@ def test_a_release_is_made_while_others_are_answered(
 
     def decided(number: int) -> Any:
         body = {"id": f"v{number}", "user": f"v{number}", "context": AGNES}
-        return service.decide("offers", "t", body).result(20.0)
+        return json.loads(service.decide("offers", "t", body).result(20.0))
 
     def slowly(function: dpb.central.PublishedPosterior) -> str:
         made.append(decided(99))

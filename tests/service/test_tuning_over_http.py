@@ -76,7 +76,7 @@ def test_every_decision_is_the_librarys_own(
                 workers[0] = Service(folder, settings=settings)
             context = {"age": 18 + number % 60, "region": ("north", "south", "west")[number % 3]}
             body = {"id": f"v{number}", "user": f"v{number}", "context": context}
-            answer = workers[number % len(workers)].decide("offers", "t", body).result(60.0)
+            answer = json.loads(workers[number % len(workers)].decide("offers", "t", body).result(60.0))
             decision = policy.ask(context, user=f"v{number}")
             assert (answer["arm"], answer["propensity"]) == (decision.arm, decision.propensity), number
             released.add(answer["release"])

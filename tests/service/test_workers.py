@@ -1,5 +1,6 @@
 """Workers of one database: together they do what one process does, whatever becomes of some of them."""
 
+import json
 import os
 import signal
 import threading
@@ -113,7 +114,7 @@ def test_two_workers_release_what_one_policy_does(
         for number in range(90):
             policy, value = ("beside", "waits")[number % 2], number % 7 / 7
             body = {"id": f"v{number}", "user": f"v{number}", "context": {"x": number % 11 / 11}}
-            answer = workers[number // 2 % 2].decide(policy, "t", body).result(30.0)
+            answer = json.loads(workers[number // 2 % 2].decide(policy, "t", body).result(30.0))
             workers[number // 3 % 2].reward(policy, answer["id"], value).result(30.0)
             lines.append({"asks": [policy, body, value]})
     finally:

@@ -117,8 +117,9 @@ def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]]
         say({"asks": [policy, body, value]})
 
         def answered(
-            answer: Any, policy: str = policy, body: dict[str, Any] = body, value: float | None = value
+            text: str, policy: str = policy, body: dict[str, Any] = body, value: float | None = value
         ) -> None:
+            answer = json.loads(text)
             say({"answer": [policy, body, answer]})
             free.release()
             if value is not None and answer.get("arm") is not None and not answer["fallback"]:

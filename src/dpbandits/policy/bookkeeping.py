@@ -268,11 +268,7 @@ class RoundBook:
         Returns:
             the users' digests, to be passed to `open` (empty without user ids).
         """
-        if self.horizon is not None and self.asked + count > self.horizon:
-            raise HorizonExceeded(
-                f"{count} more round(s) after {self.asked}, but the noise is calibrated to horizon "
-                f"{self.horizon}: build a policy with a longer horizon"
-            )
+        self.refuse_beyond(count)
         if not self.user_ids:
             if users is not None and self.rounds_per_user is not None:
                 raise InvalidData(
@@ -292,6 +288,14 @@ class RoundBook:
         if self._over_limit(digests):
             self.refuse_user()
         return digests
+
+    def refuse_beyond(self, count: int) -> None:
+        """HorizonExceeded, where the horizon does not cover `count` more rounds."""
+        if self.horizon is not None and self.asked + count > self.horizon:
+            raise HorizonExceeded(
+                f"{count} more round(s) after {self.asked}, but the noise is calibrated to horizon "
+                f"{self.horizon}: build a policy with a longer horizon"
+            )
 
     def _admitted(self, owners: Owners) -> list[bytes]:
         """The digest of each round's user, `NOBODY` for those who are nobody or have had all their rounds."""

@@ -106,8 +106,10 @@ class DecisionBatch(Seen):
     @property
     def arms(self) -> tuple[Label | None, ...]:
         """B chosen arms, as `Decision.arm`; None where the set was refused."""
-        chosen = zip(self.actions, self.refused, strict=True)
-        return tuple(_arm(self.labels, action, refused=bool(refused)) for action, refused in chosen)
+        chosen = zip(self.actions[:, -1].tolist(), self.refused.tolist(), strict=True)
+        return tuple(
+            self.labels[int(arm)] if self.labels and not refused else None for arm, refused in chosen
+        )
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -179,7 +179,7 @@ class Service:
 
     # -- decisions ---------------------------------------------------------------------------------
 
-    def decide(self, policy: str, token: str, body: dict[str, Any]) -> Future[dict[str, Any]]:
+    def decide(self, policy: str, token: str, body: dict[str, Any]) -> Future[str]:
         """See `Decisions.decide`."""
         together = partial(self.decisions.decide_together, policy=policy, token=token)
         return self.write(
@@ -192,7 +192,7 @@ class Service:
 
     def decide_together(
         self, policy: str, token: str, bodies: Sequence[dict[str, Any]]
-    ) -> Future[list[dict[str, Any] | Problem | None]]:
+    ) -> Future[list[str | Problem | None]]:
         """See `Decisions.decide_together`."""
         together = partial(self.decisions.decide_together, bodies=bodies, policy=policy, token=token)
         ahead = partial(self.decisions.ahead_of_policy, policy=policy)

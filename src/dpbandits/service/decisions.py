@@ -225,12 +225,12 @@ def check(reads: Reads, *, policy: str, contexts: list[dict[str, Any]]) -> list[
     ]
 
 
-def _answered(decision_id: str, stored: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(stored)
-    if "problem" in answer:
+def _answered(decision_id: str, stored: str) -> str:
+    """An answer as JSON, from the one that is kept: an object with a member at least."""
+    if '"problem":' in stored and "problem" in (answer := json.loads(stored)):
         slug, detail = answer.pop("problem"), answer.pop("detail")
         raise Problem(slug, detail, more={"id": decision_id, **answer})
-    return {"id": decision_id, **answer}
+    return f'{{"id":"{decision_id}",{stored[1:]}'
 
 
 # -- what becomes of it -------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ class Decisions:
     def __init__(self, engines: Engines, keys: Keys, now: Callable[[], float], *, mismatches: int) -> None:
         self._engines, self._keys, self._now, self._most = engines, keys, now, mismatches
 
-    def decide(self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]) -> dict[str, Any]:
+    def decide(self, writes: Writes, *, policy: str, token: str, body: dict[str, Any]) -> str:
         """Answer one request for a decision, as JSON, or repeat what was answered.
 
         `token` is the id of the token, and `body["id"]` the caller's id among those of this token.
@@ -336,7 +336,7 @@ class Decisions:
 
     def decide_together(
         self, writes: Writes, bodies: Sequence[dict[str, Any]], *, policy: str, token: str
-    ) -> list[dict[str, Any] | Problem | None]:
+    ) -> list[str | Problem | None]:
         """Answer in one pass those of several requests that bring a context alone, as `decide` answers each.
 
         None stands for each that `decide` has to answer: those that get no round, as they are repeated or
@@ -344,7 +344,7 @@ class Decisions:
         of its user, or is decided by another release, with all that follow it. So rounds are taken in the
         order of the requests: what somebody brings moves nobody else to another round.
         """
-        found: list[dict[str, Any] | Problem | None] = [None] * len(bodies)
+        found: list[str | Problem | None] = [None] * len(bodies)
         now, kept = self._now(), self._read_last(writes, policy)
         now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
         if now_is != (kept.id, kept.status, kept.revision):
@@ -364,26 +364,36 @@ class Decisions:
             del asked_as[bytes(row[0])]
         admitted = engine.book.admissible([bodies[place].get("user") for place in asked_as.values()])
         chosen: list[tuple[bytes, int]] = []
-        for one, fits in zip(asked_as.items(), admitted, strict=True):
-            if fits is None or len(chosen) == engine.room:
+        users: list[bytes] = []
+        room = engine.room
+        for one, user in zip(asked_as.items(), admitted, strict=True):
+            if user is None or len(chosen) == room:
                 break
-            chosen += [one] * fits
+            if user is not False:
+                chosen.append(one)
+                users.append(user)
         if not chosen:
             return found
-        users = [bodies[place]["user"] for _, place in chosen] if engine.book.user_ids else None
-        batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], users)
+        named = users if engine.book.user_ids else None
+        batch = engine.policy.ask_batch([bodies[place]["context"] for _, place in chosen], named)
+        shared: dict[tuple[int, float | None], tuple[str, float | None]] = {}  # answers by what differs
         rows: list[Row] = []
-        for (digest, place), decision in zip(chosen, batch, strict=True):
+        odds = [None] * len(batch) if batch.propensities is None else batch.propensities.tolist()
+        answers = zip(batch.ids, batch.indices.tolist(), batch.arms, odds, strict=True)
+        for (digest, place), (ask, index, arm, propensity) in zip(chosen, answers, strict=True):
             body = bodies[place]
-            ask: str | None = decision.id
-            answer: dict[str, Any] = {"fallback": False, "propensity": decision.propensity}
-            answer["arm"] = decision.arm
+            round_of: str | None = ask
             status = "deferred" if body.get("deferred") else "pending"
-            if decision.index < 0:
-                answer, ask, status = _unreadable(engine, kept, body, slot_of(decision.id))
-            text, due = _finished(engine, kept, answer, status, now)
+            if index < 0:
+                answer, round_of, status = _unreadable(engine, kept, body, slot_of(ask))
+                text, due = _finished(engine, kept, answer, status, now)
+            elif (known := shared.get((index, propensity))) is None:
+                answer = {"fallback": False, "propensity": propensity, "arm": arm}
+                text, due = shared[index, propensity] = _finished(engine, kept, answer, status, now)
+            else:
+                text, due = known
             digest_of_body = self._keys.digest("body", canonical(body))
-            rows.append((kept.id, token, digest, digest_of_body, ask, status, text, now, due))
+            rows.append((kept.id, token, digest, digest_of_body, round_of, status, text, now, due))
         numbers = writes.enter_many("decisions", _COLUMNS, rows)
         for (_, place), number, row in zip(chosen, numbers, rows, strict=True):
             try:

@@ -165,9 +165,11 @@ async def _each(
     members: Sequence[Any],
     together: Callable[[list[Any]], Future[list[Any]]],
     begin: Callable[[Any], Future[Any]],
-    told: Callable[[Any], dict[str, Any]],
-) -> dict[str, Any]:
+    told: Callable[[Any], str],
+) -> Response:
     """Results of a batch, each by itself, in order: `together` as many as can be, the others one by one.
+
+    `told` writes a result as JSON.
 
     Raises:
         Crowded: too many calls wait, and nothing of the batch was done.
@@ -202,7 +204,16 @@ async def _each(
             left = [place for place in left if place not in found]
         await asyncio.gather(*map(alone, left))
     each = [found[place] for place in range(len(members))]
-    return {"results": [{"problem": it.to_json()} if isinstance(it, Problem) else told(it) for it in each]}
+    texts = [
+        written_json({"problem": one.to_json()}).decode() if isinstance(one, Problem) else told(one)
+        for one in each
+    ]
+    return _as_json(f'{{"results":[{",".join(texts)}]}}')
+
+
+def _as_json(text: str) -> Response:
+    """Return an answer that is JSON already."""
+    return Response(text, media_type="application/json")
 
 
 def add_decisions(app: FastAPI, service: Service) -> None:
@@ -212,17 +223,17 @@ def add_decisions(app: FastAPI, service: Service) -> None:
     @route("POST /decisions", "Decide for one person", "Decision", *REFUSED_DECISION)
     async def decide(policy: PolicyName, message: DecisionRequest, token: Decider) -> Response:
         """A repetition gets the stored answer; `id` in the answer names the decision from then on."""
-        return Json(await awaited(service.decide(policy, token.id, given(message))))
+        return _as_json(await awaited(service.decide(policy, token.id, given(message))))
 
     @route("POST /decisions:batch", "Decide for several people", "Decisions")
-    async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> dict[str, Any]:
+    async def decide_batch(policy: PolicyName, message: DecisionsRequest, token: Decider) -> Response:
         """Each decision is answered or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.decisions) - 1)
         return await _each(
             message.decisions,
             lambda some: service.decide_together(policy, token.id, list(map(given, some))),
             lambda one: service.decide(policy, token.id, given(one)),
-            lambda answer: {"decision": answer},
+            '{{"decision":{}}}'.format,
         )
 
     @route("POST /decisions:check", "What a policy would make of contexts", "Checks", "not-found")
@@ -249,7 +260,7 @@ def add_decisions(app: FastAPI, service: Service) -> None:
         return Json({"outcome": await awaited(telling)})
 
     @route("POST /rewards:batch", "Tell several rewards", "Outcomes")
-    async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> dict[str, Any]:
+    async def tell_rewards(policy: PolicyName, message: RewardsRequest, token: Rewarder) -> Response:
         """Each reward is counted or refused by itself, and counts as a request of the token."""
         app.state.door.slow_down(token.id, len(message.rewards) - 1)
         return await _each(
@@ -258,7 +269,7 @@ def add_decisions(app: FastAPI, service: Service) -> None:
                 policy, [(one.decision, float(one.reward)) for one in some], by=token.id
             ),
             lambda one: service.reward(policy, one.decision, float(one.reward), by=token.id),
-            lambda outcome: {"outcome": outcome},
+            '{{"outcome":"{}"}}'.format,
         )
 
     @route("POST /decisions/{decision:word}:activate", "A deferred decision was shown", "Status")

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from dpbandits.service.row_ledger import RowLedger
 from dpbandits.service.store import Ahead, Reads, Store, TryAgain, Writes
 from dpbandits.state.format import read_state
 from dpbandits.state.holder import in_turn
+from dpbandits.tables.owners import Owners
 
 __all__ = [
     "Engine",
@@ -246,12 +247,15 @@ class StoredBook(RoundBook):
 
     def check_open(self, count: int, users: Sequence[object] | None, *, batch: bool = False) -> list[bytes]:
         """See `RoundBook.check_open`. Nobody else takes a slot until the commit. The users of a `batch` are
-        `admissible`.
+        digests, which `admissible` gave.
         """
         self.hold()
+        if batch:
+            self.refuse_beyond(count)
+            return [one for one in users or () if isinstance(one, bytes)]
         writes = self._store.now_writing
-        digests = super().check_open(count, users, batch=batch)
-        if digests and self.rounds_per_user is not None and not batch:
+        digests = super().check_open(count, users)
+        if digests and self.rounds_per_user is not None:
             had = writes.one(_ROUNDS, self._policy, digests[0])
             if had is not None and had[0] >= self.rounds_per_user:
                 self.refuse_user()
@@ -285,33 +289,34 @@ class StoredBook(RoundBook):
             writes.when(kept=self._due)
         return tuple(f"{self._policy[:8]}-{slot}-stored" for slot in range(first, first + count))
 
-    def admissible(self, users: Sequence[object]) -> list[bool | None]:
-        """Return whether each of several users gets a round, if all before them that may do; None if this
-        depends on an earlier one of the same user. Nobody else may take a slot until the commit; see `hold`.
+    def admissible(self, users: Sequence[object]) -> list[bytes | Literal[False] | None]:
+        """Return the digest of each of several users who gets a round, if all before them that may do; empty
+        if the policy counts no users. False: the user gets none. None: this depends on an earlier one of the
+        same user. Nobody else may take a slot until the commit; see `hold`.
         """
         if not self.user_ids:
-            return [user is None or self.rounds_per_user is None for user in users]
-        digests: list[bytes | None] = []
-        for user in users:
-            try:
-                digests += self._users.digests([user])
-            except DPBanditsError:  # who it is cannot be read
-                digests.append(None)
+            nobody = self.rounds_per_user is None
+            return [b"" if user is None or nobody else False for user in users]
+        digests = self._digests(users)
         limit, had = self.rounds_per_user, dict.fromkeys(digests, 0)
         if limit is not None:
             query = "SELECT person, rounds FROM people WHERE policy = ? AND person IN "
             named = [digest for digest in had if digest is not None]
-            had |= {
-                bytes(person): int(rounds)
-                for person, rounds in self._store.now_writing.among(query, named, self._policy)
-            }
-        found: list[bool | None] = []
+            known = self._store.now_writing.among(query, named, self._policy)
+            had |= {bytes(person): int(rounds) for person, rounds in known}
+        found: list[bytes | Literal[False] | None] = []
         seen: set[bytes | None] = set()
         for digest in digests:
             full = digest is None or (limit is not None and had[digest] + (digest in seen) >= limit)
-            found.append(False if full else None if digest in seen else True)
+            found.append(False if full else None if digest in seen else digest)
             seen.add(digest)
         return found
+
+    def _digests(self, users: Sequence[object]) -> list[bytes | None]:
+        """Digests of users; None of who cannot be read."""
+        owners = Owners.of(users, count=len(users))
+        digests = [*self._users.digests_of(owners.texts), None]
+        return [digests[number] for number in owners.numbers.tolist()]
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """Enter the round that `check_open` was called for."""

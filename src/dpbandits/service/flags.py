@@ -69,7 +69,8 @@ def add_flags(app: FastAPI, service: Service) -> None:
             "context": {name: value for name, value in given.items() if name in flag.columns},
             "deferred": False,
         } | ({"user": user} if flag.user_ids else {})
-        return _flag(policy, await wrap_future(service.decide(policy, token.id, body)))
+        answer: str = await wrap_future(service.decide(policy, token.id, body))
+        return _flag(policy, json.loads(answer))
 
     @route(
         "POST /flags",
