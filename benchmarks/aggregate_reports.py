@@ -128,7 +128,7 @@ def taken(server, batch):
 def take(database, spec, paths, place, places, told):
     """One worker of the service: every so manieth batch."""
     from dpbandits.service.postgres import PostgresStore
-    from dpbandits.service.shared_surveys import SharedServer
+    from dpbandits.service.surveys import SharedServer
 
     store = PostgresStore(database)
     server = SharedServer(store, "workers", spec)
@@ -157,7 +157,7 @@ def into_database(paths, spec, published, counts, n, *, only_bulk):
     """Two rows: workers of the service, and counts in bulk; or the second alone."""
     from benchmarks.service_workers import address, postgresql
     from dpbandits.service.postgres import PostgresStore
-    from dpbandits.service.shared_surveys import SharedServer
+    from dpbandits.service.surveys import SharedServer
 
     rows, spent = [], [0.0]
     context = multiprocessing.get_context("spawn")

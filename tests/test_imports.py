@@ -52,7 +52,7 @@ NEED_AN_EXTRA = {
     "service.desk.pages",
     "service.direct",
     "service.documented",
-    "service.exchange_routes",
+    "service.exchanges",
     "service.flags",
     "service.http_server",
     "service.metrics",

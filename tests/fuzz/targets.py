@@ -46,9 +46,9 @@ from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import certificates, definitions, noise
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import noise_laws
-from dpbandits.service import shared_surveys
-from dpbandits.service.shared_surveys import SharedServer
+from dpbandits.service import surveys
 from dpbandits.service.store import SQLiteStore
+from dpbandits.service.surveys import SharedServer
 from dpbandits.state import State
 from dpbandits.state.format import PREFIX, decode, encode
 from dpbandits.tables.menu import Menu
@@ -477,7 +477,7 @@ def _survey_rows(table: str) -> Target:
         if table == "survey_log":
             writes.run("INSERT INTO survey_log VALUES ('s', 2, 'counted', ?)", packed_counts(counts))
     if table == "survey_states":
-        with patch.object(shared_surveys, "TAIL_ROWS", 1):  # so that it writes its state at once
+        with patch.object(surveys, "TAIL_ROWS", 1):  # so that it writes its state at once
             SharedServer(store, "s", spec).absorb(reports)
     with store.writing() as writes:
         row = writes.one(f"SELECT content FROM {table} WHERE survey = 's' ORDER BY number DESC")  # noqa: S608

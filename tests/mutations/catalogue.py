@@ -3684,7 +3684,7 @@ MUTATIONS = (
         "a report that counts once a worker",
         "a report that is sent to two workers weighs twice",
         (
-            "service/shared_surveys.py",
+            "service/surveys.py",
             "yield writes, self._followed(writes)",
             "yield writes, self._server or self._followed(writes)",
         ),
@@ -3694,7 +3694,7 @@ MUTATIONS = (
         "counts that were never committed",
         "a worker answers by reports that the database does not have",
         (
-            "service/shared_surveys.py",
+            "service/surveys.py",
             "            self._server = None\n            raise\n",
             "            raise\n",
         ),

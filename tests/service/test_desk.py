@@ -18,9 +18,7 @@ import pytest
 import dpbandits as dpb
 from dpbandits.service.backups import back_up
 from dpbandits.service.core import Service
-from dpbandits.service.desk.areas import drawn_map, shares
-from dpbandits.service.desk.drawing import line
-from dpbandits.service.desk.learned import learned
+from dpbandits.service.desk.pictures import drawn_map, learned, line, shares
 from dpbandits.service.tokens import SCOPES
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, of_the_library, served
 

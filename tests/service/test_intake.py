@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from dpbandits.errors import StateError
-from dpbandits.service.intake import Intake
 from dpbandits.service.problems import Problem
+from dpbandits.service.surveys import Intake
 
 
 def all_at_once(intake: Intake, bodies: list[tuple[str, bytes]]) -> list[object]:

@@ -12,10 +12,10 @@ import dpbandits as dpb
 from dpbandits.errors import InvalidParameter, ProtocolError, StateError
 from dpbandits.local import ReportCounts, Server, aggregate
 from dpbandits.local.server.aggregation import write_counts, write_reports
-from dpbandits.service import postgres, shared_surveys
+from dpbandits.service import postgres, surveys
 from dpbandits.service.postgres import PostgresStore
-from dpbandits.service.shared_surveys import SharedServer
 from dpbandits.service.store import Reads, TryAgain, Writes
+from dpbandits.service.surveys import SharedServer
 from flat import spec_with
 from service import databases
 
@@ -199,7 +199,7 @@ def test_the_database_waits_for_who_counts_for_long(
 def test_a_worker_that_was_away_goes_on_from_the_state(
     two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_surveys, "TAIL_ROWS", 3)
+    monkeypatch.setattr(surveys, "TAIL_ROWS", 3)
     first = reports(two[1].publish(), 1)
     two[1].absorb(first)
     for _ in range(4):
@@ -219,7 +219,7 @@ def test_what_is_large_is_read_before_anything_is_locked(
     two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the database sends, it keeps the locks of a worker that was stopped."""
-    monkeypatch.setattr(shared_surveys, "TAIL_ROWS", 3)
+    monkeypatch.setattr(surveys, "TAIL_ROWS", 3)
     for _ in range(4):
         two[0].absorb(reports(two[0].publish(), 8))
     more = reports(two[0].publish(), 1)
@@ -253,7 +253,7 @@ def test_what_is_large_is_read_before_anything_is_locked(
 def test_a_state_that_cannot_be_written_keeps_no_report_out(
     two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_surveys, "TAIL_ROWS", 2)
+    monkeypatch.setattr(surveys, "TAIL_ROWS", 2)
     run = postgres.PostgresWrites.run
 
     def fails(self: postgres.PostgresWrites, sql: str, *given: object) -> int:

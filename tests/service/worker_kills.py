@@ -40,7 +40,7 @@ from dpbandits.local.contract.reports import parse
 from dpbandits.local.server.durable import counts_for
 from dpbandits.policy import kept
 from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.service import postgres, shared_surveys
+from dpbandits.service import postgres, surveys
 from dpbandits.service.budgets import promise_of
 from dpbandits.service.core import Service
 from dpbandits.service.settings import Settings
@@ -71,7 +71,7 @@ def quicker() -> None:
     postgres.IDLE_SECONDS = LEASE
     begin = postgres.PostgresWrites.begin
     postgres.PostgresWrites.begin = begin.replace("'5s'", f"'{1000 * LEASE:g}ms'")
-    shared_surveys.TAIL_ROWS = 10**9  # all rows stay, to be looked at
+    surveys.TAIL_ROWS = 10**9  # all rows stay, to be looked at
 
 
 def life(folder: Path, address: str, number: int, say: Callable[[dict[str, Any]], None]) -> None:

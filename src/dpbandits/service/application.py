@@ -38,10 +38,9 @@ from dpbandits.service.documented import (
     Tag,
     tagged,
 )
-from dpbandits.service.exchange_routes import add_exchanges
+from dpbandits.service.exchanges import add_exchanges
 from dpbandits.service.flags import add_flags
 from dpbandits.service.gate import Application, Doorkeeper, Gate, Scope, written_json
-from dpbandits.service.intake import Intake
 from dpbandits.service.keys import canonical
 from dpbandits.service.logs import log
 from dpbandits.service.messages import (
@@ -59,7 +58,7 @@ from dpbandits.service.problems import PROBLEM_TYPES, Problem, problem_of
 from dpbandits.service.readiness import Readiness
 from dpbandits.service.retention import WARNING, exported
 from dpbandits.service.store import Writes, note_event
-from dpbandits.service.surveys import begin_survey
+from dpbandits.service.surveys import Intake, begin_survey
 
 __all__ = ["application"]
 

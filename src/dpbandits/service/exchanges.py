@@ -27,12 +27,17 @@ asked itself, and on the answers. Where answers are noised, a failed evaluation 
 `outsourced.Curator` does, as the middle of the bounds with noise; that there was none is refused here.
 """
 
+import asyncio
 import base64
 import json
 import math
 import uuid
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from asyncio import wrap_future
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Depends, FastAPI, Path, Response
 
 from dpbandits._reading import reading
 from dpbandits.budget import Cost, Ledger
@@ -43,26 +48,28 @@ from dpbandits.privacy.definitions import RowDP
 from dpbandits.privacy.guarantee import Guarantee
 from dpbandits.privacy.rows import AnswerLaplace
 from dpbandits.service.budgets import previewed, promise_of, standing
+from dpbandits.service.core import Service
+from dpbandits.service.documented import Admin, AdminWithin, Curator, Modeler, Needs, ReaderWithin, Routes
 from dpbandits.service.keys import Keys, canonical
+from dpbandits.service.messages import (
+    IN_PATH,
+    AnswerRequest,
+    ExchangeRequest,
+    QuestionsRequest,
+    ReleaseRequest,
+    WorkRequest,
+)
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
 from dpbandits.service.store import Reads, Writes, note_event
+from dpbandits.service.tokens import Token
 
-__all__ = [
-    "Upload",
-    "answer",
-    "ask",
-    "begin_exchange",
-    "checked_upload",
-    "described_exchange",
-    "end_exchange",
-    "exchange_names",
-    "fetched",
-    "open_work",
-    "preview_exchange",
-    "questions",
-    "upload",
-]
+__all__ = ["add_exchanges", "answer", "ask", "open_work"]
+
+_Name = Annotated[str, Path(max_length=64, pattern=IN_PATH, examples=["doses"])]
+_Row = Annotated[int, Path(ge=0, le=1 << 48, examples=[2])]
+_Party = Annotated[Token, Depends(Needs("curate", "model"))]
+_Anybody = Annotated[Token, Depends(Needs("admin", "read", "curate", "model"))]
 
 
 class _Exchange(NamedTuple):
@@ -117,14 +124,12 @@ def _terms(asked: dict[str, Any]) -> tuple[RowDP, AnswerLaplace | None, Cost]:
     return privacy, noise, cost_of_rows(privacy, noise)
 
 
-def preview_exchange(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
+def _previewed(ledger: Ledger, asked: dict[str, Any]) -> dict[str, Any]:
     """Return what an exchange would cost its population, and leave it; raises as `policies.preview`."""
     return previewed(ledger, asked["population"], _terms(asked)[2])
 
 
-def begin_exchange(
-    writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str
-) -> dict[str, Any]:
+def _begun(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: float, by: str) -> dict[str, Any]:
     """Begin an exchange, whose population pays for all of it now, asked by a token; the same request changes
     nothing.
 
@@ -145,7 +150,7 @@ def begin_exchange(
         entering = "INSERT INTO exchanges VALUES (?, ?, ?, ?, 'awaited', NULL, NULL, NULL, ?)"
         writes.run(entering, identity, name, population, text, now)
         note_event(writes, now, "exchange-begun", f"exchange {name}", f"population {population}", by=by)
-    return described_exchange(writes, name)
+    return _described(writes, name)
 
 
 # -- the release ----------------------------------------------------------------------------------------
@@ -159,12 +164,12 @@ class Upload(NamedTuple):
     at: str | None
 
 
-def checked_upload(
+def _checked(
     reads: Reads, name: str, *, description: dict[str, Any], inputs: str | None, at: str | None
 ) -> Upload:
     """A curator's release, held against what was paid for; that takes long, and needs no transaction.
 
-    Where the inputs lie at an address, nothing is fetched from there.
+    Where the inputs lie at an address, nothing is _fetched from there.
 
     Raises:
         Problem: it is no release, or promises something else than was paid for.
@@ -189,11 +194,11 @@ def upload(writes: Writes, name: str, new: Upload, now: float, by: str) -> dict[
     if found.status == "open":
         if Upload(canonical(found.description), _inputs(writes, found), found.at) != new:
             raise Problem("conflict", "The exchange has another release: begin another one, which pays anew.")
-        return described_exchange(writes, name)
+        return _described(writes, name)
     opening = "UPDATE exchanges SET status = 'open', description = ?, inputs = ?, at = ? WHERE id = ?"
     writes.run(opening, *new, found.id)
     note_event(writes, now, "release-uploaded", f"exchange {name}", by=by)
-    return described_exchange(writes, name)
+    return _described(writes, name)
 
 
 def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes | None) -> None:
@@ -218,7 +223,7 @@ def _check_release(exchange: _Exchange, description: dict[str, Any], data: bytes
         raise Problem("conflict", "The release answers more rows than its population has paid for.")
 
 
-def fetched(reads: Reads, name: str) -> dict[str, Any]:
+def _fetched(reads: Reads, name: str) -> dict[str, Any]:
     """The release: what the curator published, and the modeler may see."""
     found = _opened(reads, name)
     data = _inputs(reads, found)
@@ -226,7 +231,7 @@ def fetched(reads: Reads, name: str) -> dict[str, Any]:
     return {"description": found.description, "inputs": inputs, "at": found.at}
 
 
-def end_exchange(writes: Writes, name: str, now: float, by: str) -> None:
+def _ended(writes: Writes, name: str, now: float, by: str) -> None:
     """Erase release and answers, asked by a token; again, it changes nothing."""
     found = _exchange(writes, name)
     if found.status != "ended":
@@ -324,12 +329,12 @@ def answer(writes: Writes, name: str, row: int, value: float | None, now: float)
 # -- what is shown --------------------------------------------------------------------------------------
 
 
-def exchange_names(reads: Reads) -> list[str]:
+def _names(reads: Reads) -> list[str]:
     """Return the names of all exchanges."""
     return [name for (name,) in reads.rows("SELECT name FROM exchanges ORDER BY name")]
 
 
-def described_exchange(reads: Reads, name: str) -> dict[str, Any]:
+def _described(reads: Reads, name: str) -> dict[str, Any]:
     """An exchange as JSON: public; with the statement of its release, once it is here."""
     found = _exchange(reads, name)
     shown = {
@@ -346,3 +351,106 @@ def described_exchange(reads: Reads, name: str) -> dict[str, Any]:
         stated = Guarantee.from_json(json.dumps(found.description["guarantee"]))
         shown["statement"] = stated.explain()
     return shown
+
+
+# -- routes ---------------------------------------------------------------------------------------------
+
+
+def add_exchanges(app: FastAPI, service: Service) -> None:
+    """Add the routes of outsourced tables."""
+    route = Routes(app, "outsourced", "/v1/outsourced")
+
+    async def written(call: Callable[[Writes], dict[str, Any]]) -> dict[str, Any]:
+        return await wrap_future(service.write(call))
+
+    @route("POST :preview", "What an exchange would cost", "Preview", "not-found")
+    def preview_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
+        """Nothing is kept or charged."""
+        token.refuse_new(message.name, message.population)
+        return _previewed(service.ledger, _asked(message))
+
+    @route("POST ", "Begin an exchange", "Exchange", "not-found", "conflict", "budget-exceeded", status=201)
+    async def begin_exchange(message: ExchangeRequest, token: AdminWithin) -> dict[str, Any]:
+        """Its population pays for the release and all answers, before the curator draws anything."""
+        token.refuse_new(message.name, message.population)
+        asked = _asked(message)
+        return await written(lambda writes: _begun(writes, service.ledger, asked, service.now(), token.id))
+
+    @route("GET ", "All exchanges", "Exchanges")
+    def list_exchanges(token: ReaderWithin) -> dict[str, Any]:
+        with service.store.reading() as reads:
+            names = _names(reads)
+            found = [_described(reads, name) for name in names]
+        reach = token.limits.reach
+        return {"exchanges": [one for one in found if reach(one["name"], one["population"])]}
+
+    @route("GET /{exchange}", "One exchange, and the statement of its release", "Exchange")
+    def get_exchange(exchange: _Name, token: _Anybody) -> dict[str, Any]:
+        return service.read(partial(_described, name=exchange))
+
+    @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, status=204)
+    async def end_exchange(exchange: _Name, token: Admin) -> Response:
+        """For good; what was paid stays paid, and whoever has _fetched it has it."""
+        how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
+        await wrap_future(service.write(partial(_ended, **how)))
+        return Response(status_code=204)
+
+    @route(
+        "PUT /{exchange}/release",
+        "Upload the curator's release, or say where it lies",
+        "Exchange",
+        "conflict",
+    )
+    async def upload_release(exchange: _Name, message: ReleaseRequest, token: Curator) -> dict[str, Any]:
+        """Refused where it promises anything else than was paid for; the same again changes nothing."""
+        service.refuse_in_a_copy()
+        given = message.model_dump()
+        new = await asyncio.to_thread(service.read, partial(_checked, name=exchange, **given))
+        return await written(lambda writes: upload(writes, exchange, new, service.now(), token.id))
+
+    @route("GET /{exchange}/release", "The release", "Release", "conflict")
+    def get_release(exchange: _Name, token: _Party) -> dict[str, Any]:
+        """`description` is release.json, and `inputs` inputs.npy: `PublishedRows.load` checks them."""
+        return service.read(partial(_fetched, name=exchange))
+
+    @route("POST /{exchange}/questions", "Ask for rows", "Questions", "conflict", "no-rounds-left")
+    async def ask_rows(exchange: _Name, message: QuestionsRequest, token: Modeler) -> dict[str, Any]:
+        """All of them or none; a row that was asked for before is the same question, with its answer."""
+        return await written(lambda writes: ask(writes, exchange, message.rows))
+
+    @route(
+        "GET /{exchange}/questions", "What was asked, in that order, and answered", "Questions", "conflict"
+    )
+    def list_questions(exchange: _Name, token: Modeler) -> dict[str, Any]:
+        """A modeler that starts again takes up its work from this."""
+        return service.read(partial(questions, name=exchange))
+
+    @route(
+        "POST /{exchange}/work",
+        "Rows for one of the curator's workers to answer",
+        {"rows": [2, 0]},
+        "conflict",
+    )
+    async def take_work(exchange: _Name, message: WorkRequest, token: Curator) -> dict[str, Any]:
+        """A worker that comes back gets its own open rows first, then those that no worker has."""
+        how = message.model_dump()
+        return await written(lambda writes: open_work(writes, service.keys, exchange, **how))
+
+    @route(
+        "PUT /{exchange}/questions/{row}/answer",
+        "Answer a row",
+        {"row": 2, "status": "answered"},
+        "conflict",
+        "erased",
+    )
+    async def answer_row(
+        exchange: _Name, row: _Row, message: AnswerRequest, token: Curator
+    ) -> dict[str, Any]:
+        """Once; the same answer again changes nothing."""
+        value = None if message.answer is None else float(message.answer)
+        return await written(lambda writes: answer(writes, exchange, row, value, service.now()))
+
+
+def _asked(message: ExchangeRequest) -> dict[str, Any]:
+    """The request as it is kept: what was left out is left out of the promise."""
+    return {"answers": None, **message.model_dump(exclude_none=True)}

@@ -1,35 +1,86 @@
 """Local policies: people's own devices fetch what is published, decide, and send reports.
 
-The server's side is a `SharedServer` in every worker; a report is on disk before it is confirmed. A batch is
-binary: every report preceded by its length in two bytes, little-endian. What a report protects it protects on
-the device; the population is charged once, for what one person's report may tell.
+A report is on disk before it is confirmed. A batch is binary: every report preceded by its length in two
+bytes, little-endian. What a report protects it protects on the device; the population is charged once, for
+what one person's report may tell.
+
+Every worker, also if it is the only one, counts reports by itself in a `SharedServer`, and the counts add up.
+A local policy has rows of `survey_log`, numbered without a gap. Each holds counts of the reports that one
+worker took at a time (`ReportCounts`, sums of integers and nonces), or a version that was published. Every
+worker follows them in a `Server` of its own, so any of them knows a report that another one has counted.
+
+To take reports, or to publish, is one transaction:
+
+1. the policy's row of `surveys` is locked, and the rows of other workers are followed. Many rows are read
+   without the lock first, as a worker that stops while much is sent to it keeps its locks;
+2. reports are sifted against the versions that are open and the nonces that are known by now; or the next
+   version is computed, if it is still due;
+3. the row is written, under the next number.
+
+It is answered after the commit. So a report counts once, whichever workers its copies came to; a version is
+published once, and closes others for all workers at one place among the counts. A worker's clock only says
+when it may publish. Of two rows of one number the key refuses the second, and its transaction with it.
+
+A worker whose transaction failed forgets its `Server`, which may know more than was written, and reads the
+rows again. It begins from `survey_states`, where a worker now and then writes all that its server knows and
+removes the rows that led there. Versions are taken as they were published and never computed again.
+
+Reports are private by themselves: a row says no more than they would tell whoever took them. An older copy of
+the database forgets reports and reveals nothing; workers that find fewer rows than they knew go on from what
+it holds.
 """
 
+import asyncio
+import io
 import json
 import struct
 import threading
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import numpy as np
 
-from dpbandits import local
+from dpbandits._reading import reading
 from dpbandits.budget import Ledger, cost_of_guarantee
-from dpbandits.errors import StateError
+from dpbandits.errors import CorruptState, StateError
+from dpbandits.local import ReportCounts, Server, Spec
+from dpbandits.local.server.counting import Absorbed, batch_of
+from dpbandits.local.server.durable import counts_for, packed_counts
+from dpbandits.local.server.pace import Pace
 from dpbandits.service.policies import check_open
 from dpbandits.service.problems import Problem
-from dpbandits.service.store import Store, Writes, note_event
+from dpbandits.service.store import Reads, Store, Writes, note_event
+from dpbandits.state.container import State
+from dpbandits.state.format import decode, encode
 
-if TYPE_CHECKING:
-    from dpbandits.local.server.counting import Absorbed
-    from dpbandits.service.shared_surveys import SharedServer
-
-__all__ = ["Surveys", "begin_survey", "unpacked_reports"]
+__all__ = ["Intake", "SharedServer", "Surveys", "begin_survey", "unpacked_reports"]
 
 _LENGTH = struct.Struct("<H")
 
 MOST_REPORTS = 10_000
 """Reports of a batch."""
+
+
+MOST_TOGETHER = 64
+"""Batches of reports that are written at once: the first of them waits for all."""
+
+_BEGUN, _COUNTED, _PUBLISHED = "begun", "counted", "published"
+_STATE = "local.server"
+
+TAIL_BYTES, TAIL_ROWS = 1 << 22, 1000
+"""Bytes and rows of the log that a new worker reads before a new state is written: this many, or as many as
+the state has."""
+
+_TURNS = 5
+"""How often it is read without the lock, while others write as much again."""
+
+_LITTLE = 1 << 15
+"""Bytes that are read while the row is locked: they fit into a connection."""
+
+LEAST_OPEN = 600.0
+"""Seconds that a version stays open at least, as in a folder."""
 
 
 def unpacked_reports(body: bytes) -> list[bytes]:
@@ -76,7 +127,7 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
     After an error nothing was kept.
     """
     try:
-        spec = local.Spec.from_json(json.dumps(asked["spec"]))
+        spec = Spec.from_json(json.dumps(asked["spec"]))
     except StateError as error:
         raise Problem("invalid", f"spec: {error}") from None
     name, population, text = asked["name"], asked["population"], spec.to_json()
@@ -89,11 +140,224 @@ def begin_survey(writes: Writes, ledger: Ledger, asked: dict[str, Any], now: flo
         check_open(writes, population)
         ledger.after(population, cost=cost)
         writes.run("INSERT INTO surveys VALUES (?, ?, ?, ?, ?)", identity, name, population, text, now)
-        from dpbandits.service.shared_surveys import SharedServer  # as in `Surveys`
-
         SharedServer.begin(writes, identity, spec)
         note_event(writes, now, "local-begun", f"local policy {name}", f"population {population}", by=by)
     ledger.charge(population, charge_id=f"local:{identity}", cost=cost)
+
+
+class SharedServer:
+    """One worker's server of a local policy whose counts are in the store; `identity` is of its row there.
+
+    Every worker counts `least_open` (see `Server`) by its own clock, from when it first saw the version.
+    """
+
+    def __init__(self, store: Store, identity: str, spec: Spec, *, least_open: float = LEAST_OPEN) -> None:
+        self._store, self._id, self.spec = store, identity, spec
+        # Of this worker's clock: it says when the worker may publish, and never what is open.
+        self._pace, self._seen = Pace(least_open), set[int]()
+        self._turn = threading.Lock()
+        self._server: Server[Any] | None = None
+        self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
+
+    @staticmethod
+    def begin(writes: Writes, identity: str, spec: Spec, published: Any = None) -> None:
+        """Write down version 0 of a policy that begins; the spec's own, where none is given."""
+        first = Server(spec).publish() if published is None else published
+        content = first.to_json(spec).encode()
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", identity, 1, _BEGUN, content)
+
+    def absorb(self, reports: list[bytes]) -> Absorbed:
+        """See `DurableServer.absorb`. After a StateError send the batch again: what counted is repeated."""
+        return self.absorb_each([reports])[0]
+
+    def absorb_each(self, batches: list[list[bytes]]) -> list[Absorbed]:
+        """See `DurableServer.absorb_each`; it raises what `absorb` raises."""
+        with self._turn:
+            return self._absorb_together([batch_of(one) for one in batches]) if batches else []
+
+    def publish(self) -> Any:
+        """See `DurableServer.publish`; all workers get the current version, or the next one if it is due."""
+        with self._turn:
+            with self._store.reading() as reads, self._forgotten_on_error():
+                server = self._followed(reads)
+            if self._is_due(server):
+                with self._written() as (writes, server):
+                    if self._is_due(server):  # no other worker was faster
+                        published = server.publish().to_json(self.spec)
+                        self._append(writes, _PUBLISHED, published.encode())
+            return server.current
+
+    def merge(self, counts: ReportCounts[Any]) -> int:
+        """Add what was counted elsewhere, as `DurableServer.merge`: how many reports, once committed.
+
+        Raises:
+            IncompatibleState, ProtocolError: see `ReportCounts.merge`; nothing was changed.
+            StateError: it was not committed, or that is not known: merge again; where that says that reports
+                are in both, it was.
+        """
+        with self._turn:
+            with self._written() as (writes, server):
+                server.check_merge(counts)
+                self._append(writes, _COUNTED, packed_counts(counts))
+                added = server.merge(counts)
+            self._keep(server)
+        return added
+
+    @property
+    def server(self) -> Server[Any]:
+        """The server, with all that any worker has written by now: to look at."""
+        with self._turn, self._store.reading() as reads, self._forgotten_on_error():
+            return self._followed(reads)
+
+    def _is_due(self, server: Server[Any]) -> bool:
+        """Return whether a next version exists, and closes none that this worker has seen too briefly."""
+        first = server.current.version + 1 - self.spec.protocol.window
+        closed = [one for one in self._seen if one < first]
+        return server.is_due and self._pace.are_old(closed)
+
+    def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
+        """Batches in the order in which they came, by one row."""
+        with self._written() as (writes, server):
+            sifted = server.sift([report for batch in batches for report in batch])
+            if sifted.tally.accepted:
+                counts = ReportCounts(self.spec, server.open_versions)
+                counts.count(sifted)
+                self._append(writes, _COUNTED, packed_counts(counts))
+            server.count(sifted)
+        self._keep(server)
+        return sifted.tallies([len(batch) for batch in batches])
+
+    # -- rows -----------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _forgotten_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._server = None
+            raise
+
+    @contextmanager
+    def _written(self) -> Iterator[tuple[Writes, Server[Any]]]:
+        """A transaction that nobody else takes reports or publishes in, and the server as of its begin."""
+        for turn in range(_TURNS):
+            with self._forgotten_on_error(), self._store.writing() as writes, writes.kept_alive():
+                if not writes.locked("SELECT id FROM surveys WHERE id = ?", self._id):
+                    raise CorruptState("the local policy is gone from the store")
+                if turn == _TURNS - 1 or self._lacks_little(writes):
+                    yield writes, self._followed(writes)
+                    return
+            with self._forgotten_on_error(), self._store.reading() as reads:
+                self._followed(reads)
+
+    def _lacks_little(self, reads: Reads) -> bool:
+        """Return whether what others have written can be followed while the row is locked."""
+        found = reads.one(
+            "SELECT (SELECT number FROM survey_states WHERE survey = ?), SUM(LENGTH(content)) "
+            "FROM survey_log WHERE survey = ? AND number > ?",
+            self._id,
+            self._id,
+            self._number,
+        )
+        held, size = (int(number or 0) for number in found or (0, 0))
+        return self._server is not None and held <= self._number and size <= _LITTLE
+
+    def _followed(self, reads: Reads) -> Server[Any]:
+        """The server, when it has taken all rows that are there."""
+        found = reads.one(
+            "SELECT (SELECT number FROM survey_states WHERE survey = ?), "
+            "(SELECT MAX(number) FROM survey_log WHERE survey = ?)",
+            self._id,
+            self._id,
+        )
+        held, last = (int(number or 0) for number in found or (0, 0))
+        server = self._server
+        # Behind the state: rows were removed. Beyond the last row: a rollback of the database.
+        if server is None or held > self._number or max(held, last) < self._number:
+            server = self._restored(reads)
+        for number, kind, content in reads.rows(
+            "SELECT number, kind, content FROM survey_log WHERE survey = ? AND number > ? ORDER BY number",
+            self._id,
+            self._number,
+        ):
+            if number != self._number + 1:
+                raise CorruptState("rows of a local policy are gone from the store")
+            with reading("a row of a local policy", CorruptState):
+                self._take(server, kind, bytes(content))
+            self._wrote(bytes(content))
+        if not self._number:
+            raise CorruptState("the rows of a local policy are gone from the store")
+        self._server = server
+        now_open = {one.version for one in server.open_versions}
+        self._pace.opened(now_open - self._seen)
+        self._pace.closed(self._seen - now_open)
+        self._seen = now_open
+        return server
+
+    def _take(self, server: Server[Any], kind: str, content: bytes) -> None:
+        if kind == _COUNTED:
+            server.merge(counts_for(server, content))
+            return
+        if kind not in (_BEGUN, _PUBLISHED):
+            raise CorruptState("a row of a local policy is of another kind: use the release of its writer")
+        published = self.spec.protocol.publishes.from_json(content.decode(), self.spec)
+        if kind == _BEGUN:
+            server.begin_with(published)
+        server.republish(published)
+
+    def _restored(self, reads: Reads) -> Server[Any]:
+        """A server that knows what the last state does."""
+        self._number = self._state_bytes = self._tail_bytes = self._tail_rows = 0
+        row = reads.one("SELECT number, content FROM survey_states WHERE survey = ?", self._id)
+        if row is None:
+            return Server(self.spec)
+        content = bytes(row[1])
+        with reading("the state of a local policy", CorruptState):
+            state, _ = decode(io.BytesIO(content), len(content))
+            if (state.kind, state.version, state.lineage) != (_STATE, 1, self.spec.fingerprint):
+                raise CorruptState("the state of a local policy is another one's")
+            server = Server.restore(self.spec, state.arrays)
+        self._number, self._state_bytes = int(row[0]), len(content)
+        return server
+
+    def _wrote(self, content: bytes) -> None:
+        self._number += 1
+        self._tail_bytes += len(content)
+        self._tail_rows += 1
+
+    def _append(self, writes: Writes, kind: str, content: bytes) -> None:
+        writes.run("INSERT INTO survey_log VALUES (?, ?, ?, ?)", self._id, self._number + 1, kind, content)
+        self._wrote(content)
+
+    def _keep(self, server: Server[Any]) -> None:
+        """Write all that is known in place of the rows that led to it, when these have grown.
+
+        It saves time, and is apart from what is confirmed. If it cannot be done, rows are followed on.
+        """
+        if self._tail_rows < TAIL_ROWS and self._tail_bytes <= max(TAIL_BYTES, self._state_bytes):
+            return
+        number = self._number
+        content = _whole(self.spec, number, server)
+        self._state_bytes, self._tail_bytes, self._tail_rows = len(content), 0, 0
+        with suppress(StateError), self._store.writing() as writes, writes.kept_alive():
+            writes.locked("SELECT id FROM surveys WHERE id = ?", self._id)
+            here = "SELECT number FROM survey_log WHERE survey = ? AND number = ?"
+            if writes.one(here, self._id, number) is None:
+                return  # another worker was faster
+            writes.run(
+                "INSERT INTO survey_states VALUES (?, ?, ?) ON CONFLICT (survey) DO UPDATE "
+                "SET number = excluded.number, content = excluded.content",
+                self._id,
+                number,
+                content,
+            )
+            writes.run("DELETE FROM survey_log WHERE survey = ? AND number <= ?", self._id, number)
+
+
+def _whole(spec: Spec, number: int, server: Server[Any]) -> bytes:
+    """Return the whole state of a server after so many rows."""
+    named: dict[str, Any] = {"kind": _STATE, "version": 1, "lineage": spec.fingerprint, "position": number}
+    return encode(State(**named, arrays=server.to_arrays()))[0]
 
 
 class Surveys:
@@ -103,7 +367,7 @@ class Surveys:
         self._store, self._ledger, self._lock = store, ledger, threading.Lock()
         self._open: dict[str, SharedServer] = {}
 
-    def server(self, name: str) -> "SharedServer":
+    def server(self, name: str) -> SharedServer:
         """The server of a name; Problem where there is none, or it was not paid for."""
         with self._lock:
             if name not in self._open:
@@ -111,9 +375,7 @@ class Surveys:
                     row = reads.one("SELECT id, population, spec FROM surveys WHERE name = ?", name)
                 if row is None or self._ledger.charged(row[1], f"local:{row[0]}") is None:
                     raise Problem("not-found", "There is no local policy of this name.")
-                from dpbandits.service.shared_surveys import SharedServer  # with all of `local`, needed now
-
-                self._open[name] = SharedServer(self._store, row[0], local.Spec.from_json(row[2]))
+                self._open[name] = SharedServer(self._store, row[0], Spec.from_json(row[2]))
             return self._open[name]
 
     def published(self, name: str) -> tuple[str, str]:
@@ -137,5 +399,52 @@ def _read(body: bytes) -> list[bytes] | Problem:
         return problem
 
 
-def _counts(tally: "Absorbed") -> dict[str, int]:
+def _counts(tally: Absorbed) -> dict[str, int]:
     return {"accepted": tally.accepted, "not_counted": sum(vars(tally).values()) - tally.accepted}
+
+
+class Intake:
+    """Writes together the batches of reports that wait together, which come by the hundred a second.
+
+    While one group is written, the next gathers, and one thread is busy, however many requests wait. It is
+    used from one event loop.
+
+    Args:
+        absorb: takes bodies of one local policy, and gives what to answer each: of one that is refused its
+            error. What it raises is raised for all of them.
+    """
+
+    def __init__(self, absorb: Callable[[str, list[bytes]], Sequence[dict[str, int] | Exception]]) -> None:
+        self._absorb = absorb
+        self._waiting: dict[str, list[tuple[bytes, asyncio.Future[dict[str, int]]]]] = {}
+        self._writing = set[asyncio.Task[None]]()
+
+    async def __call__(self, name: str, body: bytes) -> dict[str, int]:
+        """Return the answer once the reports are on disk."""
+        mine: asyncio.Future[dict[str, int]] = asyncio.get_running_loop().create_future()
+        if name in self._waiting:
+            self._waiting[name].append((body, mine))
+        else:  # nobody writes for it now
+            self._waiting[name] = []
+            task = asyncio.create_task(self._write(name, [(body, mine)]))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+        return await mine
+
+    async def _write(self, name: str, group: list[tuple[bytes, asyncio.Future[dict[str, int]]]]) -> None:
+        while group:
+            told: Sequence[dict[str, int] | Exception]
+            try:
+                told = await asyncio.to_thread(self._absorb, name, [body for body, _ in group])
+            except Exception as error:  # noqa: BLE001 - for whoever waits
+                told = [error] * len(group)
+            for (_, one), result in zip(group, told, strict=True):
+                if one.done():  # who asked is gone
+                    continue
+                if isinstance(result, Exception):
+                    one.set_exception(result)
+                else:
+                    one.set_result(result)
+            group = self._waiting[name][:MOST_TOGETHER]
+            del self._waiting[name][:MOST_TOGETHER]
+        del self._waiting[name]

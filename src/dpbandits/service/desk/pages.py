@@ -31,9 +31,7 @@ from dpbandits.service import policies
 from dpbandits.service.budgets import balance_to_json, population_names
 from dpbandits.service.core import Service
 from dpbandits.service.decisions import OTHER_CONTEXT
-from dpbandits.service.desk.areas import columns_of, drawn_map, shares
-from dpbandits.service.desk.drawing import Line, line
-from dpbandits.service.desk.learned import Learned, learned
+from dpbandits.service.desk.pictures import Learned, Line, columns_of, drawn_map, learned, line, shares
 from dpbandits.service.desk.sessions import (
     SECONDS,
     begin_session,

@@ -1,20 +1,42 @@
-"""Which arm a local policy gives where: a version that was published, as areas over two of its columns.
+"""Pictures of the desk: numbers as points of a line, arms of a local policy as a map, functions as numbers.
 
-Everything here was published, to everybody's devices: it is computed from reports that protect themselves.
+A template writes them as SVG; colours are the style sheet's. Everything here was published or released. What
+is averaged or counted is taken over points spread evenly, always the same ones: nobody's. So it is
+post-processing of a release, and says what a function expects, not what visitors brought.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpbandits._typing import FloatArray, IntArray
-from dpbandits.service.desk.drawing import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, Axis
+from dpbandits.central.published_function import PublishedPosterior
+from dpbandits.domains.arms import Label
 
 if TYPE_CHECKING:
     from dpbandits.local import PublishedArms, Spec
 
-__all__ = ["Area", "Map", "columns_of", "drawn_map", "shares"]
+__all__ = [
+    "Area",
+    "Arm",
+    "Axis",
+    "Learned",
+    "Line",
+    "Map",
+    "columns_of",
+    "drawn_map",
+    "learned",
+    "line",
+    "shares",
+]
+
+WIDTH, HEIGHT = 640.0, 260.0
+LEFT, RIGHT, TOP, BOTTOM = 72.0, 12.0, 12.0, 34.0
+"""Space for the numbers at the axes, in units of the picture, at the larger letters of a narrow screen."""
+
+TICKS = 4
 
 FINEST = 64
 """Places along a range: the finest bins that are told apart in a picture."""
@@ -28,7 +50,66 @@ POINTS = 4096
 """Contexts that shares are counted among, always the same ones: nobody's."""
 
 _WIDE = 156.0
-"""Room for the names of categories to the left, in units of the picture."""
+"""Space for the names of categories to the left, in units of the picture."""
+
+LEARNED_AT = 128
+"""Contexts, or points of a domain, that a release is looked at in: enough for a line of a few pixels."""
+
+
+class Axis(NamedTuple):
+    """A tick: where it stands, and what it says."""
+
+    at: float
+    says: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """Drawing of a line with a band (points of a polyline and of a polygon), measured places, and ticks."""
+
+    path: str
+    band: str
+    dots: tuple[tuple[float, float], ...]
+    across: tuple[Axis, ...]
+    up: tuple[Axis, ...]
+    width: ClassVar[float] = WIDTH
+    height: ClassVar[float] = HEIGHT
+    left: ClassVar[float] = LEFT
+    right: ClassVar[float] = WIDTH - RIGHT
+    bottom: ClassVar[float] = HEIGHT - BOTTOM
+
+
+def line(
+    across: Sequence[float], values: Sequence[float], spread: Sequence[float], *, low: float, high: float
+) -> Line:
+    """A line through k values at rising places, and a band of one spread to both sides.
+
+    What lies beyond `low` and `high`, the ends of the upward axis, is drawn at its end.
+    """
+    last = max(across[-1], 1.0)
+
+    def right(number: float) -> float:
+        return round(LEFT + number / last * (WIDTH - LEFT - RIGHT), 1)
+
+    def up(number: float) -> float:
+        inside = min(max(number, low), high)
+        return round(HEIGHT - BOTTOM - (inside - low) / (high - low) * (HEIGHT - BOTTOM - TOP), 1)
+
+    upper = [(right(at), up(one + by)) for at, one, by in zip(across, values, spread, strict=True)]
+    lower = [(right(at), up(one - by)) for at, one, by in zip(across, values, spread, strict=True)]
+    middle = tuple((right(at), up(one)) for at, one in zip(across, values, strict=True))
+    steps = [part / TICKS for part in range(TICKS + 1)]
+    return Line(
+        path=_points(middle),
+        band=_points((*upper, *reversed(lower))),
+        dots=middle,
+        across=tuple(Axis(right(last * part), f"{last * part:,.0f}") for part in steps),
+        up=tuple(Axis(up(low + (high - low) * part), f"{low + (high - low) * part:.3g}") for part in steps),
+    )
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:g},{y:g}" for x, y in places)
 
 
 class Area(NamedTuple):
@@ -49,7 +130,7 @@ class Map:
         areas: rectangles that cover it.
         named: arm -> where its number stands: in the middle of its largest area.
         across, up: ticks; none upwards where there is one column.
-        left: where what is drawn begins.
+        left: left end of what is drawn.
     """
 
     areas: tuple[Area, ...]
@@ -145,3 +226,41 @@ def _ticks(column: dict[str, Any], place: Any) -> tuple[Axis, ...]:
         )
     low, high = float(column["low"]), float(column["high"])
     return tuple(Axis(place(part / 4), f"{low + (high - low) * part / 4:.4g}") for part in range(5))
+
+
+class Arm(NamedTuple):
+    """Expected reward of one arm, given to everybody, and the number of contexts for which it is the best."""
+
+    label: Label
+    reward: float
+    share: float
+
+
+class Learned(NamedTuple):
+    """Expected reward of a function's own choices, mean uncertainty at a point, and values by arm."""
+
+    reward: float
+    sd: float
+    arms: tuple[Arm, ...]
+
+
+def learned(text: str) -> Learned:
+    """Summarise a published function from the service's JSON of it; CorruptState for anything else."""
+    function = PublishedPosterior.from_json(text)
+    rng = np.random.default_rng(0)  # public, and the same at every release
+    if function.menu is None:
+        mean, sd = function.at_points(function.domain.sample(LEARNED_AT, rng))
+        best = int(function.best_of(mean[None])[0])
+        return Learned(float(mean[best]), float(sd[best]), ())
+    points, arms = function.menu.contexts.domain.sample(LEARNED_AT, rng), function.arms
+    codes = np.tile(np.arange(len(arms), dtype=np.float64), LEARNED_AT)
+    each = np.column_stack([np.repeat(points, len(arms), axis=0), codes])
+    mean, sd = (np.reshape(one, (LEARNED_AT, len(arms))) for one in function.at_points(each))
+    best_arms = function.best_of(mean)
+    share = np.bincount(best_arms, minlength=len(arms)) / LEARNED_AT
+    rows = np.arange(LEARNED_AT)
+    return Learned(
+        reward=float(mean[rows, best_arms].mean()),
+        sd=float(sd[rows, best_arms].mean()),
+        arms=tuple(Arm(*one) for one in zip(arms, mean.mean(axis=0).tolist(), share.tolist(), strict=True)),
+    )
