@@ -200,7 +200,7 @@ def bars(rows: Sequence[Row]) -> "Figure":
             promise = "" if row["epsilon"] is None else f"({row['epsilon']:g}{theirs}) "
             labels.append(f"{promise}{row['method']}{' with sources' if sources else ''}")
         ax.set_yticks(range(len(own)), labels, fontsize=6)
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(bottom=-0.5)
     return figure
 
 

@@ -94,8 +94,8 @@ def _verdict(run: Published, code: Row | None) -> str:
         far = abs(run.regret - code["regret"]) / spread
         return f"not private; the published run lies {far:.1f} standard deviations of a run from our mean"
     ratio = code["regret"] / run.regret
-    said = f"not private, and as its code runs {ratio:.2f} of the published mean"
-    return f"reproduced: {said}" if abs(ratio - 1.0) <= _AGREES else f"not reproduced: {said}"
+    said = "reproduced" if abs(ratio - 1.0) <= _AGREES else "not reproduced"
+    return f"not private; {said} as its code runs: {ratio:.2f} of the published mean"
 
 
 _AGREES = 0.15

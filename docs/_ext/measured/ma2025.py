@@ -8,7 +8,7 @@ from IPython.display import HTML, Markdown
 from pages import Row, draw, load, shown, table
 
 from dpbandits.lab import plot
-from reproduction.ma2025.methods import CODE_WORLD
+from reproduction.ma2025.methods import CODE_WORLD, PRINTED_CONSTANTS
 
 
 def ma(name: str) -> Any:
@@ -232,3 +232,14 @@ def ma_places(figure: str) -> Markdown:
         [f"line, by {along}", *(f"{head:,}" for head in heads)],
         [[name, *(own.get(head, "") for head in heads)] for name, own in lines.items()],
     )
+
+
+def ma_coverage() -> Markdown:
+    """Proposition 2.7: share of runs that each constant covers, and the constants that runs need."""
+    lines = []
+    for row in ma("coverage"):
+        shares = [f"{row[name] / row['reps']:.2f}" for name in PRINTED_CONSTANTS]
+        needed = [f"{row[name]:.0f}" for name in ("needed_50", "needed_95", "needed_most")]
+        lines.append([f"{row['epsilon']:g}", row["depth"], *shares, *needed, row["reps"]])
+    heads = ["epsilon", "depth of the bins", *(f"covered at {name[7:]}" for name in PRINTED_CONSTANTS)]
+    return table([*heads, "c that half of the runs need", "95%", "all", "runs"], lines)
