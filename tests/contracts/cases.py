@@ -17,6 +17,7 @@ from dpbandits.central import GPBandit, GPTuning
 from dpbandits.central.published import Dubey2021
 from dpbandits.lab.baselines import (
     ArmEpisodes,
+    BlockAggregation,
     CellHistogram,
     ConstantArm,
     CrudeTuning,
@@ -26,6 +27,7 @@ from dpbandits.lab.baselines import (
     PrivateRidge,
     Uniform,
 )
+from dpbandits.models.features import MercerFeatures
 from dpbandits.models.features.fourier import QuadratureFourierFeatures
 from dpbandits.policy import RoundPolicy
 from dpbandits.privacy import JointDP, SimulatedNoise
@@ -37,6 +39,7 @@ BLOCKS = (8, 20, 40)
 KERNEL = dpb.kernels.SquaredExponential(lengthscale=0.4)
 DOMAIN = dpb.Box(low=[0.0, 0.0], high=[1.0, 1.0])
 REWARDS = (0.0, 1.0)
+MERCER = MercerFeatures(kernel=KERNEL, domain=DOMAIN, n_features=6)
 
 
 @dataclass(frozen=True)
@@ -132,6 +135,20 @@ def _episodes(**changes: Any) -> ArmEpisodes:
     return ArmEpisodes(**placed(arguments | changes))
 
 
+def _aggregated(**changes: Any) -> BlockAggregation:
+    arguments = {
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    tuning = {"blocks": BLOCKS}
+    tuning |= {name: changes.pop(name) for name in GPTuning.__dataclass_fields__ if name in changes}
+    return BlockAggregation(**placed(arguments | changes), tuning=GPTuning(**tuning))
+
+
 CASES = (
     Case("dubey2021", _tree, learns=True, private=True, counts_users=True, blocks=False),
     Case("block", _block, learns=True, private=True, counts_users=True),
@@ -160,6 +177,21 @@ CASES = (
         private=True,
         counts_users=True,
         blocks=False,
+    ),
+    Case(
+        "aggregated",
+        partial(_aggregated, release="features", features=MERCER),
+        learns=True,
+        private=True,
+        counts_users=True,
+    ),
+    Case(
+        "aggregated cells",
+        partial(_aggregated, release="cells", n_features=6, noises=2),
+        learns=True,
+        private=True,
+        counts_users=True,
+        mixes=False,
     ),
     Case("DP-IMED", _episodes, learns=True, private=True, counts_users=True, blocks=False),
     Case(

@@ -24,6 +24,7 @@ from dpbandits.central import (
 from dpbandits.errors import ContributionExceeded, DPBanditsError, InvalidData, InvalidParameter
 from dpbandits.lab.baselines import (
     ArmEpisodes,
+    BlockAggregation,
     CellHistogram,
     ConstantArm,
     CrudeTuning,
@@ -89,6 +90,15 @@ MAKERS = {
     ),
     "PrivateRidge": partial(crude, PrivateRidge),
     "CellHistogram": partial(crude, CellHistogram, most_cells=32),
+    "BlockAggregation": lambda **changes: baseline(
+        BlockAggregation,
+        **{
+            "privacy": JointDP(epsilon=4.0, delta=1e-6),
+            "noise": SimulatedNoise(3),
+            "tuning": GPTuning(n_features=5, blocks=BLOCKS),
+        }
+        | changes,
+    ),
     "ArmEpisodes": lambda **changes: baseline(
         ArmEpisodes, **{"privacy": JointDP(epsilon=4.0, delta=1e-6), "noise": SimulatedNoise(3)} | changes
     ),

@@ -18,6 +18,7 @@ from dpbandits.central import (
 from dpbandits.central.published import USCA, Dubey2021, Dubey2021Tuning
 from dpbandits.lab.baselines import (
     ArmEpisodes,
+    BlockAggregation,
     CellHistogram,
     ConstantArm,
     CrudeTuning,
@@ -257,6 +258,15 @@ CASES: dict[str, Case] = {
     "Uniform": Case(Uniform, POLICY),
     "PrivateRidge": Case(PrivateRidge, PRIVATE),
     "CellHistogram": Case(CellHistogram, {**PRIVATE, "tuning": CrudeTuning(blocks=[4, 8]), "most_cells": 8}),
+    "BlockAggregation": Case(
+        BlockAggregation,
+        {
+            **PRIVATE,
+            "noise": SimulatedNoise(0),
+            "noises": 2,
+            "tuning": GPTuning(features=MERCER, blocks=[4, 8]),
+        },
+    ),
     "ArmEpisodes": Case(ArmEpisodes, {**PRIVATE, "index": "imed"}),
     "ConstantArm": Case(
         ConstantArm, {"arm": 1, "domain": domains.Arms(3), "reward_range": (0.0, 1.0), "horizon": 8}

@@ -91,6 +91,31 @@ MUTATIONS = (
         tests="tests/lab/baselines/test_cell_histogram.py",
     ),
     _bug(
+        "sums of several blocks under one noise",
+        "block aggregation: a later block tells of earlier ones again, as no secure sum can",
+        (
+            "lab/baselines/block_aggregation.py",
+            "fresh = identity(len(blocks))",
+            "fresh = square_root_toeplitz(len(blocks))",
+        ),
+        (
+            "lab/baselines/block_aggregation.py",
+            "from dpbandits.privacy.prefix_sums import BlockRelease, identity",
+            "from dpbandits.privacy.prefix_sums import BlockRelease, square_root_toeplitz",
+        ),
+        tests="tests/lab/baselines/test_block_aggregation.py",
+    ),
+    _bug(
+        "one noise drawn for several",
+        "block aggregation: whoever knows one aggregator's noise knows the sums",
+        (
+            "lab/baselines/block_aggregation.py",
+            "[super(_Added, self).integer_gaussian(sigma, size) for _ in range(self.noises)]",
+            "[super().integer_gaussian(sigma, size)]",
+        ),
+        tests="tests/lab/baselines/test_block_aggregation.py",
+    ),
+    _bug(
         "an episode has all rounds before it",
         "DP-IMED and DP-KLUCB: a user's reward is in the sum of every later episode too",
         (

@@ -21,6 +21,7 @@ from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 from reproduction.__main__ import app
 from reproduction.dubey2021 import worlds as dubey2021_worlds
 from reproduction.dubey2021.cells import (
+    AGGREGATED,
     BLOCKS,
     LOCAL,
     LOCAL_PUBLISHED,
@@ -62,6 +63,8 @@ def test_every_item_has_every_column(item):
         "figure-2": PAPER_COLUMNS,
         "table-1": PAPER_COLUMNS,
         "table-1-parts": tuple(PARTS),
+        "distributed": (BLOCKS, *AGGREGATED, LOCAL, OPEN, RANDOM),
+        "distributed-blocks": tuple(cell.column for cell in found),
         "algorithm-3": (LOCAL, LOCAL_PUBLISHED, LOCAL_SHARP, OPEN, RANDOM),
     }
     assert {cell.column for cell in found} == set(columns[item])

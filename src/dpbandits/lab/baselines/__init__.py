@@ -5,6 +5,7 @@
 - `PrivateRidge`: a crude private ridge, what a private method must beat.
 - `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
 - `ArmEpisodes`: DP-IMED and DP-KLUCB, for arms without contexts, at pure epsilon.
+- `BlockAggregation`: `GPBandit` with fresh noise in every block, as secure aggregation gives it.
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `CrudeTuning`, `GPUCBTuning`: what of them most people leave as it is.
@@ -16,6 +17,7 @@
 
 from dpbandits._lazy import lazy
 from dpbandits.lab.baselines.arm_episodes import ArmEpisodes
+from dpbandits.lab.baselines.block_aggregation import BlockAggregation
 from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.crude import CrudeTuning
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
@@ -26,6 +28,7 @@ from dpbandits.lab.baselines.private_ridge import PrivateRidge
 
 __all__ = [
     "ArmEpisodes",
+    "BlockAggregation",
     "CellHistogram",
     "ConstantArm",
     "CrudeTuning",
