@@ -48,7 +48,6 @@ OPTIONAL = (
 NEED_AN_EXTRA = {
     "adapters.sklearn",
     "service.application",
-    "service.browsers",
     "service.desk.pages",
     "service.direct",
     "service.documented",

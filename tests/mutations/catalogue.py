@@ -3654,7 +3654,7 @@ MUTATIONS = (
     _bug(
         "every route is open to pages",
         "a page of a named origin makes tokens and exports raw data with a token that it was given",
-        ("service/browsers.py", 'and _OPEN.fullmatch(scope["path"])', 'and scope["path"]'),
+        ("service/application.py", 'and _OPEN.fullmatch(scope["path"])', 'and scope["path"]'),
         tests="tests/service/test_interface.py",
     ),
     _bug(

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpbandits.errors import ForkedState, MissingState, StateError
-from dpbandits.service.backups import adopt, unnoticed_copies
+from dpbandits.service.backups import adopt, into_database, unnoticed_copies
 from dpbandits.service.core import Service
-from dpbandits.service.moving import into_database
 from dpbandits.service.settings import Settings
 from service import databases
 from service.conftest import CUSTOMERS, OFFERS, Caller, served

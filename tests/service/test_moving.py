@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dpbandits.errors import CorruptState, ForkedState, StateError
-from dpbandits.service import moving
+from dpbandits.service import backups
+from dpbandits.service.backups import into_database, into_folder
 from dpbandits.service.core import Service
-from dpbandits.service.moving import into_database, into_folder
 from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import SQLiteStore, Writes, note_event
@@ -143,7 +143,7 @@ def test_a_move_that_is_interrupted_goes_on(
     folder: Path, moved_to: Settings, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token, answers = begun(folder)
-    original = getattr(moving, at)
+    original = getattr(backups, at)
 
     def interrupted(*arguments: Any) -> None:
         if at != "finish":
@@ -151,7 +151,7 @@ def test_a_move_that_is_interrupted_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(moving, at, interrupted)
+        patched.setattr(backups, at, interrupted)
         with pytest.raises(KeyboardInterrupt):
             into_database(folder, settings=moved_to)
     with pytest.raises(StateError, match=r"being filled|service copy"):
@@ -168,7 +168,7 @@ def test_a_move_back_that_is_interrupted_goes_on(
 ) -> None:
     token, answers = begun(folder)
     into_database(folder, settings=moved_to)
-    original = moving.fill
+    original = backups.fill
 
     def interrupted(*arguments: Any) -> None:
         original(*arguments)
@@ -176,7 +176,7 @@ def test_a_move_back_that_is_interrupted_goes_on(
 
     home = tmp_path / "home"
     with monkeypatch.context() as patched:
-        patched.setattr(moving, "fill", interrupted)
+        patched.setattr(backups, "fill", interrupted)
         with pytest.raises(KeyboardInterrupt):
             into_folder(folder, home, settings=moved_to)
     with pytest.raises(StateError):

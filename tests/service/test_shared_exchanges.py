@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dpbandits.service import exchanges
+from dpbandits.service.backups import into_database, into_folder
 from dpbandits.service.core import Service
-from dpbandits.service.moving import into_database, into_folder
 from dpbandits.service.problems import Problem
 from dpbandits.service.settings import Settings
 from service import databases

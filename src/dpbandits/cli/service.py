@@ -146,7 +146,7 @@ def copy(
     config: Config = None,
 ) -> None:
     """Move everything into a database, or from one into a folder; the place that is left is retired."""
-    from dpbandits.service.moving import into_database, into_folder
+    from dpbandits.service.backups import into_database, into_folder
 
     if to.startswith(("postgresql://", "postgres://")):
         into_database(data, settings=_settings(config, to))

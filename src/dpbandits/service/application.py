@@ -5,8 +5,9 @@ problems.
 """
 
 import asyncio
+import re
 from asyncio import wrap_future
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -17,12 +18,12 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Match, Route
 
 from dpbandits import __version__
 from dpbandits.errors import DPBanditsError
 from dpbandits.service import decisions, policies, tokens
-from dpbandits.service.browsers import open_to
 from dpbandits.service.budgets import balance_to_json, population_names, promise_of, standing
 from dpbandits.service.core import Service
 from dpbandits.service.desk.pages import add_desk
@@ -40,7 +41,7 @@ from dpbandits.service.documented import (
 )
 from dpbandits.service.exchanges import add_exchanges
 from dpbandits.service.flags import add_flags
-from dpbandits.service.gate import Application, Doorkeeper, Gate, Scope, written_json
+from dpbandits.service.gate import Application, Doorkeeper, Gate, Receive, Scope, Send, written_json
 from dpbandits.service.keys import canonical
 from dpbandits.service.logs import log
 from dpbandits.service.messages import (
@@ -67,6 +68,12 @@ LINES = "application/x-ndjson"
 
 TICK_SECONDS = 0.25
 """How often waits that are over are looked for, and functions that were released are written down."""
+
+
+_OPEN = re.compile(
+    r"/v1/local/[^/]+/(policy|reports)|/v1/policies/[^/]+/(decisions|rewards)([:/].*)?|/ofrep/v1/.*"
+)
+"""Routes that pages may use from a browser."""
 
 
 class Word(StringConvertor):
@@ -144,7 +151,31 @@ def application(service: Service) -> Application:
 
     named = partial(_template, app)
     gate = Gate(Direct(app, MOST_ASKED), service.settings, app.state.door.token, metrics.saw, named)
-    return open_to(service.settings.cors_origins, gate)
+    return _open_to(service.settings.cors_origins, gate)
+
+
+def _open_to(origins: Sequence[str], application: Application) -> Application:
+    """Return the application with answers that browsers let pages of these origins read (CORS).
+
+    Only routes of devices, of decisions and of feature flags are open to pages. Credentials of the browser
+    are never accepted, so a page can use nobody's login at the desk: it has the token that it was given.
+    Everybody who opens the page can read this token, so it should have one scope and no other.
+    """
+    if not origins:
+        return application
+    shared = CORSMiddleware(
+        application,
+        allow_origins=origins,
+        allow_methods=["GET", "POST", "PUT"],
+        allow_headers=["authorization", "content-type", "if-none-match"],
+        expose_headers=["etag", "retry-after"],
+    )
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        is_open = scope["type"] == "http" and _OPEN.fullmatch(scope["path"])
+        await (shared if is_open else application)(scope, receive, send)
+
+    return answering
 
 
 def _template(app: FastAPI, scope: Scope) -> str:

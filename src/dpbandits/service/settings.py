@@ -77,7 +77,7 @@ class Settings:
         witness: folder, on another disk, of a `FileWitness` that remembers how far the ledger has gone;
             empty for none. All workers of a database have the same one, never copies.
         cors_origins: origins, such as "https://shop.example.org", whose pages may use the routes of devices,
-            decisions and flags from a browser; see `dpbandits.service.browsers`.
+            decisions and flags from a browser.
         behind_tls: true if browsers reach the service over HTTPS alone, by a proxy before it. Cookies of the
             desk are then Secure and have the prefix `__Host-`, even if the proxy does not say how it was
             reached.
