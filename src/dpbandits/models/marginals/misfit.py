@@ -11,9 +11,12 @@ prior variances of their effects and interactions, learned with all columns. A m
 with their interactions or without.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from dpbandits._typing import FloatArray
 from dpbandits.models.marginals.effects import Effects
@@ -39,8 +42,12 @@ _STEPS = (12, 8, 8, 3)
 """Of expectation maximisation, kappa being chosen anew after each part but the last."""
 
 
-class Tables(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Tables:
     """Tables of all arms, whose people are anybody's.
+
+    With D = diag(off) and D^-1/2 S D^-1/2 = V diag(l) V^T the covariance S + kappa^2 D is
+    D^1/2 V diag(l + kappa^2) V^T D^1/2. So one decomposition serves every kappa.
 
     Attributes:
         maps: A, (C, m).
@@ -54,29 +61,62 @@ class Tables(NamedTuple):
     covariance: FloatArray
     people: FloatArray
 
-    def whitened(self, misfit: float) -> tuple[FloatArray, FloatArray, float]:
-        """A (C, m), s (C, K) in coordinates where noise is standard normal; half its log determinant."""
-        off = self.people**2 + (LEAST_PEOPLE * self.people.mean()) ** 2
-        lower = np.linalg.cholesky(self.covariance + np.diag(misfit**2 * off))
-        told, seen = np.linalg.solve(lower, self.maps), np.linalg.solve(lower, self.sums.T)
-        return told, seen, float(np.log(np.diag(lower)).sum())
+    @cached_property
+    def _turned(self) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """A (C, m), s (C, K) and l (C,) in the coordinates V^T D^-1/2, and half the log determinant of D."""
+        off = np.sqrt(self.people**2 + (LEAST_PEOPLE * self.people.mean()) ** 2)
+        values, vectors = np.linalg.eigh(self.covariance / np.outer(off, off))
+        turn = vectors.T / off
+        return turn @ self.maps, turn @ self.sums.T, np.maximum(values, 0.0), float(np.log(off).sum())
+
+    @cached_property
+    def _known(self) -> dict[float, "_Whitened"]:
+        return {}
+
+    def whitened(self, misfit: float) -> "_Whitened":
+        """Return what the tables say with errors of deviation kappa."""
+        if misfit not in self._known:
+            maps, sums, values, half = self._turned
+            variances = values + misfit**2
+            told = maps / variances[:, None]
+            log_scale = half + 0.5 * float(np.log(variances).sum())
+            square = float((sums**2 / variances[:, None]).sum())
+            self._known[misfit] = _Whitened(told.T @ maps, told.T @ sums, square, log_scale)
+        return self._known[misfit]
 
     def evidence(self, misfit: float) -> Evidence:
         """What they say of every arm's weights."""
-        told, seen, _ = self.whitened(misfit)
-        precision = told.T @ told
-        return Evidence(np.broadcast_to(precision, (len(self.sums), *precision.shape)), (told.T @ seen).T)
+        own = self.whitened(misfit)
+        return Evidence(np.broadcast_to(own.precision, (len(self.sums), *own.precision.shape)), own.shift.T)
 
     def log_likelihood(self, effects: Effects, relevance: Relevance, misfit: float) -> float:
         """Of all tables, up to a constant, the weights integrated out."""
-        return _log_likelihood(self.whitened(misfit), relevance.variances[effects.term_of])
+        return self.whitened(misfit).log_likelihood(relevance.variances[effects.term_of])
 
 
-def _log_likelihood(whitened: tuple[FloatArray, FloatArray, float], variances: FloatArray) -> float:
-    told, seen, half = whitened
-    lower = np.linalg.cholesky(np.eye(len(told)) + (told * variances) @ told.T)
-    apart = np.linalg.solve(lower, seen)
-    return float(-0.5 * (apart**2).sum() - seen.shape[1] * (np.log(np.diag(lower)).sum() + half))
+class _Whitened(NamedTuple):
+    """What tables say of the weights, with W the inverse of the covariance of their errors.
+
+    Attributes:
+        precision: A^T W A, (m, m).
+        shift: A^T W s, (m, K).
+        square: s^T W s, summed over arms.
+        half: half the log determinant of an arm's covariance.
+    """
+
+    precision: FloatArray
+    shift: FloatArray
+    square: float
+    half: float
+
+    def log_likelihood(self, variances: FloatArray) -> float:
+        """Of all tables, up to a constant, weights of variances (m,) integrated out."""
+        scale = np.sqrt(variances)
+        # One matrix of the size of the weights, which are fewer than the cells of many tables.
+        lower = np.linalg.cholesky(np.eye(len(scale)) + scale[:, None] * self.precision * scale)
+        seen = solve_triangular(lower, scale[:, None] * self.shift, lower=True, check_finite=False)
+        logs = self.shift.shape[1] * (float(np.log(np.diag(lower)).sum()) + self.half)
+        return float(-0.5 * (self.square - (seen**2).sum()) - logs)
 
 
 def fitted_with_misfit(effects: Effects, tables: Tables) -> tuple[ArmWeights, float]:
@@ -105,13 +145,13 @@ def _models(effects: Effects, tables: Tables, relevance: Relevance) -> list[_Mod
         worth[list(own)] += value / max(1, len(own))
     rank = np.argsort(np.argsort(-worth, kind="stable"), kind="stable")
     last = np.array([max((int(rank[j]) for j in own), default=-1) for own in columns])
-    whitened = [tables.whitened(misfit) for misfit in MISFITS]
+    told = [tables.whitened(misfit) for misfit in MISFITS]
     found = []
     for count in range(len(worth) + 1):
         for most in (1, 2) if (effects.order[last < count] == 2).any() else (2,):
             held = (last < count) & (effects.order <= most)
             variances = np.where(held, relevance.variances, LEFT_OUT)
-            likely = [_log_likelihood(one, variances[effects.term_of]) for one in whitened]
+            likely = [one.log_likelihood(variances[effects.term_of]) for one in told]
             best, prior = int(np.argmax(likely)), count * float(np.log(COLUMN_ODDS))
             found.append(_Model(likely[best] + prior, Relevance(variances), MISFITS[best]))
     return found
