@@ -85,7 +85,7 @@ class Tables:
         return self._known[misfit]
 
     def evidence(self, misfit: float) -> Evidence:
-        """What they say of every arm's weights."""
+        """Return the evidence about every arm's weights."""
         own = self.whitened(misfit)
         return Evidence(np.broadcast_to(own.precision, (len(self.sums), *own.precision.shape)), own.shift.T)
 
@@ -95,7 +95,7 @@ class Tables:
 
 
 class _Whitened(NamedTuple):
-    """What tables say of the weights, with W the inverse of the covariance of their errors.
+    """The evidence of tables about the weights, with W the inverse of the covariance of their errors.
 
     Attributes:
         precision: A^T W A, (m, m).
@@ -110,7 +110,7 @@ class _Whitened(NamedTuple):
     half: float
 
     def log_likelihood(self, variances: FloatArray) -> float:
-        """Of all tables, up to a constant, weights of variances (m,) integrated out."""
+        """Return that of all tables, up to a constant, with weights of variances (m,) integrated out."""
         scale = np.sqrt(variances)
         # One matrix of the size of the weights, which are fewer than the cells of many tables.
         lower = np.linalg.cholesky(np.eye(len(scale)) + scale[:, None] * self.precision * scale)
