@@ -18,6 +18,7 @@ places of its group, of `tuning_worlds.py`, on the same seeds. What counts, aver
 | `pairs` | up to how many columns pairs are counted | the same |
 | `log` | marginal tables of a log | the same, of new people who are given the arm that is predicted best |
 | `levels` | levels of a log's ranges, filled in part or wholly | the same |
+| `paired` | tables of all pairs of columns of a log | the same |
 | `many` | those of a log with many columns, of which few matter | the same |
 | `weighted` | those of a log with propensities | the same |
 | `published` | features of a log, released once | the same |
@@ -151,6 +152,23 @@ LEVELS = (
     ("regions-3", 3.0, 10_000),
     ("steps-4", 1.0, 4_000),
     ("classes-5", 0.5, 4_000),
+)
+PAIRED = (
+    ("products-8", 3.0, 10_000),
+    ("products-10", 1.0, 50_000),
+    ("products-12", 3.0, 20_000),
+    ("corners-8", 3.0, 10_000),
+    ("corners-6", 1.0, 20_000),
+    ("corners-6", 0.3, 50_000),
+    ("forest-8", 3.0, 20_000),
+    ("forest-5", 3.0, 50_000),
+    ("forest-5", 1.0, 50_000),
+    ("clauses-6", 3.0, 10_000),
+    ("steps-5-wide", 3.0, 10_000),
+    ("odds-6", 3.0, 5_000),
+    ("odds-12", 3.0, 20_000),
+    ("classes-5", 1.0, 20_000),
+    ("regions-3", 3.0, 10_000),
 )
 LONG_AND_SHORT = (
     ("clauses-4", 1.0, 20_000),
@@ -340,6 +358,13 @@ GROUPS = {
         places=LEVELS,
         seeds=(6, 8),
     ),
+    "paired": _tables(
+        "log",
+        "share",
+        {"noise with tables of all pairs": Constant((tables,), "PAIRED_NOISE", (0.0, 9.0))},
+        places=PAIRED,
+        seeds=(6, 8),
+    ),
     "many": _tables(
         "log",
         "share",
@@ -490,6 +515,8 @@ ELSEWHERE = {
         "models.marginals.census.ROUNDED",
         "central.logged.tables.FINE_LEVELS",
         "central.logged.tables.MOST_FINE",
+        "central.logged.tables.MOST_PAIRED",
+        "central.logged.tables.PAIRED_BINS",
         "models.marginals.designing.BIN_CHOICES",
         "models.marginals.designing.LARGEST_TABLE",
         "models.marginals.tables.LARGEST_GROUP",

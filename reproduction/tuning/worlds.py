@@ -31,6 +31,9 @@ to five arms differ by what their family says:
 | `lone` | one of five levels by the first column; other columns add a little |
 | `bands` | one of two levels in each of sixteen parts of unequal width, of each column |
 | `kinds` | how likely a person is of the arm's kind; a kind has one to three small clusters |
+| `forest` | the sum of three trees of depth three, with cuts at random columns |
+| `products` | a linear function and three products of two columns |
+| `corners` | more, or less, beyond a cut of each of two columns: four such corners |
 
 In `regions` people live in towns along a slanted coast, so most of the box is empty. In `kinds` people live
 in the clusters. All columns of `bands` and `kinds` are ranges.
@@ -53,6 +56,7 @@ from reproduction.studies.tables_of_people import People
 FAMILIES = ("waves", "slopes", "cones", "plateaus")
 CROWDS = ("rare", "few", "fixed")
 TABLES = ("steps", "clauses", "classes", "odds", "regions", "nothing", "lone", "bands", "kinds")
+TABLES += ("forest", "products", "corners")
 ANOTHER = 500_000
 """Seeds between a world and what it becomes."""
 NOTHING, FILLED = 15, 0.04
@@ -251,6 +255,34 @@ def _kinds(rows: int, columns: int, arms: int, rng: np.random.Generator) -> tupl
     likely = np.exp(logs - logs.max(axis=1, keepdims=True))
     likely /= likely.sum(axis=1, keepdims=True)
     return np.clip(x, 0.0, 1.0), likely @ np.eye(arms)[kind]
+
+
+def _forest(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    score = np.zeros((len(x), arms))
+    for _ in range(3):
+        leaf = np.zeros(len(x), dtype=int)
+        for _ in range(3):
+            columns, heights = rng.integers(0, x.shape[1], 8), rng.uniform(0.25, 0.75, 8)
+            cuts = np.quantile(x, heights, axis=0)[np.arange(8), columns]
+            leaf = 2 * leaf + (x[np.arange(len(x)), columns[leaf]] > cuts[leaf])
+        score += rng.normal(size=(8, arms))[leaf]
+    return score
+
+
+def _products(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    z = x - np.median(x, axis=0)
+    z /= np.abs(z).max(axis=0).clip(1e-9)
+    pairs = rng.integers(0, x.shape[1], (3, 2))
+    return 4.0 * z[:, pairs].prod(axis=2) @ rng.normal(size=(3, arms)) + z @ rng.normal(
+        0.0, 0.7, (x.shape[1], arms)
+    )
+
+
+def _corners(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:
+    pairs, heights = rng.integers(0, x.shape[1], (4, 2)), rng.uniform(0.3, 0.7, 8)
+    cuts = np.quantile(x, heights, axis=0)[np.arange(8), pairs.ravel()].reshape(4, 2)
+    beyond = rng.choice([-1.0, 1.0], (4, 2)) * (x[:, pairs] - cuts) > 0.0
+    return beyond.all(axis=2) @ rng.normal(size=(4, arms))
 
 
 def _nothing(x: np.ndarray, arms: int, rng: np.random.Generator) -> np.ndarray:

@@ -67,6 +67,7 @@ COSTLY = (
     "gp-bandit-marginals-gaussian-counts",
     "explore-then-commit-marginals",
     "explore-then-commit-marginals-one-vector",
+    "explore-then-commit-marginals-all-pairs",
     "explore-then-commit-answers-beside-release",
     "explore-then-commit-histogram-beside-release",
     "explore-then-commit-missing-reward",

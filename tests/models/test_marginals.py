@@ -16,6 +16,7 @@ from dpbandits.models.marginals import (
     Law,
     Relevance,
     Tables,
+    all_pairs,
     best_design,
     fitted_with_misfit,
     left_variances,
@@ -102,8 +103,29 @@ def test_cells_of_a_design():
     assert empty.locate(levels[:, :2]).tolist() == [[0], [0], [0]]
 
 
+def test_tables_that_share_columns_have_everybody_once_each():
+    design = Design(sizes=(24, 3, 2), bins=(4, 3, 2), groups=((0, 1), (0, 2), (1, 2)))
+    levels = np.array([[0, 0, 1], [23, 2, 0]])
+    assert design.locate(levels).tolist() == [[0, 13, 21], [11, 18, 24]]
+    assert design.indicators(levels).toarray().sum(axis=0).tolist() == [3, 3]
+    assert Design.of_array(design.sizes, design.to_array()) == design
+
+
 @pytest.mark.parametrize(
-    "wrong", [[[0, 2], [2, 3]], [[-2, 0], [2, 3]], [[0, 1], [2, 4]], [[0, 1], [0, 3]], [[0, 1]]]
+    "wrong",
+    [
+        [[0, 2], [2, 3]],
+        [[-2, 0], [2, 3]],
+        [[0, 1], [2, 4]],
+        [[0, 1], [0, 3]],
+        [[0, 1]],
+        [[2, 3], [1, 1], [1, 1]],
+        [[2, 3], [1, 0], [0, 1]],
+        [[2, 3], [1, 1], [0, 0]],
+        [[2, 3], [1, 1], [-1, 1]],
+        [[2, 3], [1, 1], [2, 0]],
+        [[2, 4], [1, 1], [1, 0]],
+    ],
 )
 def test_a_design_that_is_none_is_refused(wrong):
     with pytest.raises(InvalidParameter):
@@ -563,3 +585,7 @@ def test_what_tables_leave_unknown_is_what_their_value_takes_off():
     kept = (range_components().reshape(8, 3, 4).mean(axis=1) ** 2).mean(axis=0)[:1]
     information = 5000.0 * kept / (40.0 * 24 / 5000.0 + 0.25)
     np.testing.assert_allclose(left[1], variance[1] / (1.0 + variance[1] * information))
+    both = left_variances(effects, all_pairs(effects, 8), noise_variance=40.0, **shared)
+    # tables of 24 and of 64 cells hold the column: the noise of their mean is that of 24 * 64/(24 + 64)
+    averaged = 5000.0 * kept / (40.0 * (24 * 64 / 88) / 5000.0 + 0.25)
+    np.testing.assert_allclose(both[1], variance[1] / (1.0 + variance[1] * averaged))

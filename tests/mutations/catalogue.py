@@ -3205,6 +3205,16 @@ MUTATIONS = (
         tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
     ),
     _bug(
+        "a vector's noise for disjoint tables",
+        "with a table for each pair of columns a row enters more tables than there are columns",
+        (
+            "central/logged/tables.py",
+            "units=_UNITS, sums=groups, counts=tables",
+            "units=_UNITS, sums=min(groups, len(law.sizes)), counts=tables",
+        ),
+        tests="tests/central/logged/test_logged_marginals.py::test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers",
+    ),
+    _bug(
         "a vector's noise for users of one row",
         "several rows of one user get the noise of one, on sums and counts together",
         (

@@ -4,6 +4,7 @@ import shutil
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -205,20 +206,31 @@ def many_columns(**changes):
     return policy(contexts=contexts, rows=20_000, **changes)
 
 
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers(rounds):
+def all_pairs_of_columns(**changes):
+    """A policy whose noise leaves something of every pair of its columns."""
+    contexts = dpb.Schema(**{f"c{j}": dpb.Categories([0, 1, 2]) for j in range(7)}, age=dpb.Range(0, 1))
+    return policy(contexts=contexts, **({"rows": 100_000, "epsilon": 3.0} | changes))
+
+
+@pytest.mark.parametrize(
+    ("columns", "rounds"),
+    [(many_columns, 1), (many_columns, 3), (all_pairs_of_columns, 1)],
+    ids=["1", "3", "all pairs"],
+)
+def test_one_user_moves_the_vector_of_sums_and_counts_by_no_more_than_its_noise_covers(columns, rounds):
     """Rows may lie in the same cells, with rewards at both ends of the range, or in other ones."""
     rng, worst = np.random.default_rng(3), 0.0
-    chooser = many_columns(rounds=rounds, epsilon=0.3)
+    chooser = columns(rounds=rounds, **({"epsilon": 0.3} if columns is many_columns else {}))
     mechanism = inside.mechanism(chooser)
+    categories = len(mechanism.base.effects.sizes) - 1
     ends = inside.parts(chooser, inside.raw(chooser))[0].size
     for turn in range(60):
         moved = 0
         for reward in (0.0, 1.0):
             part = chooser.shard()
-            rows = rng.integers(0, 3, (rounds, 19)) * (turn % 3)
+            rows = rng.integers(0, 3, (rounds, categories)) * (turn % 3 > 0)
             ages = rng.choice([0.0, 0.99] if turn % 2 else [0.01, 0.05], rounds)
-            people = {f"c{j}": rows[:, j] for j in range(19)} | {"age": ages}
+            people = {f"c{j}": rows[:, j] for j in range(categories)} | {"age": ages}
             arms = ["mail"] * rounds if turn % 4 else rng.choice(ARMS, rounds).tolist()
             part.learn(people, arms, np.full(rounds, reward))
             moved = part.cells.sums[0] - moved
@@ -338,6 +350,30 @@ def test_no_column_is_left_out_where_one_more_table_costs_little():
         column for group in replace(mechanism, privacy=dpb.JointDP(0.3)).design.groups for column in group
     }
     assert 19 not in held  # Laplace noise grows with every table
+
+
+def test_every_pair_of_columns_has_a_table_where_noise_is_small():
+    def groups(**changes):
+        return all_pairs_of_columns(**changes).diagnostics()["groups_of_columns"]
+
+    every = [[i, j] for i, j in combinations(range(8), 2)]
+    assert groups() == groups(rows=5000) == every
+    for changes in ({"epsilon": 0.1}, {"rows": 1000}, {"rounds": 20}, {"rows": 5000, "delta": 0.0}):
+        columns = [column for group in groups(tuning=marginals(), **changes) for column in group]
+        assert sorted(columns) == sorted({*columns})  # each in one table at most
+
+
+def test_an_interaction_of_any_two_columns_is_found():
+    """The best arm depends on both of two columns, and on neither alone."""
+    contexts = dpb.Schema(**{f"c{j}": dpb.Range(0, 1) for j in range(5)})
+    chooser, rng = policy(contexts=contexts, rows=20_000, epsilon=3.0), np.random.default_rng(5)
+    places, codes = rng.random((21_000, 5)), rng.integers(0, 3, 20_000)
+    alike = (places[:, 2] > 0.5) == (places[:, 4] > 0.5)
+    means = np.where(alike[:, None], [0.7, 0.3, 0.4], [0.3, 0.7, 0.4])
+    paid = (rng.random(20_000) < means[np.arange(20_000), codes]).astype(float)
+    chooser.learn(places[:20_000], [ARMS[code] for code in codes], paid)
+    found = chooser.publish().predict(places[20_000:])[0].argmax(axis=1)
+    assert (found == means[20_000:].argmax(axis=1)).mean() > 0.85
 
 
 def test_pairs_are_counted_where_noise_leaves_something_of_them():
@@ -553,6 +589,21 @@ def test_a_state_goes_on_where_it_was_and_gives_the_same_function(tmp_path):
     np.testing.assert_allclose(loaded.predict(contexts), published.predict(contexts), rtol=1e-12)
 
 
+def test_a_state_keeps_tables_that_share_columns(tmp_path):
+    chooser = all_pairs_of_columns(rows=20_000)
+    chooser.learn([None], [None], [None])
+    chooser.save(tmp_path / "state")
+    published = chooser.publish()
+    again = ExploreThenCommit.load(tmp_path / "state")
+    assert again.diagnostics()["groups_of_columns"] == chooser.diagnostics()["groups_of_columns"]
+    assert len(again.publish().predict(np.zeros((3, 8)))[0]) == len(published.predict(np.zeros((3, 8)))[0])
+    state = read_state(tmp_path / "state")
+    for design in (state.arrays["design"][:-1], state.arrays["design"][:, ::-1]):
+        write_state(tmp_path / "spoilt", replace(state, arrays=state.arrays | {"design": design}))
+        with pytest.raises(CorruptState):
+            ExploreThenCommit.load(tmp_path / "spoilt")
+
+
 def test_what_was_drawn_is_not_drawn_again_where_reading_it_fails(monkeypatch):
     chooser = policy(delta=0.0, tuning=marginals())
     told(chooser, 200)
@@ -568,12 +619,12 @@ def test_what_was_drawn_is_not_drawn_again_where_reading_it_fails(monkeypatch):
 
 
 def test_a_state_keeps_its_tables_where_another_processor_would_choose_others(tmp_path, monkeypatch):
-    chooser = told(policy(), 1000)
+    chooser = told(policy(epsilon=0.3), 1000)
     chooser.save(tmp_path / "state")
     groups = chooser.diagnostics()["groups_of_columns"]
     real = tables.best_design
     monkeypatch.setattr(tables, "best_design", lambda *args, **own: real(*args, **(own | {"people": 9.0})))
-    assert policy().diagnostics()["groups_of_columns"] != groups
+    assert policy(epsilon=0.3).diagnostics()["groups_of_columns"] != groups
     shutil.copy(tmp_path / "state", tmp_path / "copy")
     later = ExploreThenCommit.load(tmp_path / "copy")
     assert later.diagnostics()["groups_of_columns"] == groups

@@ -486,7 +486,7 @@ def test_releases_with_wider_tables_than_the_certificate_allows_are_refused(desi
     sums = np.zeros((kind.arms, given.n_cells), dtype=np.int64)
     counts = np.zeros(sum(replace(kind.law, design=given).cells), dtype=np.int64)
     changed = arrays | {"design_0": tables, "sums_0": sums, "counts_0": counts}
-    if given.small:
+    if given.fits():
         assert kind.taken_up(changed).count == 1
     else:
         with pytest.raises(CorruptState):

@@ -461,15 +461,32 @@ def _logged_tables(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     share=0.02,
 )
 def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
-    """Audit so many tables that sums and counts have Gaussian noise as one vector.
+    """Audit so many tables that sums and counts have Gaussian noise as one vector."""
+    return _moved_in_a_vector(epsilon, seed, noise, world, columns=_MANY, horizon=_EXPECTED)
 
-    Everybody has an arm, and moves one entry of each of its tables by the whole range of rewards.
-    """
+
+@_crowded(
+    "explore-then-commit-marginals-all-pairs",
+    GaussianAudit,
+    sees="all released sums and counts of a log, with a table for every pair of columns",
+    neighbours="one row's reward from lowest to highest",
+    score=None,
+    share=0.02,
+)
+def _logged_pairs(epsilon: float, seed: int, noise: PreparedNoise, world: int) -> FloatArray:
+    """Audit tables that share columns; so many rows are expected that every pair has one."""
+    return _moved_in_a_vector(epsilon, seed, noise, world, columns=6, horizon=10 * _EXPECTED)
+
+
+def _moved_in_a_vector(
+    epsilon: float, seed: int, noise: PreparedNoise, world: int, *, columns: int, horizon: int
+) -> FloatArray:
+    """Everybody has an arm, and moves one entry of each of its tables by the whole range of rewards."""
     policy = ExploreThenCommit(
-        contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(_MANY)}),
+        contexts=Schema(**{f"column {number}": Categories([0, 1]) for number in range(columns)}),
         arms=list(range(_ARMS)),
         reward_range=(0.0, 1.0),
-        horizon=_EXPECTED,
+        horizon=horizon,
         privacy=JointDP(epsilon=epsilon, delta=DELTA, user_ids=False),
         seed=seed,
         noise=noise,
@@ -479,7 +496,7 @@ def _logged_vector(epsilon: float, seed: int, noise: PreparedNoise, world: int) 
     people = {name: np.zeros(_ARMS, dtype=np.int64) for name in policy.contexts.names}
     rows.learn(people, own.tolist(), np.full(_ARMS, float(world)))
     released = mechanism.release(rows.cells.sums[-1]).astype(np.float64)
-    moved, _ = mechanism.places(np.zeros((_ARMS, _MANY), dtype=np.int64), own)
+    moved, _ = mechanism.places(np.zeros((_ARMS, columns), dtype=np.int64), own)
     widths = 0.5 * REWARD_UNIT * released[moved]
     return np.asarray(widths.sum(axis=1)[:, None] / policy.diagnostics()["sum_noise_sd"] ** 2)
 

@@ -121,17 +121,14 @@ class RewardSums:
         """
         if np.isnan(rewards).any():
             raise InvalidData("rewards are missing, or their weights are")
-        size = self.caps.shape[1]
         grown = self.sums.copy()
         for start in range(0, len(cells), _CHUNK):
             where = cells[start : start + _CHUNK]
             values = np.rint(np.clip(rewards[start : start + _CHUNK], -1.0, 1.0) * 2.0**REWARD_BITS)
             for caps, sums in zip(self.caps, grown, strict=True):
-                limit = caps.astype(np.float64)[where]
-                # float64 adds these integers exactly: a chunk's sums stay below 2^38
+                limit = caps[where].astype(np.float64)
                 parts = np.clip(values, -limit, limit).ravel()
-                added = np.bincount(where.ravel(), weights=parts, minlength=size)
-                sums += added.astype(np.int64)
+                np.add.at(sums, where.ravel(), parts.astype(np.int64))
         return RewardSums(self.caps, grown, self.rounds + len(cells))
 
     def merged(self, other: "RewardSums") -> "RewardSums":

@@ -7,11 +7,12 @@ numbers alone. A log then is what its rows add up to, and parts of it may be sum
 propensity p stands in the row, times 1/(K p); cut to [-1, 1] and rounded to a multiple of 1/U, U = 2^20. This
 integer is added to one entry of each of q tables of its arm, and U to one entry of each of t tables of
 counts. There is one such table for each of d columns, and one for each pair of columns if their noise is
-small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. Rows are summed
-in many levels of a range, which are taken together to those of the tables when these are released. What
-cannot be read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at most
-U in size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so does
-one so small that rewards are cut.)
+small enough (`PAIR_ERROR`, a public choice): t is d or d (d + 1)/2, whatever the bins are. Reward tables may
+share columns (`PAIRED_NOISE`, a public choice): a row is in one cell of each of them all the same. Rows are
+summed in many levels of a range, which are taken together to those of the tables when these are released.
+What cannot be read adds nothing. The propensity is part of the row: whatever it says, the reward's part is at
+most U in size, so sensitivities do not depend on propensities. (A wrong one biases what is learned, and so
+does one so small that rewards are cut.)
 
 **Sensitivity.** Neighbours differ in one user's rows, of which at most k count. Where the numbers differ that
 count before and after, b being the larger one, b rows leave the log and b enter, b <= k: the user's own, and
@@ -88,6 +89,7 @@ from dpbandits.models.marginals import (
     Law,
     Relevance,
     Tables,
+    all_pairs,
     best_design,
     coarse,
     ends_of,
@@ -134,9 +136,17 @@ of its own."""
 PAIR_CELLS = 16
 """Cells of a pair of ranges in a table of counts, with more than three columns."""
 
-FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), 1 << 20
+FINE_LEVELS, MOST_FINE = (768, 384, 192, 96), (1 << 20, 1 << 22)
 """Levels of a range that rows are summed in: the most with which all sums and counts have at most so many
-entries (8 MiB)."""
+entries (8 MiB, and 32 MiB if tables share columns)."""
+
+PAIRED_BINS, MOST_PAIRED = (12, 8, 6, 4), 1536
+"""Bins of a range if every pair of columns has a reward table, the most that noise allows; and most cells of
+all these tables together."""
+
+PAIRED_NOISE = 4.0
+"""Every pair of columns has a reward table if the variance of the noise in a mean cell is at most so many
+times that of its rewards."""
 
 FINE_ERROR = 2.0
 """The largest share, of the people in one of `BINS` equal levels, that may be the deviation of the noise of
@@ -188,15 +198,19 @@ class TableRelease:
 
     def _laplace(self, law: Law) -> TableNoise:
         tables = len(law.tables)
-        cells = self._touched(law.most_cells, tables)
+        cells = self._touched(self._most_counted(law), tables)
         return TableNoise.planned(self.privacy, self.noise, tables=tables, cells=cells)
 
     def _gaussian(self, law: Law, groups: int) -> VectorNoise | None:
         tables = len(law.tables)
-        entries = self._touched(self.menu.n_arms * MOST_CELLS + law.most_cells, groups + tables)
+        entries = self._touched(self.menu.n_arms * MOST_PAIRED + self._most_counted(law), groups + tables)
         return VectorNoise.planned(
             self.privacy, self.noise, units=_UNITS, sums=groups, counts=tables, entries=entries
         )
+
+    def _most_counted(self, law: Law) -> int:
+        """Return a bound on the entries of counts with equal levels: a pair may have its reward table's."""
+        return law.most_cells + MOST_PAIRED - MOST_CELLS
 
     def _touched(self, entries: int, tables: int) -> int:
         """Return a bound on the entries that one user's rows change, not below `entries`, those with equal
@@ -226,7 +240,10 @@ class TableRelease:
     @cached_property
     def shares(self) -> TableNoise | VectorNoise:
         """The noise with the smaller variance in the sums, chosen by public numbers alone."""
-        groups = len(self.design.groups)
+        return self._shares(len(self.design.groups))
+
+    def _shares(self, groups: int) -> TableNoise | VectorNoise:
+        """Return the noise with so many reward tables."""
         laplace, gaussian = self._variances(groups)
         vector = self._gaussian(self._plain_law, groups) if gaussian < laplace else None
         return self._laws[0] if vector is None else vector
@@ -287,7 +304,8 @@ class TableRelease:
 
         The search takes all columns to matter alike, and leaves out those of many levels first, though the
         best arm may depend on one of these alone. With Gaussian noise one more table adds only about 1/(2 q)
-        of the deviation, so that columns without a table get one.
+        of the deviation, so that columns without a table get one. If noise is small enough, every pair gets
+        a table: which ones matter is not known before data.
         """
         if self.given is not None:
             return self.given
@@ -301,39 +319,70 @@ class TableRelease:
         )
         tables = len(found.groups)
         laplace, gaussian = self._variances(tables)
-        return found.with_all_columns() if gaussian < laplace and tables >= FEWEST_TABLES else found
+        if gaussian < laplace and tables >= FEWEST_TABLES:
+            found = found.with_all_columns()
+        return self._all_pairs(found) or found
+
+    def _all_pairs(self, few: Design) -> Design | None:
+        """Return tables of every pair of columns, in the most bins that noise allows; None if noise or memory
+        allows none, or if these are no more tables.
+
+        The noise of a sum has variance s^2, the n rows of an arm lie in C cells of a mean table, and the
+        variance of a reward is v. Noise then has s^2 C/(n v) times the variance of rewards in such a cell.
+
+        Args:
+            few: the tables otherwise. If ranges have fine levels with these, all pairs must leave them some.
+        """
+        effects = _base(self.menu).effects
+        if not effects.all_pairs_fit(self.menu.n_arms) or not self._plain_law.paired:
+            return None
+        for bins in PAIRED_BINS:
+            found = all_pairs(effects, bins)
+            tables = len(found.groups)
+            noise = self._noise_variance(tables) * found.n_cells / tables
+            allowed = noise <= PAIRED_NOISE * self._variance * self._rows_an_arm
+            room = tables > len(few.groups) and found.fits(MOST_PAIRED)
+            sizes = self._plain_law.sizes
+            fine = self._finest(found) != sizes or self._finest(few) == sizes
+            if allowed and room and fine:
+                return found
+        return None
 
     @cached_property
     def fine(self) -> tuple[int, ...]:
         """Levels of each column that rows are summed in. Ranges have more of them than in the tables, if
         noise and memory allow: a public choice.
         """
-        effects = self.base.effects
+        return self._finest(self.design)
+
+    def _finest(self, design: Design) -> tuple[int, ...]:
+        """Return the levels of each column that rows are summed in with these tables."""
+        law, sd = self._plain_law, self._shares(len(design.groups)).sd
         for count in FINE_LEVELS:
-            sized = zip(effects.sizes, effects.ordered, strict=True)
+            sized = zip(law.sizes, law.ordered, strict=True)
             found = tuple(count if ordered else size for size, ordered in sized)
-            error = self.shares.sd * float(np.sqrt(count / BINS)) / (self.horizon / BINS)
-            if error <= FINE_ERROR and sum(self._entries(found)) <= MOST_FINE:
+            error = sd * float(np.sqrt(count / BINS)) / (self.horizon / BINS)
+            if error <= FINE_ERROR and sum(self._entries(found, design)) <= MOST_FINE[design.shared]:
                 return found
-        return effects.sizes
+        return law.sizes
 
     @cached_property
     def _places(self) -> tuple[Design, Design]:
         """Return the places where a row is summed in fine levels: tables of sums, and tables of counts."""
-        return self._tables(self.fine)
+        return self._tables(self.fine, self.design)
 
-    def _tables(self, sizes: tuple[int, ...]) -> tuple[Design, Design]:
-        counted = tuple(table.columns for table in self.law.tables)
-        return Design(sizes, sizes, self.design.groups), Design(sizes, sizes, counted)
+    def _tables(self, sizes: tuple[int, ...], design: Design) -> tuple[Design, Design]:
+        counted = tuple(table.columns for table in self._plain_law.tables)
+        return Design(sizes, sizes, design.groups), Design(sizes, sizes, counted)
 
-    def _entries(self, sizes: tuple[int, ...]) -> tuple[int, int]:
-        sums, counts = self._tables(sizes)
+    def _entries(self, sizes: tuple[int, ...], design: Design) -> tuple[int, int]:
+        sums, counts = self._tables(sizes, design)
         return self.menu.n_arms * sums.n_cells, counts.n_cells
 
     @property
     def size(self) -> int:
         """Entries of all sums and counts."""
-        return sum(self._entries(self.fine))
+        return sum(self._entries(self.fine, self.design))
 
     def levels(self, points: FloatArray) -> IntArray:
         """(n, d) fine levels of encoded contexts (n, d)."""
@@ -362,7 +411,7 @@ class TableRelease:
             pairs.
         """
         shares, arms, alone = self.shares, self.menu.n_arms, sum(self.fine)
-        ends, tables = self._entries(self.fine)[0], self.law.tables[len(self.fine) :]
+        ends, tables = self._entries(self.fine, self.design)[0], self.law.tables[len(self.fine) :]
         counts = sums[ends:] // _UNITS  # whole people: every row added U
         margins, none = counts[:alone], np.zeros(0, dtype=np.int64)
         if isinstance(shares, VectorNoise):
@@ -628,7 +677,7 @@ class TableCalibration:
         with reading("the saved tables", CorruptState):
             given = Design.of_array(self.release.base.effects.sizes, design)
         release = replace(self.release, given=given)
-        if not given.small or caps.shape != (1, release.size) or not (caps == _UNITS).all():
+        if not given.fits(MOST_PAIRED) or caps.shape != (1, release.size) or not (caps == _UNITS).all():
             raise CorruptState("the saved tables contradict the saved configuration")
         return replace(self, release=release, caps=np.full((1, release.size), _UNITS, dtype=np.int64))
 

@@ -743,7 +743,7 @@ class MarginalRelease(Kind[Planned, MarginalPast]):
             design, sums, counts = (arrays[f"{name}_{number}"] for name in ("design", "sums", "counts"))
             one = Drawn(design, sums, counts, first)
             tables = self._tables(one)
-            if not tables.small:
+            if not tables.fits():
                 raise CorruptState("the saved releases contradict the saved configuration")
             expected = (self.arms, tables.n_cells), (sum(self._law_with(tables).cells),)
             shapes = (one.sums.shape, one.counts.shape) == expected

@@ -14,7 +14,7 @@
 """
 
 from dpbandits.models.marginals.census import CENSUS_BINS, Cuts, cuts_of, ends_of, smoothed
-from dpbandits.models.marginals.designing import best_design, columns_in_turn, left_variances
+from dpbandits.models.marginals.designing import all_pairs, best_design, columns_in_turn, left_variances
 from dpbandits.models.marginals.effects import BINS, Effects
 from dpbandits.models.marginals.features import EffectFeatures, tables_hold
 from dpbandits.models.marginals.inclusion import fitted_with_inclusion, variances_to_choose_by
@@ -40,6 +40,7 @@ __all__ = [
     "Relevance",
     "Tables",
     "WeightedPeople",
+    "all_pairs",
     "best_design",
     "coarse",
     "columns_in_turn",

@@ -24,7 +24,7 @@ from dpbandits.models.marginals.effects import MOST_PAIR_COLUMNS, Effects
 from dpbandits.models.marginals.posterior import PAIR_VARIANCE, Relevance
 from dpbandits.models.marginals.tables import LARGEST_GROUP, MOST_CELLS, Design, coarse
 
-__all__ = ["best_design", "columns_in_turn", "forecast_weights", "left_variances"]
+__all__ = ["all_pairs", "best_design", "columns_in_turn", "forecast_weights", "left_variances"]
 
 BIN_CHOICES = (2, 3, 4, 6, 8, 12)
 """Bins of a range."""
@@ -66,16 +66,18 @@ def left_variances(
         noise_variance: of an entry.
         effects, variance, people, reward_variance: as `best_design` takes them.
     """
-    owner, left = design.to_array()[0].tolist(), variance.copy()
+    left = variance.copy()
     signals = [
         (table**2).mean(axis=0) * (_kept(table, bins) if ordered else 1.0)
         for table, ordered, bins in zip(effects.tables, effects.ordered, design.bins, strict=True)
     ]
     for term in effects.terms:
-        groups = {owner[column] for column in term.columns}
-        if len(groups) > 1 or -1 in groups:
+        sized = zip(design.groups, design.cells, strict=True)
+        holding = [1.0 / own for group, own in sized if set(term.columns).issubset(group)]
+        if not holding:
             continue
-        cells = design.cells[groups.pop()] if groups else min(design.cells)
+        # The noise of tables is averaged; rewards scatter alike in all of them.
+        cells = 1.0 / (sum(holding) if term.columns else max(holding))
         pair = len(term.columns) == 2
         parts = [signals[one][: effects.pair_components[one] if pair else None] for one in term.columns]
         told = people * reduce(np.multiply.outer, parts, np.ones(())).ravel()
@@ -331,6 +333,28 @@ class _Values:
                 values[(own > LARGEST_TABLE) | (sum(sizes) + own > MOST_CELLS)] = -np.inf
             found.append(values)
         return found
+
+
+def all_pairs(effects: Effects, bins: int) -> Design:
+    """Return a table for every pair of columns that can be learned, with so many bins of a range at most.
+
+    A pair that is too large for a table has none. A column without a pair has a table of its own, if that is
+    not too large.
+
+    Example:
+        >>> all_pairs(Effects((24, 24, 3, 201), (True, True, False, False)), 6).groups
+        ((0, 1), (0, 2), (1, 2))
+    """
+    sized = zip(effects.sizes, effects.ordered, strict=True)
+    own = tuple(min(bins, size) if ordered else size for size, ordered in sized)
+    pairs = [
+        (i, j)
+        for i, j in combinations(range(len(own)), 2)
+        if effects.small_enough(i, j) and own[i] * own[j] <= LARGEST_TABLE
+    ]
+    rest = set(range(len(own))).difference(*pairs)
+    alone = [(column,) for column in sorted(rest) if own[column] <= LARGEST_TABLE]
+    return Design(effects.sizes, own, (*pairs, *alone) or ((),))
 
 
 def best_design(

@@ -31,10 +31,12 @@ def coarse(levels: IntArray, *, size: int, bins: int) -> IntArray:
 class Design:
     """Groups of columns, one table each; columns in no group are left out.
 
+    A column may be in several groups. Each person is in one cell of each table all the same.
+
     Args:
         sizes: levels of each column.
         bins: parts that each column's levels are taken together into, at most its levels.
-        groups: disjoint, of columns; () is a table of one cell.
+        groups: columns of each table; () is a table of one cell.
     """
 
     sizes: tuple[int, ...]
@@ -57,9 +59,13 @@ class Design:
         return sum(self.cells)
 
     @property
-    def small(self) -> bool:
-        """Tell whether tables have at most `LARGEST_GROUP` columns, and `MOST_CELLS` cells together."""
-        return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= MOST_CELLS
+    def shared(self) -> bool:
+        """Tell whether a column is in several groups."""
+        return sum(map(len, self.groups)) > len({j for group in self.groups for j in group})
+
+    def fits(self, cells: int = MOST_CELLS) -> bool:
+        """Tell whether tables have at most `LARGEST_GROUP` columns, and so many cells together."""
+        return max(map(len, self.groups)) <= LARGEST_GROUP and self.n_cells <= cells
 
     def with_all_columns(self) -> "Design":
         """Return the design with a table of its own for each column in no group, while there is room.
@@ -94,7 +100,12 @@ class Design:
         )
 
     def to_array(self) -> IntArray:
-        """(2, d): every column's group, or -1, and its bins."""
+        """(2, d): every column's group, or -1, and its bins. If groups share columns, (1 + q, d): bins, and
+        for each group ones at its columns.
+        """
+        if self.shared:
+            held = [[int(j in group) for j in range(len(self.sizes))] for group in self.groups]
+            return np.array([self.bins, *held], dtype=np.int64)
         owner = [
             next((g for g, group in enumerate(self.groups) if j in group), -1) for j in range(len(self.sizes))
         ]
@@ -107,12 +118,25 @@ class Design:
         Raises:
             InvalidParameter: no groups and bins of these columns.
         """
-        shaped = array.shape == (2, len(sizes)) and array.dtype == np.int64
-        if not shaped or (array[1] < 1).any() or (array[1] > np.array(sizes)).any():
+        shaped = array.ndim == 2 and array.shape[1] == len(sizes) and array.dtype == np.int64
+        shared = len(array) > 2
+        own = array[0 if shared else 1] if shaped and len(array) > 1 else np.zeros(1, dtype=np.int64)
+        if (own < 1).any() or (own > np.array(sizes)).any():
             raise InvalidParameter("a design has a group and at most as many bins as levels for every column")
+        if shared:
+            return cls._shared(sizes, tuple(own.tolist()), array[1:])
         owner = array[0].tolist()
         names = sorted({group for group in owner if group >= 0})
         if names != list(range(len(names))) or min(owner) < -1:
             raise InvalidParameter("a design's groups are numbered from 0")
         groups = tuple(tuple(j for j, own in enumerate(owner) if own == group) for group in names)
         return cls(sizes, tuple(array[1].tolist()), groups or ((),))
+
+    @classmethod
+    def _shared(cls, sizes: tuple[int, ...], bins: tuple[int, ...], held: IntArray) -> "Design":
+        """Back from ones (q, d) at the columns of groups that share some."""
+        groups = tuple(tuple(np.flatnonzero(row).tolist()) for row in held)
+        repeated = max(held.sum(axis=0)) > 1 and len(set(groups)) == len(groups)
+        if not repeated or not np.isin(held, (0, 1)).all() or not all(groups):
+            raise InvalidParameter("groups that share columns are different ones, marked by ones")
+        return cls(sizes, bins, groups)
