@@ -35,7 +35,7 @@ INSTALL := $(PY) -m pip install --quiet --disable-pip-version-check --editable
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help run reproduce serve demo js test coverage test-slow test-numerics test-optimised fuzz lint format docs bench clean
+.PHONY: help run reproduce items serve demo js test coverage test-slow test-numerics test-optimised fuzz lint format docs bench clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -47,6 +47,9 @@ run: $(VENV)/.run ## Run the study of people and a short item of each paper into
 
 reproduce: $(VENV)/.run ## List what is reproduced of the papers, or run one (ARGS="dubey2021 figure-1 --reps 2")
 	$(PY) -m reproduction $(ARGS)
+
+items: $(VENV)/.run ## Write a line for every element of the papers into reproduction/ITEMS.md
+	$(PY) -m reproduction.verdicts $(ARGS)
 
 serve: $(VENV)/.serve ## Serve private decisions over HTTP from ./dpbandits-data (ARGS go to `dpbandits serve`)
 	$(VENV)/bin/dpbandits serve $(ARGS)

@@ -30,6 +30,7 @@ from reproduction.dubey2021.cells import (
     PAPER_COLUMNS,
     PRINTED,
     RANDOM,
+    SHARP,
     TREE,
     PolicyCell,
     make_policy,
@@ -95,6 +96,20 @@ def test_command(short, tmp_path):
     shown = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)], env={"COLUMNS": "200"})
     assert shown.exit_code == 0, shown.output
     assert "not printed" in shown.output
+
+
+def test_the_published_method_alone_and_what_is_named_beside_it(short):
+    """`--published` runs Lemma 3's shift; a column that is named too stands beside it."""
+
+    def columns(*words):
+        ran = CliRunner().invoke(
+            app, ["dubey2021", "figure-1", "--epsilon", "1", "--reps", "2", *words, "--json"]
+        )
+        assert ran.exit_code == 0, ran.output
+        return {row["column"] for row in json.loads(ran.stdout)}
+
+    assert columns("--published") == {TREE, PRINTED}
+    assert columns("--published", "--column", SHARP) == {TREE, PRINTED, SHARP}
 
 
 def test_columns_run_one_after_the_other_stand_side_by_side(short, tmp_path):
