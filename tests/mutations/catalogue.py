@@ -302,9 +302,9 @@ MUTATIONS = (
         "one user's reward moves everybody's contribution",
         (
             "central/feature_release.py",
-            "        sums = self.mechanism.mechanism.encode(phi[told], centred",
-            "        centred = centred - (centred.mean() if len(centred) else 0.0)\n"
-            "        sums = self.mechanism.mechanism.encode(phi[told], centred",
+            "            sums += self.mechanism.mechanism.encode(phi[used], centred",
+            "            centred = centred - (centred.mean() if len(centred) else 0.0)\n"
+            "            sums += self.mechanism.mechanism.encode(phi[used], centred",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),
@@ -688,9 +688,9 @@ MUTATIONS = (
         "features are computed in a product whose shape, and rounding, says how many reported",
         (
             "central/feature_release.py",
-            "support, phi = self.features.placed(actions, through=in_fixed_shapes)\n",
-            "support, phi = self.features.placed(actions)\n"
-            "        phi[told] = self.features.placed(actions[told]).phi\n",
+            "support, phi = self.features.placed(actions[part], through=in_fixed_shapes)\n",
+            "support, phi = self.features.placed(actions[part])\n"
+            "            phi[told[part]] = self.features.placed(actions[part][told[part]]).phi\n",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),
@@ -775,8 +775,8 @@ MUTATIONS = (
         "what a user becomes on the lattice is rounded as scores are, by the shape of the block",
         (
             "central/feature_release.py",
-            "self.features.placed(actions, through=in_fixed_shapes)\n",
-            "self.features.placed(actions, through=lambda own, some: own.of_known(some))\n",
+            "self.features.placed(actions[part], through=in_fixed_shapes)\n",
+            "self.features.placed(actions[part], through=lambda own, some: own.of_known(some))\n",
         ),
         tests="tests/contracts/test_neighbours.py",
     ),

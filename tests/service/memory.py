@@ -1,13 +1,15 @@
-"""How much a process grows: `python memory.py rows|decisions NUMBER FOLDER` prints KiB, after a warm-up."""
+"""How much a process grows after a warm-up, in KiB: `memory.py rows|decisions|blocks NUMBER FOLDER`."""
 
 import gc
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from dpbandits.service import core
 from dpbandits.service.core import Service
-from dpbandits.service.store import SQLiteStore, note_event
+from dpbandits.service.store import Reads, Row, SQLiteStore, note_event
 
 TOGETHER = 64
 
@@ -65,6 +67,44 @@ def decisions(folder: Path, number: int) -> int:
     return found
 
 
+def blocks(folder: Path, number: int) -> int:
+    """Two releases, after a first one of so many rounds: half as many, and twice as many.
+
+    Rounds are written as the service keeps them, each of another user.
+    """
+    from dpbandits.policy.bookkeeping import RoundStatus
+    from dpbandits.service.budgets import promise_of
+    from service.conftest import AGNES, CUSTOMERS, DEFAULTS
+
+    ends = [number, 3 * number // 2, 7 * number // 2]
+    core.FOLD_SECONDS = 0.01
+    service = Service(folder / "data")
+    service.ledger.open_account("customers", privacy=promise_of(CUSTOMERS["privacy"]))
+    tuning = {"blocks": ends, "lag": 0}
+    service.begin_policy({**DEFAULTS, "horizon": ends[-1], "settings": {}, "tuning": tuning}, "t")
+    service.decide("offers", "t", {"id": "v", "user": "v", "context": AGNES}).result()
+    policy, chosen = service.read(lambda reads: reads.rows("SELECT policy, chosen FROM slots"))[0]
+    told, first, after_one = int(RoundStatus.TOLD), 1, 0
+
+    def left(reads: Reads) -> list[Row]:
+        return reads.rows("SELECT released FROM progress WHERE NOT EXISTS (SELECT 1 FROM slots)")
+
+    for released, end in enumerate(ends, 1):
+        with service.store.writing() as writes:
+            for slot in range(first, end, 100):
+                some = range(slot, min(slot + 100, end))
+                rows = [(policy, one, one.to_bytes(16, "big"), chosen, told, 1.0) for one in some]
+                writes.many("slots", rows)
+            writes.run("UPDATE progress SET asked = ?", end)
+        while service.read(left) != [(released,)]:
+            time.sleep(0.01)
+        first, after_one = end, after_one or resident()
+    found = resident() - after_one
+    service.close()
+    return found
+
+
 if __name__ == "__main__":
     what, number, folder = sys.argv[1:]
-    sys.stdout.write(f"{ {'rows': rows, 'decisions': decisions}[what](Path(folder), int(number)) }\n")
+    call = {"rows": rows, "decisions": decisions, "blocks": blocks}[what]
+    sys.stdout.write(f"{call(Path(folder), int(number))}\n")

@@ -22,6 +22,11 @@ def test_memory_does_not_grow_with_the_store(tmp_path: Path) -> None:
     assert grown("rows", 2400, tmp_path) < 4 << 10  # of 9 MB that are written after the warm-up, and read
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read off /proc")
+def test_memory_does_not_grow_with_blocks_and_their_users(tmp_path: Path) -> None:
+    assert grown("blocks", 30_000, tmp_path) < 12 << 10  # users in states, or rounds as tuples: 24 MiB
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read off /proc")
 def test_memory_does_not_grow_with_decisions(tmp_path: Path) -> None:

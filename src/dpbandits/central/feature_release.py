@@ -58,6 +58,9 @@ ALL_SOLVED = 32
 """Features of a support up to which all weights are solved for: leaving some out would save next to nothing.
 """
 
+_ROWS_TOGETHER = 4096
+"""Rows of a block that have features at once; a multiple of what `in_fixed_shapes` computes at once."""
+
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FeaturePast(Past):
@@ -194,14 +197,23 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
         """Release a block. Raw data meets noise here: the block is encoded, mixed with earlier ones, and
         noise is added.
+
+        Only some rows have features at once, so that the memory does not grow with the block. Encoded sums
+        are integers: those of all parts add up to exactly that of the block, whose sensitivity is unchanged.
         """
         actions, rewards, told, refused = rows
-        support, phi = self.features.placed(actions, through=in_fixed_shapes)
-        gram = design
-        if gram is None:
-            gram = Placed(support[~refused], phi[~refused]).gram(self.features.supports)
-        centred = self._setup.reward_range.to_centred(rewards[told])
-        sums = self.mechanism.mechanism.encode(phi[told], centred, support=support[told])
+        sums = np.zeros(self.mechanism.mechanism.size, dtype=np.int64)
+        gram, together = (np.zeros(0), len(actions)) if design is None else (design, _ROWS_TOGETHER)
+        for start in range(0, len(actions), together):
+            part = slice(start, start + together)
+            support, phi = self.features.placed(actions[part], through=in_fixed_shapes)
+            if (
+                design is None
+            ):  # then all rows are one part: the last bits of a Gram depend on its sums' order
+                gram = Placed(support[~refused], phi[~refused]).gram(self.features.supports)
+            used = told[part]
+            centred = self._setup.reward_range.to_centred(rewards[part][used])
+            sums += self.mechanism.mechanism.encode(phi[used], centred, support=support[used])
         raw_sums = np.vstack([past.raw_sums, sums])
         return FeaturePast(
             raw_sums=raw_sums,
