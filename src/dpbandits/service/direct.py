@@ -22,7 +22,6 @@ from fastapi.params import Depends
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from starlette.routing import Match
 
 from dpbandits.service import decisions
 from dpbandits.service.answers import Named, Of
@@ -136,11 +135,11 @@ def _entry_of(route: APIRoute) -> _Entry:
 
 def _in_path(entry: _Entry, scope: Scope) -> dict[str, Any] | None:
     """Parameters in the path of a request; None where it is another path, or one does not fit."""
-    match, found = entry.route.matches(scope)
-    if match is not Match.FULL:
+    match = entry.route.path_regex.match(scope["path"])
+    if match is None:
         return None
     try:
-        return {name: entry.places[name].validate_python(text) for name, text in found["path_params"].items()}
+        return {name: entry.places[name].validate_python(text) for name, text in match.groupdict().items()}
     except ValidationError:
         return None
 

@@ -68,6 +68,7 @@ WAIT_FOR_RELEASE = 0.05
 REMEMBERED = 16
 """Features whose eigenfunctions a process keeps: every fold, and every opening, needs them."""
 
+_PENDING, _REFUSED = int(RoundStatus.PENDING), int(RoundStatus.REFUSED)
 _PROGRESS = "SELECT asked, released, due FROM progress WHERE policy = ?"
 _ROUNDS = "SELECT rounds FROM people WHERE policy = ? AND person = ?"
 _STATUS = "SELECT status FROM slots WHERE policy = ? AND slot = ?"
@@ -253,13 +254,13 @@ class StoredBook(RoundBook):
         if batch:
             self.refuse_beyond(count)
             return [one for one in users or () if isinstance(one, bytes)]
-        writes = self._store.now_writing
-        digests = super().check_open(count, users)
-        if digests and self.rounds_per_user is not None:
-            had = writes.one(_ROUNDS, self._policy, digests[0])
-            if had is not None and had[0] >= self.rounds_per_user:
-                self.refuse_user()
-        return digests
+        return super().check_open(count, users)
+
+    def _over_limit(self, digests: Sequence[bytes]) -> bool:
+        if self.rounds_per_user is None:
+            return False
+        had = self._store.now_writing.one(_ROUNDS, self._policy, digests[0])
+        return had is not None and int(had[0]) >= self.rounds_per_user
 
     def _unlocked(self) -> None:
         self._writes = None
@@ -277,13 +278,14 @@ class StoredBook(RoundBook):
         writes.later(
             "UPDATE progress SET asked = asked + ? WHERE policy = ? AND asked = ?", count, self._policy, first
         )
-        status = np.full(count, int(RoundStatus.PENDING))
-        if refused is not None:
-            status[refused] = int(RoundStatus.REFUSED)
+        content, size = actions.astype("<f8").tobytes(), 8 * actions.shape[1]
+        chosen = [content[at : at + size] for at in range(0, len(content), size)]
+        status = [_PENDING] * count if refused is None else np.where(refused, _REFUSED, _PENDING).tolist()
         named: Sequence[bytes | None] = digests or [None] * count
-        rounds = enumerate(zip(named, actions.astype("<f8"), status.tolist(), strict=True), first)
-        slots = [(self._policy, at, who, row.tobytes(), became, None) for at, (who, row, became) in rounds]
-        writes.many("slots", slots)
+        rounds = enumerate(zip(named, chosen, status, strict=True), first)
+        writes.many(
+            "slots", [(self._policy, at, who, row, became, None) for at, (who, row, became) in rounds]
+        )
         self.asked, self.entered = first + count, self.entered + count
         if self._next is not None and self.asked > self._next:
             writes.when(kept=self._due)
@@ -320,7 +322,7 @@ class StoredBook(RoundBook):
 
     def open_one(self, digests: Sequence[bytes], action: FloatArray, *, refused: bool) -> str:
         """Enter the round that `check_open` was called for."""
-        (entered,) = self.open(digests, action[None], np.array([refused]))
+        (entered,) = self.open(digests, action[None], np.ones(1, dtype=np.bool_) if refused else None)
         return entered
 
     def ahead(self, user: object) -> list[Ahead]:

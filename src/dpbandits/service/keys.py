@@ -78,14 +78,16 @@ class Keys:
         if not path.exists():
             write_durably(path, secrets.token_bytes(_KEY_BYTES), exclusive=True)
         with open_regular(path) as (file, size):
-            self._key = file.read(_KEY_BYTES)
+            self._keyed = hashlib.blake2b(key=file.read(_KEY_BYTES), digest_size=_DIGEST_BYTES)
         if size != _KEY_BYTES:
             raise CorruptState("the service's key is torn or another file: restore it from a backup")
 
     def digest(self, what: str, *parts: str) -> bytes:
         """Return a digest of texts, for one purpose; unequal lists of texts have unequal digests."""
         text = ", ".join(map(encode_basestring_ascii, (what, *parts)))  # as json.dumps writes a list
-        return hashlib.blake2b(f"[{text}]".encode(), key=self._key, digest_size=_DIGEST_BYTES).digest()
+        begun = self._keyed.copy()
+        begun.update(f"[{text}]".encode())
+        return begun.digest()
 
     def decision_id(self, number: int) -> str:
         """The id of a decision: its number, and what nobody can guess."""

@@ -35,6 +35,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from dpbandits.errors import StateError
@@ -147,12 +148,13 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._arrived: SimpleQueue[_Job | None] = SimpleQueue()  # None comes last
         self._single, self._batches = _Queue(), _Queue()
         self._waiting: Counter[str] = Counter()
         self._all = 0
         self._later: list[_Job] = []
-        self._closed = self._ending = False
+        self._closed = self._last_came = self._ending = False
         self._thread = threading.Thread(target=self._work, name="dpbandits service writer", daemon=True)
         self._thread.start()
 
@@ -181,22 +183,21 @@ class Writer:
             Crowded: too many calls wait.
         """
         job = _Job(call, about, by, count, ahead, share)
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise StateError("the service is being closed: nothing was done")
             if by and (self._waiting[by] + count > MOST_OF_ONE or self._all + count > MOST_WAITING):
                 raise Crowded("Too many decisions and rewards wait: nothing was done; try again in a second.")
-            (self._single if count == 1 else self._batches).put(job)
             self._waiting[by] += count
             self._all += count
-            self._changed.notify()
+            self._arrived.put(job)
         return job.future
 
     def close(self) -> None:
         """Do what waits, and stop."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
+            self._arrived.put(None)
         self._thread.join()
 
     def _work(self) -> None:
@@ -211,24 +212,34 @@ class Writer:
         """Calls for the next transaction."""
         soonest = min((job.again_at for job in self._later), default=None)
         wait = None if soonest is None else max(0.0, soonest - time.monotonic())
-        with self._changed:
-            self._changed.wait_for(lambda: self._single or self._batches or self._closed, wait)
-            jobs: list[_Job] = []
-            while self._single and len(jobs) < MOST_TOGETHER:
-                jobs.append(self._single.next())
-            if self._batches:
-                jobs.append(self._batches.next())
+        if not (self._single or self._batches or self._last_came):
+            with suppress(Empty):
+                self._take_in(self._arrived.get(timeout=wait))
+        while not self._arrived.empty():
+            self._take_in(self._arrived.get())
+        jobs: list[_Job] = []
+        while self._single and len(jobs) < MOST_TOGETHER:
+            jobs.append(self._single.next())
+        if self._batches:
+            jobs.append(self._batches.next())
+        self._ending = self._last_came and not (self._single or self._batches)
+        with self._lock:
             for job in jobs:
                 self._all -= job.count
                 self._waiting[job.by] -= job.count
                 if not self._waiting[job.by]:
                     del self._waiting[job.by]
-            self._ending = self._closed and not (self._single or self._batches)
         now = time.monotonic()
         jobs += [job for job in self._later if job.again_at <= now]
         self._later = [job for job in self._later if job.again_at > now]
         jobs.sort(key=lambda job: (job.ahead is not None, job.about))
         return jobs
+
+    def _take_in(self, job: _Job | None) -> None:
+        if job is None:
+            self._last_came = True
+        else:
+            (self._single if job.count == 1 else self._batches).put(job)
 
     def _make(self, jobs: list[_Job]) -> None:
         if jobs and self._made(jobs, together=True):
