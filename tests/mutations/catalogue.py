@@ -506,8 +506,8 @@ MUTATIONS = (
         "where several processes answer, a round that could not be answered takes a reward",
         (
             "service/engines.py",
-            "            status[refused] = int(RoundStatus.REFUSED)",
-            "            pass",
+            "np.where(refused, _REFUSED, _PENDING).tolist()",
+            "np.where(refused, _PENDING, _PENDING).tolist()",
         ),
         tests="tests/service/test_workers.py::test_a_round_that_was_refused_has_no_reward_in_the_store",
     ),
@@ -3485,8 +3485,8 @@ MUTATIONS = (
         ("service/engines.py", "WHERE people.rounds < ?", "WHERE people.rounds <= ?"),
         (
             "service/engines.py",
-            "had is not None and had[0] >= self.rounds_per_user:",
-            "had is not None and had[0] > self.rounds_per_user:",
+            "had is not None and int(had[0]) >= self.rounds_per_user",
+            "had is not None and int(had[0]) > self.rounds_per_user",
         ),
         tests="tests/service/test_workers.py::test_users_rounds_are_counted_over_all_workers_at_once",
     ),

@@ -205,7 +205,7 @@ def test_a_round_waits_for_the_release_that_it_needs_and_for_no_other(two: Two) 
     assert releases(other) == []
     assert folding(first).fold(the_policy(first)) == 1
     assert folding(second).fold(the_policy(first)) == 0
-    assert waiting.result(20.0)["release"] == 1
+    assert json.loads(waiting.result(20.0))["release"] == 1
     assert releases(other) == releases(one) == [6]
     assert one.get("/v1/policies/offers/policy").text == other.get("/v1/policies/offers/policy").text
 
