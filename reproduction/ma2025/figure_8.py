@@ -42,7 +42,7 @@ def _place(row: Row) -> tuple[float, str]:
 
 def _groups(row: Row) -> list[str]:
     gammas = _GAMMAS if not row["sources"] else (row["sources"][0]["gamma"],)
-    return [f"; gamma {gamma:g}" for gamma in gammas]
+    return [f"gamma {gamma:g}" for gamma in gammas]
 
 
 ITEMS = {

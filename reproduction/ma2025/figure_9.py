@@ -50,7 +50,7 @@ def _along(figure: str, name: str, cells: Sequence[CrowdCell]) -> Item:
     """As the paper lays it out: small epsilon of the sources above, large below; a line a size of theirs."""
 
     def groups(row: Row) -> list[str]:
-        return [f"; sources at {source['epsilon']:g}" for source in row["sources"][:1]]
+        return [f"sources at {source['epsilon']:g}" for source in row["sources"][:1]]
 
     def place(row: Row) -> tuple[float, str]:
         first = row["sources"][0]
@@ -73,7 +73,7 @@ _ORDERED = [
 
 
 def _order_groups(row: Row) -> list[str]:
-    return [f"; n {row['n_users']:,}, epsilon {row['epsilon']:g}"]
+    return [f"n {row['n_users']:,}, epsilon {row['epsilon']:g}"]
 
 
 def _order_place(row: Row) -> tuple[float, str]:

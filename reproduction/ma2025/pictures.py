@@ -139,7 +139,7 @@ def beside_published(
 
 
 def _titled(method: str, group: str) -> str:
-    return METHOD_NAMES.get(method, method) + group
+    return "\n".join(filter(None, (METHOD_NAMES.get(method, method), group)))
 
 
 _HATCHES = ("", "//", "..", "xx")

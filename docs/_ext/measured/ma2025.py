@@ -1,7 +1,7 @@
 """What `results-ma2025.md` shows."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from IPython.display import HTML, Markdown
@@ -131,22 +131,25 @@ def ma_code_parts() -> Markdown:
 _FIGURES = ("6", "7a", "7b", "8", "9a", "9b", "9c")
 
 
-def _pairs(figure: str) -> list[tuple[Row, Row]]:
-    """What the public code gives and what ours gives at every published place that both ran at."""
+def _pairs(figure: str) -> list[tuple[Row, Row | None]]:
+    """What the public code gives at every published place where it was run, and what ours gives there."""
     found: dict[str, dict[str, Row]] = {}
     for row in ma(f"figure-{figure}"):
         if row["world"] == CODE_WORLD:
             place = str((row["epsilon"], row["n_users"], row["sources"]))
             found.setdefault(place, {})[row["method"]] = row
-    return [
-        (own["ma2025-code"], own["tree"]) for own in found.values() if {"ma2025-code", "tree"} <= set(own)
-    ]
+    return [(own["ma2025-code"], own.get("tree")) for own in found.values() if "ma2025-code" in own]
 
 
-def _gap_error(code: Row, ours: Row) -> float:
-    """Standard error of ours less published; a single published run is given the spread of our own."""
+def _gap(code: Row, ours: Row) -> float:
+    """Ours less published, in standard errors; a single published run is given the spread of our own."""
     single = code["standard_error"] * math.sqrt(code["reps"])
-    return math.hypot(code["published_error"] or single, ours["standard_error"])
+    error = math.hypot(code["published_error"] or single, ours["standard_error"])
+    return float((ours["regret"] - code["published"]) / error)
+
+
+def _counts(rows: Iterable[Row], name: str) -> str:
+    return ", ".join(map(str, sorted({row[name] for row in rows}))) or "not run"
 
 
 def ma_counted() -> Markdown:
@@ -154,23 +157,24 @@ def ma_counted() -> Markdown:
     lines = []
     for figure in _FIGURES:
         pairs = _pairs(figure)
-        if not pairs:
-            lines.append([figure, "not run yet"])
-            continue
-        ratios = sorted(code["regret"] / code["published"] for code, _ in pairs)
+        code, ours = [own for own, _ in pairs], [own for _, own in pairs if own is not None]
+        ratios = sorted(row["regret"] / row["published"] for row in code)
         near = sum(abs(ratio - 1.0) <= 0.15 for ratio in ratios)
-        gaps = [(ours["regret"] - code["published"]) / _gap_error(code, ours) for code, ours in pairs]
-        ahead, behind = sum(gap < -2.0 for gap in gaps), sum(gap > 2.0 for gap in gaps)
-        reps = (
-            sorted({code["published_reps"] for code, _ in pairs}),
-            *({row["reps"] for row in own} for own in zip(*pairs, strict=True)),
+        gaps = [_gap(own, tree) for own, tree in pairs if tree is not None]
+        spread = f"{near} of {len(code)} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if code else "not run"
+        lines.append(
+            [
+                figure,
+                _counts(code, "published_reps"),
+                _counts(code, "reps"),
+                spread,
+                _counts(ours, "reps"),
+                f"{sum(gap < -2.0 for gap in gaps)} of {len(gaps)}",
+                sum(gap > 2.0 for gap in gaps),
+            ]
         )
-        said = [", ".join(map(str, sorted(counts))) for counts in reps]
-        spread = f"{near} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-        lines.append([figure, len(pairs), *said, spread, ahead, behind])
-    heads = ["figure", "places", "published runs", "our runs of the code", "runs of ours"]
-    heads += ["code within 15% (ratios)", "ours is ahead at", "behind at"]
-    return table(heads, lines)
+    heads = ["figure", "published runs", "our runs of the code", "code within 15% of them (ratios)"]
+    return table([*heads, "runs of ours", "ours is ahead at", "behind at"], lines)
 
 
 def _source(row: Row, name: str) -> Any:
@@ -225,7 +229,8 @@ def ma_places(figure: str) -> Markdown:
     heads = sorted({place(code) for code, _ in pairs if place(code) is not None})
     lines: dict[str, dict[Any, str]] = {}
     for code, ours in pairs:
-        said = f"{code['published']:.3f} / {code['regret']:.3f} / {ours['regret']:.3f}"
+        own = "–" if ours is None else f"{ours['regret']:.3f}"
+        said = f"{code['published']:.3f} / {code['regret']:.3f} / {own}"
         where = (place(code),) if place(code) is not None else heads
         lines.setdefault(line(code), {}).update(dict.fromkeys(where, said))
     return table(

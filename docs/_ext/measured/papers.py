@@ -64,7 +64,7 @@ def papers_not_private() -> Markdown:
             [paper, row["item"], row["verdict"], row["run"]] for row in broken if row["seeds"] == "none"
         ]
         if measured:
-            lines.append([paper, "all its figures and tables", f"{len(measured)} lines", "in the lines"])
+            lines.append([paper, "figures and tables", f"{len(measured)} lines", "in the lines"])
     return table(["paper", "element", "verdict", "run or read"], lines)
 
 
