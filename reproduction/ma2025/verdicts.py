@@ -94,7 +94,10 @@ def _verdict(run: Published, code: Row | None) -> str:
         far = abs(run.regret - code["regret"]) / spread
         return f"not private; the published run lies {far:.1f} standard deviations of a run from our mean"
     ratio = code["regret"] / run.regret
-    said = "reproduced" if abs(ratio - 1.0) <= _AGREES else "not reproduced"
+    error = math.hypot(run.standard_error, code["standard_error"])
+    told_apart = abs(code["regret"] - run.regret) > 2.0 * error
+    said = "not reproduced" if told_apart else "not told apart"
+    said = "reproduced" if abs(ratio - 1.0) <= _AGREES else said
     return f"not private; {said} as its code runs: {ratio:.2f} of the published mean"
 
 

@@ -265,6 +265,29 @@ def test_in_table_2_rewards_are_compared_with_their_own_errors(tmp_path, regret,
     assert all(row["item"].endswith("sources at 4, reward at n") for row in found)
 
 
+@pytest.mark.parametrize(
+    ("regret", "error", "said"),
+    [(0.40, 0.001, "reproduced"), (0.50, 0.08, "not told apart"), (0.50, 0.01, "not reproduced")],
+)
+def test_published_runs_of_ma2025_are_compared_with_their_code_which_is_not_private(
+    tmp_path, regret, error, said
+):
+    """Published: .3879 +- .0039. Within 15% it is reproduced, within two standard errors not told apart."""
+    place = {"world": "ma-code", "epsilon": 1.0, "n_users": 10_000, "sources": []}
+    place |= {"reps": 10, "first_seed": 5_000_000}
+    rows = [
+        place | {"method": "ma2025-code", "regret": regret, "standard_error": error},
+        place | {"method": "tree", "regret": 0.1, "standard_error": 0.002},
+    ]
+    (tmp_path / "ma2025-figure-7a.json").write_text(json.dumps(rows))
+    lines = {row["item"]: row for row in verdicts(tmp_path)["Ma2025"]}
+    found = lines["Figure 7a, n 10,000, epsilon 1"]
+    assert found["printed"] == "0.388 (0.004, 30 runs)"
+    assert found["verdict"].startswith(f"not private; {said} as its code runs")
+    assert (found["ours"], found["honest"]) == ("0.100 (0.002)", NOT_RUN)
+    assert not behind(tmp_path)  # what is not private is no published method at the same promise
+
+
 def test_table_1_of_dubey2021_is_compared_at_whatever_scale(tmp_path):
     common = {"world": "camelback", "reps": 10, "first_seed": 1_000_000, "standard_error": 1.0}
     rows = [

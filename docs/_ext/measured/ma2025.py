@@ -160,6 +160,7 @@ def ma_counted() -> Markdown:
         code, ours = [own for own, _ in pairs], [own for _, own in pairs if own is not None]
         ratios = sorted(row["regret"] / row["published"] for row in code)
         near = sum(abs(ratio - 1.0) <= 0.15 for ratio in ratios)
+        apart = sum(abs(_gap(row, row)) > 2.0 for row in code)
         gaps = [_gap(own, tree) for own, tree in pairs if tree is not None]
         spread = f"{near} of {len(code)} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if code else "not run"
         lines.append(
@@ -168,12 +169,14 @@ def ma_counted() -> Markdown:
                 _counts(code, "published_reps"),
                 _counts(code, "reps"),
                 spread,
+                f"{apart} of {len(code)}",
                 _counts(ours, "reps"),
                 f"{sum(gap < -2.0 for gap in gaps)} of {len(gaps)}",
                 sum(gap > 2.0 for gap in gaps),
             ]
         )
     heads = ["figure", "published runs", "our runs of the code", "code within 15% of them (ratios)"]
+    heads.append("code told apart from them")
     return table([*heads, "runs of ours", "ours is ahead at", "behind at"], lines)
 
 
