@@ -61,6 +61,7 @@ def panelled(
     panels_of: Callable[[Row], Sequence[str]],
     line_of: Callable[[Row], tuple[float, str]],
     columns: int,
+    titles: Sequence[str] = (),
 ) -> "Figure":
     """Regret along what a figure varies, its panels as the paper lays them out, with two standard errors.
 
@@ -72,8 +73,9 @@ def panelled(
         panels_of: titles of the panels that a row lies in.
         line_of: where on the axis and on which line a row lies; a row of line "" lies on every one.
         columns: panels side by side.
+        titles: all panels in their order; by default in that of the rows.
     """
-    titles = list(dict.fromkeys(title for row in rows for title in panels_of(row)))
+    titles = titles or list(dict.fromkeys(title for row in rows for title in panels_of(row)))
     names = [name for name in dict.fromkeys(line_of(row)[1] for row in rows) if name]
     high = max(row["regret"] + 2.0 * row["standard_error"] for row in rows)
     deep = -(-len(titles) // columns)
@@ -128,14 +130,15 @@ def beside_published(
     """
     own = [row for row in rows if "published" in row and row["method"] in METHOD_NAMES] or list(rows)
     groups = list(dict.fromkeys(group for row in own for group in group_of(row)))
-    methods = dict.fromkeys(row["method"] for row in own)
+    methods = sorted(
+        {row["method"] for row in own}, key=lambda name: (name not in METHOD_NAMES, name == "tree")
+    )
     titles = [_titled(method, group) for group in groups for method in methods]
 
     def panels(row: Row) -> list[str]:
         return [_titled(row["method"], group) for group in group_of(row)]
 
-    own.sort(key=lambda row: min(titles.index(title) for title in panels(row)))
-    return panelled(own, along=along, panels_of=panels, line_of=line_of, columns=2)
+    return panelled(own, along=along, panels_of=panels, line_of=line_of, columns=2, titles=titles)
 
 
 def _titled(method: str, group: str) -> str:
