@@ -2,16 +2,17 @@
 
     python -m benchmarks.service_soak --minutes 30 --out reproduction/results/service-soak.json
 
-A service in a folder of its own, as `dpbandits serve` has it, gets decisions and rewards at a rate: by
-default `SHARE` of what it reaches in a first burst, so that it keeps up. A pair is due at its time whatever
-became of those before it, and what it takes is counted from then: a server that stands still is not spared.
-Client and server share the machine, whose load is written down.
+A service in a folder of its own, as `dpbandits serve` has it, or with `--postgresql` on a database, gets
+decisions and rewards at a rate: by default `SHARE` of what it reaches in a first burst, so that it keeps up.
+A pair is due at its time whatever became of those before it, and what it takes is counted from then: a server
+that stands still is not spared. Client and server share the machine, whose load is written down.
 
 The time is divided into six windows, of five minutes each if it is 30 minutes. Each window has a row with the
-p99 of a request, and the median and the highest memory (resident set) of the server. The growth of memory
-after the first window is the slope of a straight line, and the range of the windows' medians. The last row is
-the p99 of the last window over that of the second. Releases are made all the while: the policy's blocks
-follow the library's defaults.
+p99 of a request, the server's CPU time a pair, and the median and the highest memory (resident set) of the
+server. CPU time tells a server that gets slower from a machine that does; it has nothing of the database's
+processes. The growth of memory after the first window is the slope of a straight line, and the range of the
+windows' medians. The last row is the p99 of the last window over that of the second. Releases are made all
+the while: the policy's blocks follow the library's defaults.
 """
 
 import argparse
@@ -22,12 +23,13 @@ import platform
 import statistics
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.over_http import cpu_seconds, load, send
+from benchmarks.over_http import address, cpu_seconds, load, postgresql, send
 from benchmarks.service_speed import POLICY, begin
 
 WINDOWS = 6
@@ -42,13 +44,14 @@ def resident(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def begun(folder: Path, pairs: int) -> str:
+def begun(folder: Path, pairs: int, database: str) -> str:
     """Make a service's folder with a policy for a number of pairs, and return its token."""
     from dpbandits.central.tuning import LONGEST_HORIZON
     from dpbandits.service.budgets import promise_of
     from dpbandits.service.core import Service
+    from dpbandits.service.settings import Settings
 
-    service = Service(folder)
+    service = Service(folder, settings=Settings(database=database))
     service.ledger.open_account("people", privacy=promise_of({"epsilon": 10, "delta": 1e-5}))
     horizon = min(2 * pairs + 10 * BURST, LONGEST_HORIZON)
     asked = {**POLICY, "name": "offers", "population": "people", "horizon": horizon}
@@ -60,10 +63,10 @@ def begun(folder: Path, pairs: int) -> str:
 
 async def steady(
     port: int, token: str, pid: int, rate: float, seconds: float
-) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return (time, seconds that it took) of each request, and (time, MiB); times begin at 0."""
+) -> tuple[list[tuple[float, float]], list[tuple[float, float, float]]]:
+    """Return (time, seconds that it took) of each request, and (time, MiB, CPU seconds); times begin at 0."""
     took: list[tuple[float, float]] = []
-    memory: list[tuple[float, float]] = []
+    used: list[tuple[float, float, float]] = []
     common = f"Host: x\r\nContent-Type: application/json\r\nAuthorization: Bearer {token}\r\n"
     at, began = "/v1/policies/offers/decisions", time.perf_counter()
 
@@ -84,33 +87,35 @@ async def steady(
 
     async def watch() -> None:
         while True:
-            memory.append((time.perf_counter() - began, resident(pid)))
+            used.append((time.perf_counter() - began, resident(pid), cpu_seconds(pid)))
             await asyncio.sleep(min(1.0, seconds / 300))
 
     watching = asyncio.create_task(watch())
     await asyncio.gather(*(one(connection) for connection in range(CONNECTIONS)))
     watching.cancel()
-    return took, memory
+    return took, used
 
 
-def soaked(minutes: float, rate: float | None) -> dict[str, Any]:
+def soaked(minutes: float, rate: float | None, *, on_postgresql: bool) -> dict[str, Any]:
     seconds, before = 60.0 * minutes, os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "data"
-        token = begun(folder, int((rate or 3000.0) * seconds))
-        process, port, _ = begin(folder)
+    with ExitStack() as files:
+        folder = Path(files.enter_context(tempfile.TemporaryDirectory())) / "data"
+        database = address(files.enter_context(postgresql()), "soak") if on_postgresql else ""
+        token = begun(folder, int((rate or 3000.0) * seconds), database)
+        process, port, _ = begin(folder, database)
         try:
             began = time.perf_counter()
             asyncio.run(load("service", port, token, BURST, "burst"))
             reached = BURST / (time.perf_counter() - began)
             rate = SHARE * reached if rate is None else rate
             spent = cpu_seconds(process.pid)
-            took, memory = asyncio.run(steady(port, token, process.pid, rate, seconds))
+            took, used = asyncio.run(steady(port, token, process.pid, rate, seconds))
             spent = cpu_seconds(process.pid) - spent
         finally:
             process.terminate()
             process.wait(30)
     return {
+        "store": "postgresql" if on_postgresql else "folder",
         "minutes": minutes,
         "connections": CONNECTIONS,
         "burst_pairs_per_second": round(reached),
@@ -120,12 +125,12 @@ def soaked(minutes: float, rate: float | None) -> dict[str, Any]:
         "load_before": round(before, 1),
         "load_after": round(os.getloadavg()[0], 1),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        **told(took, memory, seconds),
+        **told(took, used, seconds),
     }
 
 
 def told(
-    took: list[tuple[float, float]], memory: list[tuple[float, float]], seconds: float
+    took: list[tuple[float, float]], used: list[tuple[float, float, float]], seconds: float
 ) -> dict[str, Any]:
     """Return the rows of the windows; a request that came later than all belongs to the last one."""
     windows: list[dict[str, float]] = []
@@ -133,17 +138,19 @@ def told(
         low, high = number * seconds / WINDOWS, (number + 1) * seconds / WINDOWS
         high = high if number < WINDOWS - 1 else float("inf")
         own = [value for at, value in took if low <= at < high]
-        held = [value for at, value in memory if low <= at < high]
+        held = [value for at, value, _ in used if low <= at < high]
+        spent = [value for at, _, value in used if low <= at < high]
         windows.append(
             {
                 "requests": len(own),
                 "p50_ms": round(1e3 * statistics.median(own), 2),
                 "p99_ms": round(1e3 * float(np.quantile(own, 0.99)), 2),
+                "server_cpu_us_a_pair": round(2e6 * (spent[-1] - spent[0]) / len(own)),
                 "memory_mib": round(statistics.median(held), 2),
                 "highest_memory_mib": round(max(held), 2),
             }
         )
-    later = [(at, value) for at, value in memory if at >= seconds / WINDOWS]
+    later = [(at, value) for at, value, _ in used if at >= seconds / WINDOWS]
     slope = float(np.polyfit(*np.array(later).T, 1)[0])
     medians = [one["memory_mib"] for one in windows[1:]]
     return {
@@ -159,8 +166,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--rate", type=float, help="pairs a second; default: a share of a burst's")
+    parser.add_argument("--postgresql", action="store_true")
     options = parser.parse_args()
-    found = soaked(options.minutes, options.rate)
+    found = soaked(options.minutes, options.rate, on_postgresql=options.postgresql)
     found["aims"] = AIMS
     found["missed"] = sorted(name for name, most in AIMS.items() if found[name] > most)
     text = json.dumps([found], indent=1)

@@ -179,10 +179,11 @@ def folder_with(folder: Path, policies: int, events: int) -> str:
     return token
 
 
-def begin(folder: Path) -> tuple[subprocess.Popen[str], int, float]:
+def begin(folder: Path, database: str = "") -> tuple[subprocess.Popen[str], int, float]:
     """A service on the folder: it, its port, and the seconds until it answered."""
     config = folder.with_suffix(".toml")
-    config.write_text(f"requests_per_second = 1000000\npolicy_memory = {1 << 40}\n")  # all of them stay open
+    settings = f"requests_per_second = 1000000\npolicy_memory = {1 << 40}\n"  # all of them stay open
+    config.write_text(settings + f'database = "{database}"\n' * bool(database))
     command = [sys.executable, "-m", "dpbandits", "serve", "--data", str(folder), "--config", str(config)]
     began = time.perf_counter()
     process = subprocess.Popen(  # noqa: S603 - its arguments are ours
