@@ -24,6 +24,7 @@ from dpbandits.lab.baselines import (
     ExactGPUCB,
     FeatureGPUCB,
     GPUCBTuning,
+    LinearTree,
     PrivateRidge,
     Uniform,
 )
@@ -110,6 +111,18 @@ def _baseline(policy_class: type[RoundPolicy], **own: Any) -> Callable[..., Roun
     return make
 
 
+def _linear(**changes: Any) -> LinearTree:
+    arguments = {
+        "domain": DOMAIN,
+        "reward_range": REWARDS,
+        "horizon": HORIZON,
+        "privacy": JointDP(epsilon=4.0, delta=1e-6),
+        "noise": SimulatedNoise(3),
+        "seed": 11,
+    }
+    return LinearTree(**placed(arguments | changes))
+
+
 def _crude(policy_class: type[RoundPolicy], **changes: Any) -> RoundPolicy:
     arguments = {
         "domain": DOMAIN,
@@ -150,6 +163,14 @@ def _aggregated(**changes: Any) -> BlockAggregation:
 
 
 CASES = (
+    Case(
+        "linear tree",
+        _linear,
+        learns=True,
+        private=True,
+        counts_users=True,
+        blocks=False,
+    ),
     Case("dubey2021", _tree, learns=True, private=True, counts_users=True, blocks=False),
     Case("block", _block, learns=True, private=True, counts_users=True),
     Case(

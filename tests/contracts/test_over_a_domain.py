@@ -11,6 +11,7 @@ pytestmark = pytest.mark.numerics
 
 AMONG_CANDIDATES_ONLY = {
     "dubey2021",
+    "linear tree",
     "constant arm",
     "private ridge",
     "cell histogram",

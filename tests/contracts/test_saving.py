@@ -238,7 +238,7 @@ def test_every_release_is_in_the_log_with_its_terms(case, tmp_path):
     assert (promise["account"], promise["witnessed"]) == ("people", True)
     (entry,) = promise["releases"]
     record = internals.mechanism_record(policy)
-    drawn = {"dubey2021": 21, "DP-IMED": 8, "DP-KLUCB": 8}  # rounds, and episodes; of others blocks
+    drawn = {"dubey2021": 21, "linear tree": 21, "DP-IMED": 8, "DP-KLUCB": 8}  # rounds, episodes; else blocks
     assert (entry["first"], entry["count"]) == (0, drawn.get(case.name, 2))
     for name in ("law", "scale", "sensitivity"):
         assert entry[name] == getattr(record, name)

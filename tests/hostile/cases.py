@@ -25,6 +25,7 @@ from dpbandits.lab.baselines import (
     ExactGPUCB,
     FeatureGPUCB,
     GPUCBTuning,
+    LinearTree,
     LocalCrowd,
     OpenExploreThenCommit,
     PrivateRidge,
@@ -242,6 +243,7 @@ CASES: dict[str, Case] = {
         },
     ),
     "Dubey2021": Case(Dubey2021, {**PRIVATE, "features": MERCER, "tuning": Dubey2021Tuning()}),
+    "LinearTree": Case(LinearTree, {**PRIVATE, "tuning": Dubey2021Tuning()}),
     "Dubey2021Tuning": Case(
         Dubey2021Tuning, {"norm_bound": 1.0, "failure_probability": 0.1, "spectral_bound": "sharp"}
     ),

@@ -91,6 +91,16 @@ MUTATIONS = (
         tests="tests/lab/baselines/test_cell_histogram.py",
     ),
     _bug(
+        "linear features longer than one",
+        "the linear tree: whoever has all columns at an end moves sums by more than noise was scaled to",
+        (
+            "lab/baselines/linear_tree.py",
+            "/ np.sqrt(self.domain.dim)",
+            "* 1.0",
+        ),
+        tests="tests/lab/baselines/test_linear_tree.py",
+    ),
+    _bug(
         "sums of several blocks under one noise",
         "block aggregation: a later block tells of earlier ones again, as no secure sum can",
         (

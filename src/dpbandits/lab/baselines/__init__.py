@@ -6,6 +6,7 @@
 - `CellHistogram`: a crude histogram over a grid of cells, at pure epsilon.
 - `ArmEpisodes`: DP-IMED and DP-KLUCB, for arms without contexts, at pure epsilon.
 - `BlockAggregation`: `GPBandit` with fresh noise in every block, as secure aggregation gives it.
+- `LinearTree`: LinUCB with a binary tree of noisy sums (Shariff and Sheffet 2018).
 - `FeatureGPUCB`: GP-UCB without privacy on the private policies' own features.
 - `ExactGPUCB`: GP-UCB without privacy on the kernel.
 - `CrudeTuning`, `GPUCBTuning`: what of them most people leave as it is.
@@ -22,6 +23,7 @@ from dpbandits.lab.baselines.cell_histogram import CellHistogram
 from dpbandits.lab.baselines.crude import CrudeTuning
 from dpbandits.lab.baselines.fixed import ConstantArm, Uniform
 from dpbandits.lab.baselines.gp_ucb import ExactGPUCB, FeatureGPUCB, GPUCBTuning
+from dpbandits.lab.baselines.linear_tree import LinearTree
 from dpbandits.lab.baselines.local_crowd import LocalCrowd
 from dpbandits.lab.baselines.open_explore import OpenExploreThenCommit
 from dpbandits.lab.baselines.private_ridge import PrivateRidge
@@ -35,6 +37,7 @@ __all__ = [
     "ExactGPUCB",
     "FeatureGPUCB",
     "GPUCBTuning",
+    "LinearTree",
     "LocalCrowd",
     "OpenExploreThenCommit",
     "PrivateRidge",

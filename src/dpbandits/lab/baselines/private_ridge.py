@@ -13,6 +13,7 @@ bounds on integers. Every round belongs to one block, so fresh noise in every bl
 of them, and everything else is computed from releases and public coins.
 """
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -37,7 +38,7 @@ from dpbandits.privacy.gram_vector import GramVectorMechanism
 from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 from dpbandits.privacy.prefix_sums import BlockRelease, identity
 
-__all__ = ["PrivateRidge", "QuadraticFeatures"]
+__all__ = ["PrivateRidge", "QuadraticFeatures", "scaled_columns"]
 
 PRIOR_VARIANCE = 0.2
 """Variance of a weight, in squared widths of the reward range."""
@@ -47,6 +48,22 @@ REWARD_VARIANCE = 0.25
 
 RIDGE = 0.3
 """Ridge in units of the largest eigenvalue that noise alone has; chosen on tuning tables."""
+
+
+def scaled_columns(parts: Sequence[Domain], points: FloatArray) -> FloatArray:
+    """Numbers of boxes scaled to [-1, 1] and indicators of categories: (n, columns) of points (n, d).
+
+    Squares of one row sum to d at most.
+    """
+    columns, at = [], 0
+    for part in parts:
+        own = points[:, at : at + part.dim]
+        at += part.dim
+        if isinstance(part, Box):
+            columns.append(2.0 * (own - part.low) / (part.high - part.low) - 1.0)
+        elif isinstance(part, Arms):
+            columns.append((own == np.arange(part.n_arms)).astype(np.float64))
+    return np.concatenate(columns, axis=1)
 
 
 @FEATURES.add("QuadraticFeatures", domain=domains.from_config)
@@ -83,15 +100,7 @@ class QuadraticFeatures(Features, Configured):
     def __call__(self, X: ArrayLike) -> FloatArray:
         """Features (..., m) of points (..., d)."""
         points, lead = checked_points(X, self.domain.dim)
-        columns, at = [], 0
-        for part in self._parts:
-            own = points[:, at : at + part.dim]
-            at += part.dim
-            if isinstance(part, Box):
-                columns.append(2.0 * (own - part.low) / (part.high - part.low) - 1.0)
-            elif isinstance(part, Arms):
-                columns.append((own == np.arange(part.n_arms)).astype(np.float64))
-        u = self._scale * np.concatenate(columns, axis=1)
+        u = self._scale * scaled_columns(self._parts, points)
         twice = np.where(self._first == self._second, 1.0, np.sqrt(2.0))
         products = twice * u[:, self._first] * u[:, self._second]
         phi = 0.5 * np.concatenate([np.ones((len(u), 1)), np.sqrt(2.0) * u, products], axis=1)
