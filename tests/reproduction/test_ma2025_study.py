@@ -228,9 +228,25 @@ def test_figures_have_pictures_and_verdicts(monkeypatch, tmp_path):
             for row in runs_of(cell, np.random.default_rng(1).random((2, MARKS)) / 2).rows
         ]
         picture = STUDY.item(item).picture(some)
-        assert b"<svg" in to_svg(picture)[:2000]
-        assert to_png(picture).startswith(b"\x89PNG")
         assert all(row["verdict"] for row in some)
+        lines = {line.get_label() for axes in picture.axes for line in axes.lines}
+        assert lines, item
+    assert b"<svg" in to_svg(picture)[:2000]
+    assert to_png(picture).startswith(b"\x89PNG")
+
+
+def test_published_means_are_hollow_beside_the_public_code_alone():
+    cells = [cell for cell in STUDY.cells("figure-7a") if cell.world == "ma-code"]
+    some = [row for cell in cells for row in runs_of(cell, np.full((2, MARKS), 0.3)).rows]
+    code, ours = STUDY.item("figure-7a").picture(some).axes
+
+    def hollow(axes):
+        found = [line for line in axes.lines if line.get_markerfacecolor() == "none"]
+        return sorted(y for line in found for y in line.get_ydata())
+
+    assert hollow(code) == sorted(run.regret for run in published_runs_of("7a"))
+    assert not hollow(ours)
+    assert "not private" in code.get_title(loc="left")
 
 
 def test_figures_have_the_papers_world_and_grid():
