@@ -20,6 +20,8 @@ policies = {
     "local": lambda: dpb.lab.twin(policies["central"](), room="local"),  # epsilon 1 on people's own devices
     "ridge": lambda: baselines.PrivateRidge(**same, privacy=joint),
     "histogram": lambda: baselines.CellHistogram(**same, privacy=joint),
+    "episodes": lambda: baselines.ArmEpisodes(**same, privacy=joint),
+    "aggregated": lambda: baselines.BlockAggregation(**same, privacy=joint),
     "uniform": lambda: baselines.Uniform(**same),
     "constant": lambda: baselines.ConstantArm(**same, arm="10 to 16"),
     "features": lambda: baselines.FeatureGPUCB(**same),
