@@ -3,7 +3,7 @@
 - `Effects`: main effects and interactions, the functions that are learned.
 - `EffectFeatures`: the same as a feature map of contexts.
 - `cuts_of`: levels of ranges that people fill to a small part only.
-- `Design`, `best_design`: which tables to sum, and the choice of the most telling ones.
+- `Design`, `best_design`, `all_pairs`: which tables to sum, the most telling ones, and those of all pairs.
 - `columns_in_turn`: what a run is expected to tell of main effects; `COLUMN_VARIANCE`: of a weight of theirs.
 - `tables_hold`: whether tables have room for most columns.
 - `Law`, `Counts`: which tables of counts there are, and the people that noisy counts describe.
