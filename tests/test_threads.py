@@ -67,12 +67,12 @@ def other():
     with one_thread():
         inside.set()
         if first_out:
-            left.wait(20)
+            left.wait(60.0)
 
 worker = Thread(target=other)
 with one_thread():
     worker.start()
-    inside.wait(20)
+    inside.wait(60.0)
     if not first_out:
         worker.join()
     assert set(threads()) == {1}

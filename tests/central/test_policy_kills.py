@@ -24,7 +24,7 @@ def released_by(journal):
     return len({line.split()[0] for line in journal.read_text().splitlines()})
 
 
-def wait_for_releases(journal, wanted, patience=20.0):
+def wait_for_releases(journal, wanted, patience=60.0):
     give_up = time.monotonic() + patience
     while released_by(journal) < wanted and time.monotonic() < give_up:
         time.sleep(0.002)

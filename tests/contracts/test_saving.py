@@ -408,11 +408,11 @@ def test_a_forked_child_cannot_go_on_nor_waits_for_a_lock(case, monkeypatch, tmp
     def hold():  # as a thread of the parent may at the fork, which is not there in the child
         with internals.turn(policy):
             holding.set()
-            release.wait(20)
+            release.wait(60.0)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    holding.wait(20)
+    holding.wait(60.0)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for call in (
         lambda: ask(policy, 4),

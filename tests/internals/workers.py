@@ -5,6 +5,7 @@ from typing import Any
 
 from dpbandits.service.core import Service
 from dpbandits.service.folding import Folding
+from dpbandits.service.postgres import PostgresStore
 from dpbandits.service.row_ledger import RowLedger
 
 
@@ -16,6 +17,11 @@ def folding(service: Service) -> Folding:
 def closed(service: Service, policy: str) -> int | None:
     """Let no reward of blocks that are due count, as a fold does first."""
     return folding(service)._closed(policy)
+
+
+def impatient(store: PostgresStore) -> None:
+    """Whoever asks for a connection from now on waits hardly at all."""
+    store._timeout = 0.1
 
 
 def event(ledger: RowLedger) -> AbstractContextManager[Any]:

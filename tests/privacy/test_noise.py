@@ -167,7 +167,7 @@ class TestSecure:
         child = os.fork()
         if child == 0:
             try:
-                signal.alarm(20)  # a child that waits for ever is killed, and writes nothing
+                signal.alarm(60)  # a child that waits for ever is killed, and writes nothing
                 draws = [source.integer_gaussian(1e12, 8).tolist() for source in sources]
                 os.write(writing, json.dumps(draws).encode())
             finally:

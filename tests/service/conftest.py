@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dpbandits as dpb
-from dpbandits.service import clock
+from dpbandits.service import clock, postgres
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from dpbandits.service.postgres import PostgresStore
@@ -118,6 +118,12 @@ class Hands:
 def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
     """Time passes where a test says so."""
     return Hands(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def _patient_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of a busy machine may stand still for longer than the database waits for a transaction."""
+    monkeypatch.setattr(postgres, "IDLE_SECONDS", 60.0)
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ class ServerProcess:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(20)
+            self.process.wait(60.0)
         self.kill()
 
     def post(self, path: str, body: Any) -> Any:
@@ -69,7 +69,7 @@ class ServerProcess:
             {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
             return json.load(reply)
 
 
@@ -119,7 +119,7 @@ class BadNetwork:
         if fault in said:
             caller.sendall(said[fault]())
             return
-        with socket.create_connection(("127.0.0.1", self._to), timeout=20) as server:
+        with socket.create_connection(("127.0.0.1", self._to), timeout=60) as server:
             server.sendall(request)
             answer = _whole(server)
         if fault != "dumb":

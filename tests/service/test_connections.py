@@ -49,7 +49,7 @@ def served(connections: Connections | None = None, *, fast: bool = True) -> Iter
     finally:
         GO.set()
         server.should_exit = True
-        thread.join(10)
+        thread.join(60.0)
 
 
 def asked(connection: socket.socket, sent: bytes = GET) -> bytes:
@@ -67,7 +67,7 @@ def asked(connection: socket.socket, sent: bytes = GET) -> bytes:
 
 def opened(files: ExitStack, port: int, count: int) -> list[socket.socket]:
     return [
-        files.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30)) for _ in range(count)
+        files.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(count)
     ]
 
 

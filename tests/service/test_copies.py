@@ -123,7 +123,7 @@ def test_every_start_says_what_it_means_that_nothing_outside_knows_it(tmp_path: 
         assert server.stdout is not None
         assert server.stdout.readline().startswith("http://")
         server.terminate()
-        _, log = server.communicate(timeout=30)
+        _, log = server.communicate(timeout=60)
         assert (log.count(said), log.count(foreign)) == lines
 
 

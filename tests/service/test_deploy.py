@@ -284,7 +284,7 @@ def served_confined(place: Path, command: list[str], settings: dict[str, str]) -
         assert soon_healthy(port)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60.0)
         if process.stdout is not None:
             process.stdout.close()
     assert (place / "data" / "service.key").exists()

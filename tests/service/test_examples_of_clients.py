@@ -57,6 +57,6 @@ def test_openfeature_decides_and_tracks(server: ServerProcess) -> None:
     assert rest == "(SPLIT), repeated: the same decision"
     raw = urllib.request.Request(f"{server.url}/v1/policies/offers/raw")  # noqa: S310 - loopback
     raw.add_header("Authorization", f"Bearer {server.token}")
-    with urllib.request.urlopen(raw, timeout=30) as reply:  # noqa: S310 - loopback
+    with urllib.request.urlopen(raw, timeout=60) as reply:  # noqa: S310 - loopback
         (decision,) = [json.loads(line) for line in reply.read().splitlines()[1:]]
     assert (decision["status"], decision["reward"], decision["arm"]) == ("counted", 1.0, arm)

@@ -15,6 +15,7 @@ from dpbandits.service.postgres import MOST_CONNECTIONS, PostgresStore
 from dpbandits.service.retention import exported
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import note_event
+from internals.workers import impatient
 from service import databases
 from service.conftest import CUSTOMERS, OFFERS, Caller, served
 
@@ -160,10 +161,11 @@ def test_a_connection_is_reserved_for_decisions(tmp_path: Path) -> None:
             for _ in range(MOST_CONNECTIONS - 1):
                 looking.enter_context(service.store.reading())
             assert admin.decide("v1").status_code == 200
-    store = PostgresStore(address, timeout=0.3)
+    store = PostgresStore(address)
     with ExitStack() as looking:
         for _ in range(MOST_CONNECTIONS - 1):
             looking.enter_context(store.reading())
+        impatient(store)
         with pytest.raises(StateError, match="no connection"), store.reading():
             pass
     store.close()

@@ -36,15 +36,15 @@ def held(writer: Writer) -> Iterator[None]:
 
     def hold(_: Any) -> None:
         busy.set()
-        go.wait(20.0)
+        go.wait(60.0)
 
     held = writer.submit(hold)
-    busy.wait(20.0)
+    busy.wait(60.0)
     try:
         yield
     finally:
         go.set()
-        held.result(20.0)
+        held.result(60.0)
 
 
 def test_senders_have_their_turns(alone: Writer) -> None:
@@ -53,7 +53,7 @@ def test_senders_have_their_turns(alone: Writer) -> None:
         sent = [alone.submit(lambda _: done.append("many"), by="many") for _ in range(500)]
         sent += [alone.submit(lambda _: done.append("few"), by="few") for _ in range(3)]
     for one in sent:
-        one.result(20.0)
+        one.result(60.0)
     assert len(done) == 503
     assert max(place for place, who in enumerate(done) if who == "few") < 2 * 3
 
@@ -77,7 +77,7 @@ def test_of_batches_a_transaction_has_one(alone: Writer) -> None:
         sent += [alone.submit(call("B"), by="B", count=100) for _ in range(2)]
         sent += [alone.submit(call("one"), by="C") for _ in range(3)]
     for one in sent:
-        one.result(20.0)
+        one.result(60.0)
     assert transactions[0] == ["one", "one", "one", "A"]
     assert [one for (one,) in transactions[1:]] == ["B", "A", "B", "A", "A", "A"]
 
@@ -96,9 +96,9 @@ def test_what_waits_is_bounded_for_a_sender_and_in_all(
             alone.submit(lambda _: None, by="C")
         sent.append(alone.submit(lambda _: None))  # the service itself
     for one in sent:
-        one.result(20.0)
+        one.result(60.0)
     for _ in range(50):
-        alone.submit(lambda _: None, by="A", count=10).result(20.0)  # what is done waits no more
+        alone.submit(lambda _: None, by="A", count=10).result(60.0)  # what is done waits no more
 
 
 def test_who_is_turned_away_is_told_to_come_again(

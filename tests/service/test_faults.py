@@ -117,20 +117,20 @@ def test_a_disk_that_is_full_at_a_release_takes_nothing(
 def test_two_tabs_with_one_id_have_one_decision_and_one_reward(service: Service, shop: Caller) -> None:
     body = {"id": "v1", "user": "u", "context": AGNES}
     waiting = threading.Event()
-    service.writer.submit(lambda writes: waiting.wait(20.0))  # so that all of them wait together
+    service.writer.submit(lambda writes: waiting.wait(60.0))  # so that all of them wait together
     same = [service.decide("offers", "t", dict(body)) for _ in range(8)]
     others = [service.decide("offers", "t", {**body, "user": f"w{number}"}) for number in range(3)]
     elsewhere = service.decide("offers", "t2", {**body, "user": "x"})
     waiting.set()
-    answers = [one.result(20.0) for one in same]
+    answers = [one.result(60.0) for one in same]
     assert all(one == answers[0] for one in answers)
     for other in others:
         with pytest.raises(Problem, match="other-body"):
-            other.result(20.0)
+            other.result(60.0)
     own = json.loads(answers[0])["id"]
-    assert json.loads(elsewhere.result(20.0))["id"] != own
+    assert json.loads(elsewhere.result(60.0))["id"] != own
     rewards = [service.reward("offers", own, value) for value in (0.25, 0.5, 0.75)]
-    assert [one.result(20.0) for one in rewards] == ["counted", "duplicate", "duplicate"]
+    assert [one.result(60.0) for one in rewards] == ["counted", "duplicate", "duplicate"]
     with service.store.reading() as reads:
         assert reads.rows("SELECT reward FROM decisions ORDER BY number") == [(0.25,), (None,)]
 

@@ -299,7 +299,7 @@ def test_a_release_is_made_while_others_are_answered(
 
     def decided(number: int) -> Any:
         body = {"id": f"v{number}", "user": f"v{number}", "context": AGNES}
-        return json.loads(service.decide("offers", "t", body).result(20.0))
+        return json.loads(service.decide("offers", "t", body).result(60.0))
 
     def slowly(function: dpb.central.PublishedPosterior) -> str:
         made.append(decided(99))
@@ -317,7 +317,7 @@ def test_who_cancels_a_tick_stops_no_later_one(service: Service, admin: Caller) 
     """As the application does when it ends."""
     for _ in range(20):
         service.tick().cancel()
-    service.tick().result(20.0)
+    service.tick().result(60.0)
 
 
 def test_the_guarantee_is_prose_and_json(shop: Caller) -> None:

@@ -42,13 +42,13 @@ def served(*, fast: bool) -> Iterator[int]:
         yield listening.getsockname()[1]
     finally:
         server.should_exit = True
-        thread.join(10)
+        thread.join(60.0)
 
 
 def sent(port: int, *pieces: bytes) -> tuple[bytes, int]:
     """What is answered to pieces, and how many bytes could be sent before that."""
     done = 0
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         try:
             for piece in pieces:
                 connection.sendall(piece)
@@ -95,7 +95,7 @@ def test_large_bodies_and_requests_one_after_the_other_are_whole(fast: bool) -> 
     with served(fast=fast) as port:
         body = b"x" * (3 * MEGABYTE)
         one = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
             connection.sendall(one + b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             found = b"".join(iter(lambda: connection.recv(65536), b""))
         assert found.count(b"HTTP/1.1 200") == 2

@@ -56,7 +56,7 @@ def test_who_left_takes_nothing_from_the_others() -> None:
     go = threading.Event()
 
     def absorb(name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        go.wait(5.0)
+        go.wait(60.0)
         return [{"accepted": len(body)} for body in bodies]
 
     async def run() -> dict[str, int]:

@@ -204,19 +204,19 @@ def test_a_worker_that_was_not_stopped_acknowledges_nothing_in_what_was_left(
     def late(writes: Writes) -> None:
         note_event(writes, 1.0, "late", "somebody")
         under_way.set()
-        go_on.wait(20.0)
+        go_on.wait(60.0)
 
     with ThreadPoolExecutor(2) as threads:
         acknowledged = worker.write(late)
-        assert under_way.wait(20.0)
+        assert under_way.wait(60.0)
         moved = threads.submit(into_folder, folder, tmp_path / "home", settings=moved_to)
         done, _ = wait([moved], timeout=0.5)
         assert not done  # it waits for who has begun
         go_on.set()
-        acknowledged.result(20.0)
+        acknowledged.result(60.0)
         moved.result(60.0)
     for refused in (
-        lambda: worker.write(lambda writes: note_event(writes, 2.0, "lost", "somebody")).result(20.0),
+        lambda: worker.write(lambda writes: note_event(writes, 2.0, "lost", "somebody")).result(60.0),
         lambda: worker.surveys.absorb_each("tips", [packed_reports(sent[1:])]),
         lambda: worker.ledger.advance("lineage", position=1, digest="0"),
     ):

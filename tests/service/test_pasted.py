@@ -32,7 +32,7 @@ def serving(data: Path) -> Iterator[tuple[str, str]]:
     token = process.stdout.readline().strip().removeprefix("first token, shown once: ")
     yield address, token
     process.terminate()
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
 
 
 @pytest.fixture(scope="module")

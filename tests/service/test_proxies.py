@@ -99,18 +99,20 @@ def proxied(kind: str, folder: Path, upstream: int) -> Iterator[httpx.Client]:
     with (folder / "said").open("wb") as said:
         process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)
     try:
-        with httpx.Client(verify=trusting, base_url=f"https://127.0.0.1:{port}", timeout=30) as client:
-            for _ in range(200):
+        with httpx.Client(verify=trusting, base_url=f"https://127.0.0.1:{port}", timeout=60) as client:
+            until = time.monotonic() + 60.0
+            while True:
                 try:
                     client.get("/", timeout=5)
                     break
                 except httpx.TransportError:
                     assert process.poll() is None, (folder / "said").read_text()
+                    assert time.monotonic() < until
                     time.sleep(0.05)
             yield client
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60.0)
 
 
 @pytest.fixture
@@ -196,7 +198,7 @@ class Stub(BaseHTTPRequestHandler):
         self.end_headers()
         self._piece(json.dumps(self.headers.items()).encode() + b"\n")
         if self.path.endswith("/raw"):
-            self._piece(b"the end\n" if self.more.wait(5) else b"nobody had the first piece\n")
+            self._piece(b"the end\n" if self.more.wait(60.0) else b"nobody had the first piece\n")
         self._piece(b"")
 
     def _piece(self, data: bytes) -> None:

@@ -57,7 +57,7 @@ def test_what_is_asked_and_answered_at_once(folder: Path, settings: Settings, tm
 
         def ask(row: int) -> Callable[[], Any]:
             return lambda: (
-                workers[row % 2].write(lambda writes: exchanges.ask(writes, "doses", [row])).result(30.0)
+                workers[row % 2].write(lambda writes: exchanges.ask(writes, "doses", [row])).result(60.0)
             )
 
         found = at_once([ask(row) for row in range(5)])
@@ -67,7 +67,7 @@ def test_what_is_asked_and_answered_at_once(folder: Path, settings: Settings, tm
             service = workers[place]
             return lambda: service.write(
                 lambda writes: exchanges.open_work(writes, service.keys, "doses", worker=f"w{place}", most=2)
-            ).result(30.0)["rows"]
+            ).result(60.0)["rows"]
 
         shares = at_once([work(0), work(1)])
         assert [len(one) for one in shares] == [2, 2]
@@ -77,7 +77,7 @@ def test_what_is_asked_and_answered_at_once(folder: Path, settings: Settings, tm
             service = workers[value > 0.5]
             return lambda: service.write(
                 lambda writes: exchanges.answer(writes, "doses", shares[0][0], value, 0.0)
-            ).result(30.0)
+            ).result(60.0)
 
         told = at_once([tell(0.25), tell(0.75)])
         assert sum(isinstance(one, Problem) for one in told) == 1  # one answer, ever

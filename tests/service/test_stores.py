@@ -232,7 +232,7 @@ def test_a_call_whose_statement_fails_is_undone_alone(
     monkeypatch.setattr(writing, "LONGEST_WAIT", 0.2)
     writer = Writer(store)
     ready = threading.Event()
-    first = writer.submit(lambda writes: ready.wait(10.0))  # the others wait, and share a transaction
+    first = writer.submit(lambda writes: ready.wait(60.0))  # the others wait, and share a transaction
     before = writer.submit(lambda writes: writes.run(FACT, "before", "1"))
 
     def fails(writes: Writes) -> str:
@@ -245,10 +245,10 @@ def test_a_call_whose_statement_fails_is_undone_alone(
     failed = writer.submit(fails)
     after = writer.submit(lambda writes: writes.run(FACT, "after", "1"))
     ready.set()
-    assert first.result(10.0)
+    assert first.result(60.0)
     with pytest.raises(Exception, match=r"UNIQUE|busy|meanwhile"):
-        failed.result(20.0)
-    assert (before.result(10.0), after.result(10.0)) == (1, 1)
+        failed.result(60.0)
+    assert (before.result(60.0), after.result(60.0)) == (1, 1)
     writer.close()
     assert facts(store) == {"before": "1", "after": "1"}
 
@@ -256,7 +256,7 @@ def test_a_call_whose_statement_fails_is_undone_alone(
 def test_what_a_call_says_of_itself_ahead_and_cannot_be_harms_no_other(store: Store) -> None:
     writer = Writer(store)
     ready = threading.Event()
-    first = writer.submit(lambda writes: ready.wait(10.0))
+    first = writer.submit(lambda writes: ready.wait(60.0))
 
     def wrong(writes: Writes) -> Iterator[list[Ahead]]:
         yield [Ahead(("then", 0), "SELECT value FROM facts", ())]
@@ -265,8 +265,8 @@ def test_what_a_call_says_of_itself_ahead_and_cannot_be_harms_no_other(store: St
     odd = writer.submit(lambda writes: writes.run(FACT, "odd", "1"), ahead=wrong)
     other = writer.submit(lambda writes: writes.run(FACT, "other", "1"))
     ready.set()
-    assert first.result(10.0)
-    assert (odd.result(10.0), other.result(10.0)) == (1, 1)
+    assert first.result(60.0)
+    assert (odd.result(60.0), other.result(60.0)) == (1, 1)
     writer.close()
     assert facts(store) == {"odd": "1", "other": "1"}
 
@@ -276,7 +276,7 @@ def test_a_text_that_cannot_be_sent_harms_no_other(store: Store, way: str) -> No
     """It fails before anything reaches the database, so that no mark of the database's is where ours is."""
     writer = Writer(store)
     ready, torn = threading.Event(), "torn \ud800"
-    first = writer.submit(lambda writes: ready.wait(10.0))
+    first = writer.submit(lambda writes: ready.wait(60.0))
     before = writer.submit(lambda writes: writes.later(FACT, "before", "1"))
 
     def looks(writes: Writes) -> Iterator[list[Ahead]]:
@@ -292,10 +292,10 @@ def test_a_text_that_cannot_be_sent_harms_no_other(store: Store, way: str) -> No
     failed = writer.submit(fails, about="one", ahead=looks if way == "ahead" else None)
     after = writer.submit(lambda writes: writes.run(FACT, "after", "1"), about="two")
     ready.set()
-    assert first.result(10.0)
+    assert first.result(60.0)
     with pytest.raises((InvalidData, UnicodeEncodeError)):
-        failed.result(20.0)
-    assert (before.result(10.0), after.result(10.0)) == (None, 1)
+        failed.result(60.0)
+    assert (before.result(60.0), after.result(60.0)) == (None, 1)
     writer.close()
     assert facts(store) == {"before": "1", "after": "1"}
 
@@ -332,14 +332,14 @@ def test_an_error_is_told_with_what_it_rests_on(store: Store) -> None:
             raise ProtocolError("the name is taken")
         return "free"
 
-    first = writer.submit(lambda writes: ready.wait(10.0))
+    first = writer.submit(lambda writes: ready.wait(60.0))
     taking, taken = writer.submit(takes), writer.submit(finds)
     ready.set()
-    first.exception(10.0)
+    first.exception(60.0)
     with pytest.raises(StateError, match="at the commit"):
-        taking.result(10.0)
+        taking.result(60.0)
     with suppress(StateError):  # told with the commit that failed, or asked again
-        assert taken.result(10.0) == "free"
+        assert taken.result(60.0) == "free"
     writer.close()
     assert told
     assert not any(told)
@@ -359,7 +359,7 @@ def test_nobody_is_answered_before_the_commit(store: Store) -> None:
 
     failed = writer.submit(call)
     with pytest.raises(StateError, match="at the commit"):
-        failed.result(10.0)
+        failed.result(60.0)
     writer.close()
     assert facts(store) == {}
 
@@ -412,7 +412,7 @@ def test_what_is_claimed_is_written_in_one_transaction(store: Store) -> None:
     with store.claimed(query):
         thread = threading.Thread(target=second)
         thread.start()
-        thread.join(10.0)
+        thread.join(60.0)
     assert found == [None]
 
 
@@ -479,7 +479,7 @@ def test_who_changes_a_row_that_another_has_locked_waits_and_sees_what_it_became
     entered, seen = threading.Event(), []
 
     def second() -> None:
-        entered.wait(10.0)
+        entered.wait(60.0)
         with store.writing() as writes:
             seen.append(writes.locked("SELECT value FROM facts WHERE name = 'count'"))
             writes.run("UPDATE facts SET value = value || '2' WHERE name = 'count'")
@@ -494,7 +494,7 @@ def test_who_changes_a_row_that_another_has_locked_waits_and_sees_what_it_became
         time.sleep(0.05)
         assert seen == []
         writes.run("UPDATE facts SET value = value || '1' WHERE name = 'count'")
-    thread.join(10.0)
+    thread.join(60.0)
     assert seen == [[("01",)]]
     assert facts(store) == {"count": "012"}
 
@@ -515,7 +515,7 @@ def test_what_another_has_locked_can_be_passed_over(store: Store) -> None:
         if not isinstance(store, SQLiteStore):
             thread = threading.Thread(target=second)
             thread.start()
-            thread.join(10.0)
+            thread.join(60.0)
             assert seen == [("two",)]
     second()
     assert seen[-2:] == [("one",), ("two",)]
@@ -558,7 +558,7 @@ def test_a_database_is_opened_again_and_by_several_at_once() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30.0)
+        thread.join(60.0)
     assert len(made) == 4
     with made[0].writing() as writes:
         writes.run(FACT, "one", "1")

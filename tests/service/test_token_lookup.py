@@ -56,7 +56,7 @@ class Hanging:
             self.reads += looks_up
             self._now += looks_up
             self.most = max(self.most, self._now)
-        self._go.wait(20.0)
+        self._go.wait(60.0)
         with self._lock:
             self._now -= looks_up
         return self._read(call)

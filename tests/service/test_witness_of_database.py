@@ -143,7 +143,7 @@ def test_what_the_witness_was_not_told_is_not_shown_until_it_is(
         context = {"age": 40, "region": "west"}
         assert the_desk(one).status_code == 503
         waiting = service.decide("offers", "t", {"id": "v8", "user": "v8", "context": context})
-        assert isinstance(waiting.exception(30.0), StateError)
+        assert isinstance(waiting.exception(60.0), StateError)
     before = FileWitness(outside).last("database")
     assert the_desk(one).status_code == 200
     assert one.decide("v8").json()["release"] == 1

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import threading
+import time
 import traceback
 import urllib.request
 from collections.abc import Iterator
@@ -90,7 +91,7 @@ def releases(caller: Caller) -> list[int]:
 @pytest.mark.timeout(300)
 def test_a_few_faults(tmp_path: Path) -> None:
     found = run_and_found(KILLS, 4, 18, tmp_path)
-    assert found["answers"] > 10
+    assert found["answers"] >= 4 * worker_kills.ANSWERS
 
 
 @pytest.mark.slow
@@ -114,8 +115,8 @@ def test_two_workers_release_what_one_policy_does(
         for number in range(90):
             policy, value = ("beside", "waits")[number % 2], number % 7 / 7
             body = {"id": f"v{number}", "user": f"v{number}", "context": {"x": number % 11 / 11}}
-            answer = json.loads(workers[number // 2 % 2].decide(policy, "t", body).result(30.0))
-            workers[number // 3 % 2].reward(policy, answer["id"], value).result(30.0)
+            answer = json.loads(workers[number // 2 % 2].decide(policy, "t", body).result(60.0))
+            workers[number // 3 % 2].reward(policy, answer["id"], value).result(60.0)
             lines.append({"asks": [policy, body, value]})
     finally:
         for worker in workers:
@@ -150,8 +151,8 @@ def test_a_request_that_two_workers_get_at_once_is_answered_once(two: Two) -> No
         threading.Event().wait(0.5)
         answers.append(answer)
 
-    first.write(slow).result(20.0)
-    assert answers[0].result(20.0) == answers[1]
+    first.write(slow).result(60.0)
+    assert answers[0].result(60.0) == answers[1]
 
 
 @pytest.mark.usefixtures("lazy")
@@ -184,11 +185,10 @@ def test_a_withdrawn_token_is_refused_by_all_workers(two: Two) -> None:
     reader = Caller(other.client, made["token"])
     assert reader.get("/v1/policies").status_code == 200
     assert one("DELETE", f"/v1/tokens/{made['id']}").status_code == 204
-    for _ in range(100):
-        if reader.get("/v1/policies").status_code == 401:
-            return
-        threading.Event().wait(0.05)
-    raise AssertionError
+    until = time.monotonic() + 60.0
+    while reader.get("/v1/policies").status_code != 401:
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 @pytest.mark.usefixtures("lazy")
@@ -205,7 +205,7 @@ def test_a_round_waits_for_the_release_that_it_needs_and_for_no_other(two: Two) 
     assert releases(other) == []
     assert folding(first).fold(the_policy(first)) == 1
     assert folding(second).fold(the_policy(first)) == 0
-    assert json.loads(waiting.result(20.0))["release"] == 1
+    assert json.loads(waiting.result(60.0))["release"] == 1
     assert releases(other) == releases(one) == [6]
     assert one.get("/v1/policies/offers/policy").text == other.get("/v1/policies/offers/policy").text
 
@@ -256,7 +256,7 @@ def test_two_that_fold_one_block_at_once_release_it_once(
         drawn.append(original(self))
         if len(drawn) == 1:
             slower.start()
-            slower.join(1.0)
+            slower.join(1.0 if locks else 60.0)  # it waits for the lock, if there is one
         return drawn[-1]
 
     monkeypatch.setattr(ServedBandit, "release_next", while_the_other_tries)
@@ -432,7 +432,7 @@ def test_a_charge_that_rests_on_an_older_balance_is_refused(monkeypatch: pytest.
             before = entries.account("a")
             other = threading.Thread(target=lambda: ledger.charge("a", charge_id="y", cost=JointDP(0.6)))
             other.start()
-            other.join(20.0)
+            other.join(60.0)
             assert before is not None
             entries.put_account("a", before)
 
@@ -457,7 +457,7 @@ def test_a_state_that_another_worker_went_on_with_is_refused(monkeypatch: pytest
             assert entries.lineage("l") == first
             other = threading.Thread(target=lambda: ledger.go_on("l", first, Witness(2, "bb")))
             other.start()
-            other.join(20.0)
+            other.join(60.0)
             entries.put_lineage("l", later)
 
     monkeypatch.setattr(postgres.PostgresWrites, "lock", ("", ""))
@@ -491,12 +491,11 @@ def test_several_workers_serve_one_address_and_one_that_dies_is_begun_anew(tmp_p
         counted = [decisions_counted(server) for _ in range(10)]  # by whichever worker is asked
         assert counted[0] >= 8
         assert set(counted) == {counted[0]}
-        for _ in range(200):
+        now, until = set(workers), time.monotonic() + 60.0
+        while len(now) < 2 or workers[0] in now:
+            assert time.monotonic() < until
+            time.sleep(0.05)
             now = {int(one) for one in children.read_text().split()}
-            if len(now) == 2 and workers[0] not in now:
-                break
-            threading.Event().wait(0.05)
-        assert len(now) == 2
     finally:
         server.stop()
     assert not any(Path(f"/proc/{one}").exists() for one in now)
@@ -506,7 +505,7 @@ def decisions_counted(server: Any) -> float:
     """Requests for decisions, as the metrics say."""
     named = {"Authorization": f"Bearer {server.token}"}
     request = urllib.request.Request(f"{server.url}/metrics", headers=named)  # noqa: S310 - loopback
-    with urllib.request.urlopen(request, timeout=30) as reply:  # noqa: S310 - the same
+    with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310 - the same
         lines = reply.read().decode().splitlines()
     route = 'route="/v1/policies/{policy}/decisions"'
     counts = [line for line in lines if line.startswith("dpbandits_requests_total{") and route in line]
@@ -514,14 +513,15 @@ def decisions_counted(server: Any) -> float:
 
 
 def asked_until_answered(server: Any, body: dict[str, Any]) -> dict[str, Any]:
-    for _ in range(50):
+    until = time.monotonic() + 60.0
+    while True:
         try:
             found: dict[str, Any] = server.post("/v1/policies/offers/decisions", body)
         except OSError:  # the worker that had it was killed
-            threading.Event().wait(0.05)
+            assert time.monotonic() < until
+            time.sleep(0.05)
         else:
             return found
-    raise AssertionError
 
 
 def test_several_workers_need_a_database(tmp_path: Path) -> None:

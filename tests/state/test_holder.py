@@ -111,11 +111,11 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_is_not_there(monkeypatch
     def hold():
         with counter.holder.turn():
             holding.set()
-            done.wait(20)
+            done.wait(60.0)
 
     thread = threading.Thread(target=hold)
     thread.start()
-    holding.wait(20)
+    holding.wait(60.0)
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(ForkedState):
         counter.step()
@@ -146,7 +146,7 @@ def test_a_turn_inside_a_turn_is_allowed_unless_it_is_refused():
 
 def test_another_thread_is_not_nested(monkeypatch):
     strict, entered = Counter(nested="nested"), threading.Event()
-    later = threading.Thread(target=lambda: (entered.wait(20), strict.step()))
+    later = threading.Thread(target=lambda: (entered.wait(60.0), strict.step()))
     later.start()
     strict.step(then=entered.set)
     later.join()

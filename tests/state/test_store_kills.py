@@ -57,7 +57,7 @@ class Lives:
         assert int(self.parent.stdout.readline()) == -signal.SIGKILL
 
     def wait_for_lines(self, lines):
-        goal, patience = self.journal_bytes() + lines * LINE_BYTES, time.monotonic() + 20
+        goal, patience = self.journal_bytes() + lines * LINE_BYTES, time.monotonic() + 60
         while self.journal_bytes() < goal and time.monotonic() < patience:
             time.sleep(0.0002)
 
@@ -68,7 +68,7 @@ class Lives:
         return self
 
     def __exit__(self, *_):
-        self.parent.communicate(timeout=10)
+        self.parent.communicate(timeout=60)
 
 
 def check(directory):

@@ -286,15 +286,15 @@ def test_kills_lose_nothing_and_stop_nobody(tmp_path, rounds):
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
         assert worker.stdout.readline() == b"ready\n"
+        said = [worker.stdout.readline() for _ in range(2)]  # it has begun, however busy the machine is
         time.sleep(0.01 + 0.013 * number)
         worker.send_signal(signal.SIGKILL)
-        lines = worker.communicate()[0].split(b"\n")
-        told += len(lines) - 1
+        told += len(said) + worker.communicate()[0].count(b"\n")
         ledger = SQLiteLedger(tmp_path / "ledger.db", witness=FileWitness(tmp_path / "elsewhere"))
         spent = ledger.balance("purse").spent_epsilon
         assert told <= spent <= told + number + 1
     ledger.verify()
-    assert told > rounds
+    assert told >= 2 * rounds
 
 
 def test_a_witness_one_behind_must_have_seen_what_came_before(tmp_path):

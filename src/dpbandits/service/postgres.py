@@ -242,10 +242,14 @@ _UNLOGGED = "; SELECT " + ", ".join(
 _NUMBERS = "SELECT nextval(pg_get_serial_sequence(?, 'number')) FROM generate_series(1, CAST(? AS BIGINT))"
 
 
-_BEGIN = (
-    f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = "
-    f"'{IDLE_SECONDS:g}s'; SET LOCAL lock_timeout = '{2 * IDLE_SECONDS:g}s'{_UNLOGGED}"
-)
+def _begin_writing() -> str:
+    idle = round(1000 * IDLE_SECONDS)
+    return (
+        f"BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {idle}; "
+        f"SET LOCAL lock_timeout = {2 * idle}{_UNLOGGED}"
+    )
+
+
 _SERVES = "; LOCK TABLE facts IN ROW SHARE MODE; SELECT value FROM facts WHERE name = 'moving'"
 """Whoever moves what the tables hold locks this one as a whole: it waits for all write transactions, and
 those that begin later learn from the answer that the database was left."""
@@ -486,7 +490,7 @@ class PostgresStore(Store):
         """A write transaction; `moving`: of who makes the tables, or moves what they hold."""
         if self.current is not None:
             raise ProtocolError("a write transaction is open already")
-        with self._begun(_BEGIN if moving else _BEGIN + _SERVES) as (connection, begun):
+        with self._begun(_begin_writing() + ("" if moving else _SERVES)) as (connection, begun):
             row = None if moving else begun.fetchone()
             if row is not None:
                 raise StateError(f"this database serves nobody: {row[0]}")
