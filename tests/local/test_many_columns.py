@@ -387,6 +387,57 @@ def test_it_finds_the_columns_that_matter():
     assert found.bins == spec_of().protocol.grids.over(found.rule.columns).size
 
 
+def told_of_one_column(spec, versions, chance, rng):
+    """A learner after versions over column 2 with arms in turns; `chance` (G, K) is that of a reward 1."""
+    learner = learner_for(spec)
+    (mechanism,) = spec.protocol.counted_by(version_of(spec, (2,)))
+    for version in range(versions):
+        arms = (np.arange(8) + version) % spec.n_arms
+        own = version_of(spec, (2,), arms=arms, turned=np.arange(8) < 4 * (version % 3))
+        published = replace(own, version=version)
+        at = spec.protocol.places(published, rng.random((100, spec.dim)))
+        cells, signs = answers(published, at, rng.random(100) < chance[at, arms[at]])
+        sums = mechanism.simulate(*signs_by_cell(cells, signs, mechanism.n_cells), rng)
+        learner.count(spec, published, [[(mechanism, sums, 100)]])
+        learner.refine()
+    return learner
+
+
+def given_by(learner, spec, versions):
+    """Columns, and the numbers of the arms that are given there, of each of these versions."""
+    published = [learner.publish(spec, version, PublicCoins(3)) for version in versions]
+    return [(one.columns, set(np.asarray(one.arms).tolist())) for one in published]
+
+
+def test_an_arm_that_leads_is_given_to_all_but_in_every_fourth_version():
+    """800 people at epsilon 4, whom arm 1 serves better by .2, whoever they are (seed fixed)."""
+    spec, rng = spec_of(6, epsilon=4.0, reports_per_version=100), np.random.default_rng(11)
+    learner = told_of_one_column(spec, 8, np.full((8, 2), [0.4, 0.6]), rng)
+    given = given_by(learner, spec, range(8, 48))
+    assert all(arms == {1} for place, (_, arms) in enumerate(given) if place % 4 != 3)
+    # Every fourth draws by cell: without it nothing would be told of the other arm.
+    assert any(arms == {0, 1} for _, arms in given[3::4])
+
+
+def test_no_arm_is_given_to_all_while_none_leads():
+    """Before anybody has reported, and after 2,000 people whom both arms serve alike (seed fixed)."""
+    spec, rng = spec_of(6, epsilon=4.0, reports_per_version=100), np.random.default_rng(12)
+    for versions in (0, 20):
+        learner = told_of_one_column(spec, versions, np.full((8, 2), 0.5), rng)
+        given = given_by(learner, spec, range(versions, versions + 40))
+        assert sum(arms == {0, 1} for place, (_, arms) in enumerate(given) if place % 4 != 3) > 10
+
+
+def test_an_arm_that_leads_is_not_given_to_all_where_arms_by_cell_pay():
+    """4,000 people at epsilon 4: arm 1 is better by .6 in five of eight cells, else worse (seed fixed)."""
+    spec, rng = spec_of(6, epsilon=4.0, reports_per_version=100), np.random.default_rng(13)
+    better = np.arange(8) >= 3
+    chance = np.column_stack([np.where(better, 0.2, 0.8), np.where(better, 0.8, 0.2)])
+    given = given_by(told_of_one_column(spec, 40, chance, rng), spec, range(40, 80))
+    assert all(arms == {0, 1} for columns, arms in given if columns == (2,))
+    assert sum(columns == (2,) for columns, _ in given) > 20
+
+
 def test_robust_servers_expect_forged_reports_about_every_column():
     spec = spec_of(5, epsilon=4.0, reports_per_version=100)
     plain, robust = learner_for(spec), learner_for(spec)

@@ -2302,6 +2302,38 @@ MUTATIONS = (
         tests="tests/local/test_many_columns.py::test_columns_are_asked_about_one_at_a_time_at_first",
     ),
     _bug(
+        "one arm for all that does not lead",
+        "everybody gets the arm that is best by chance, and little is told of the others",
+        (
+            "local/learners/questions.py",
+            "(mean[:-1] > _LEAD * deviation[:-1]).all()",
+            "True",
+        ),
+        tests="tests/local/test_many_columns.py::test_no_arm_is_given_to_all_while_none_leads",
+    ),
+    _bug(
+        "one arm for all whatever cells gain",
+        "everybody goes on with one arm although reports say who is served better by another",
+        (
+            "local/learners/questions.py",
+            "return not told and bool(",
+            "return bool(",
+        ),
+        tests="tests/local/test_many_columns.py::test_an_arm_that_leads_is_not_given_to_all_where_arms_by"
+        "_cell_pay",
+    ),
+    _bug(
+        "one arm for all in every version",
+        "nobody is given another arm any more, and what it would earn for some stays unknown",
+        (
+            "local/learners/questions.py",
+            "self.grid.columns and (version + 1) % _LOOK and",
+            "self.grid.columns and",
+        ),
+        tests="tests/local/test_many_columns.py::test_an_arm_that_leads_is_given_to_all_but_in_every_fourth"
+        "_version",
+    ),
+    _bug(
         "a column that hears itself",
         "what a column's own reports tell of the arms comes back as news and counts twice",
         (

@@ -7,7 +7,21 @@ import pytest
 
 from dpbandits.lab.evaluation.seeds import FIRST_REPORT_SEED
 from reproduction.tuning import local_columns
-from reproduction.tuning.local_columns import FIRST_SEED, IDLE, NEIGHBOURS, PLACES, SECOND_SEED, Runs, people
+from reproduction.tuning.local_columns import (
+    FIRST_SEED,
+    IDLE,
+    LEAD,
+    LEADS,
+    LEVEL,
+    MADE,
+    MADE_SEEDS,
+    NEIGHBOURS,
+    PLACES,
+    SECOND_SEED,
+    Runs,
+    made,
+    people,
+)
 
 PAIRS = "dpbandits.local.learners.columns._ALONE"
 
@@ -19,10 +33,10 @@ def present(place):
 
 
 def test_every_neighbour_differs_from_what_is_there_in_one_constant():
-    for constants in list(NEIGHBOURS.values())[1:]:
+    for constants in [*list(NEIGHBOURS.values())[1:], *LEADS.values()]:
         ((place, value),) = constants.items()
         assert present(place) != value
-    assert FIRST_SEED < SECOND_SEED < FIRST_REPORT_SEED / 2
+    assert FIRST_SEED < SECOND_SEED < MADE_SEEDS.start < FIRST_REPORT_SEED / 2
 
 
 @pytest.mark.slow
@@ -34,10 +48,25 @@ def test_idle_columns_stand_beside_those_of_the_table_and_tell_nothing():
     assert np.abs(told).max() < 6 / np.sqrt(len(idle.columns))  # 80 of them: below 2e-7
 
 
+@pytest.mark.parametrize("place", MADE)
+def test_made_up_people_have_columns_that_tell_nothing_or_an_arm_that_leads(place):
+    schema, world = made(place, 2000, 3)
+    family, more = place.split(" ")[0].split("+")
+    assert schema.dim == world.dim == int(family.split("-")[1]) + int(more)
+    told = np.corrcoef(world.columns[:, -int(more) :], world.rewards, rowvar=False)[: int(more), int(more) :]
+    assert np.abs(told).max() < 6 / np.sqrt(2000)  # at most 75 of them: below 2e-7
+    means = world.rewards.mean(axis=0)
+    if " " in place:
+        assert means.argmax() == 0
+        assert np.abs(means - LEVEL - LEAD * (np.arange(len(means)) == 0)).max() < LEAD
+        by_cell = world.rewards.max(axis=1).mean() - means[0]
+        assert (by_cell > 0.02) == place.endswith("both")
+
+
 def test_a_constant_is_moved_while_its_crowds_run_and_what_ran_is_kept(tmp_path, monkeypatch):
     asked = []
 
-    def reward_of(place, *, epsilon, seed, column=None):
+    def reward_of(place, *, epsilon, seed, column=None, users=None):
         asked.append((present(PAIRS), place, epsilon, seed, column))
         return seed / 8 + (column or 0)
 

@@ -8,6 +8,12 @@ sqrt(temperature/K), and less for a product of variance S that reports cannot ha
 sqrt(S n_S/(1 + S n_S)), n_S = 16 i (n + 200)/(K M), i what one report tells, M = (sum S)^2/sum S^2. Where
 i < .75 the temperature is sqrt(.75/i) times as high, at most twice.
 
+**One arm for all.** Of the versions that name their columns (`learners.columns`), all but every fourth give
+one arm in every cell while two things hold. The best arm's mean reward is above every other arm's by more
+than `_LEAD` posterior deviations of the difference. The best arms of the cells earn more than it by at most
+`_PAYS` deviations of that gain. Draws by cell then cost reward, and the gain is not told from noise. Every
+fourth version draws all the same: without what it tells of the other arms no gain would be found.
+
 **Question.** A sign on every cell, phi(x): reports then estimate sum over a part's cells of 2 p(x) phi(x)
 (f_a(x) - 1/2), a linear functional of w. Signs are those of a direction of which the posterior knows
 little: of a draw of the posterior about its mean, then of the posterior's covariance with that draw's own
@@ -81,6 +87,13 @@ _HEAD_START, _TOLD = 200, 16.0
 
 # Where one report tells less than this, arms are drawn more widely: crowds settle too early on what is noise.
 _CLEAR, _WIDEST = 0.75, 2.0
+
+# One arm is given in all cells at a lead of more than the first of these, if the cells' own arms gain no more
+# than the second, in posterior deviations (`python -m reproduction.tuning.local_columns --made`).
+_LEAD, _PAYS = 1.0, 1.0
+
+# One version of so many has arms drawn by cell all the same, and gains below the second are rounding.
+_LOOK, _ROUNDING = 4, 1e-12
 
 # Columns are chosen by draws whose deviation is multiplied by the root of this over the number of arms.
 _GAIN_TEMPERATURE = 0.2
@@ -303,7 +316,10 @@ class QuestionLearner:
         model, size = self._model, self._model.moment.size
         normals = coins.normal(f"questions/{version}", 0, 2, size)
         weights = model.mean + self._shrunk() * model.deviation(normals[0])
-        arms = (model.features.values @ weights.T).argmax(axis=1)
+        drawn = model.features.values @ weights.T
+        arms = drawn.argmax(axis=1)
+        if self.grid.columns and (version + 1) % _LOOK and self._one_for_all():
+            arms = np.full(len(arms), int((self._density.p @ drawn).argmax()))
         signs, doubt = self._least_known(arms, normals[1])
         n_features = self._density.weights.size
         place = self._density.least_known(coins.normal(f"places/{version}", 0, 1, n_features)[0])
@@ -492,6 +508,17 @@ class QuestionLearner:
         share = variances * told / (1.0 + variances * told)
         wider = min(_WIDEST, math.sqrt(max(1.0, _CLEAR / self._tells)))
         return np.asarray(np.sqrt(self.constants.temperature * wider / self.n_arms * share))
+
+    def _one_for_all(self) -> bool:
+        """Return whether one arm is given in all cells: it leads, and arms by cell do not pay."""
+        levels = np.kron(np.eye(self.n_arms), self._density.p @ self._model.features.values)
+        best = int((levels @ self._model.mean.ravel()).argmax())
+        by_cell = self._asked(np.ones(self.grid.size), self.leading()) / 2.0
+        leads = levels[best] - np.delete(levels, best, axis=0)
+        mean, covariance = self._model.law(np.vstack([leads, by_cell - levels[best]]))
+        deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        told = mean[-1] > max(_PAYS * deviation[-1], _ROUNDING)
+        return not told and bool((mean[:-1] > _LEAD * deviation[:-1]).all())
 
     def _least_known(self, arms: IntArray, normals: FloatArray) -> tuple[FloatArray, float]:
         """(G,) signs of a question to the people of these arms, and how little its answer is known."""
