@@ -37,6 +37,7 @@ from internals import policy as internals
 from internals.journal import failing
 
 WORKER = Path(live_worker.__file__)
+BLOCK = next(case for case in CASES if case.name == "block")
 KILLS = 10
 
 
@@ -235,7 +236,7 @@ def test_a_folder_of_before_its_last_closing_is_refused(case, tmp_path):
 
 
 def test_a_folder_that_lacks_more_than_the_last_calls_is_refused_though_none_was_closed(tmp_path):
-    case = CASES[1]
+    case = BLOCK
     ledger, new = paid(case)
     with type(new).open(tmp_path / "p", new=new) as policy:
         drive(policy, 0, 21)  # the second block ended before round 20
@@ -252,7 +253,7 @@ def test_a_folder_that_lacks_more_than_the_last_calls_is_refused_though_none_was
 
 
 def test_a_ledger_that_does_not_answer_stops_the_next_ask_and_no_closing(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     ledger, new = paid(case)
     with type(new).open(tmp_path / "p", new=new) as policy:
         drive(policy, 0, 20)
@@ -278,7 +279,7 @@ def _unreachable(*_, **__):
 
 def test_a_crash_at_any_moment_leaves_a_folder_that_opens(tmp_path, monkeypatch):
     """Folder and ledger as they are at every sync and around every event of the ledger, over two releases."""
-    case, moments, said = CASES[1], tmp_path / "moments", []
+    case, moments, said = BLOCK, tmp_path / "moments", []
     (tmp_path / "now").mkdir()
     ledger = SQLiteLedger(tmp_path / "now" / "ledger")
     ledger.open_account("people", privacy=account_of(case.make(), 8.0, 1e-5))
@@ -315,7 +316,7 @@ def test_a_crash_at_any_moment_leaves_a_folder_that_opens(tmp_path, monkeypatch)
 
 def test_an_older_log_beside_a_newer_state_is_refused(tmp_path):
     """It would open with fewer rounds than were asked, though neither is damaged."""
-    case = CASES[1]
+    case = BLOCK
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         drive(policy, 0, 5)
         (log,) = (tmp_path / "p").glob("rounds-*.log")
@@ -343,7 +344,7 @@ def test_a_state_saved_by_value_can_be_opened(case, tmp_path):
     "damage", ["remove log", "remove both", "remove end", "cut", "remove state", "old state"]
 )
 def test_a_damaged_folder_is_refused(tmp_path, damage):
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     old = (tmp_path / "p" / "policy.state").read_bytes()
     drive(policy, 0, 9 if damage == "old state" else 5)
@@ -370,7 +371,7 @@ def test_a_damaged_folder_is_refused(tmp_path, damage):
 @pytest.mark.parametrize("content", [b"", b"short", b"\xff" * 64], ids=["empty", "short", "wild"])
 def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, content):
     """Its checksum is right, and what it says cannot be read."""
-    case = CASES[1]
+    case = BLOCK
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         drive(policy, 0, 2)
     (path,) = (tmp_path / "p").glob("rounds-*.log")
@@ -384,7 +385,7 @@ def test_a_record_that_another_writer_left_is_refused_as_such(tmp_path, kind, co
 
 def test_a_state_of_just_before_a_release_is_refused_beside_the_log_after_it(tmp_path):
     """What was asked since would follow it, and its block would be drawn a second time."""
-    case = CASES[1]
+    case = BLOCK
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         drive(policy, 0, 8)
     with type(policy).open(tmp_path / "p") as again:
@@ -398,7 +399,7 @@ def test_a_state_of_just_before_a_release_is_refused_beside_the_log_after_it(tmp
 
 def test_sealed_rounds_cannot_change_places(tmp_path):
     """Who cannot read them can write a log of the same records in another order, its chain and its end."""
-    case, key = CASES[1], StateKey(bytes(range(64)))
+    case, key = BLOCK, StateKey(bytes(range(64)))
     with type(case.make()).open(tmp_path / "p", new=case.make(), key=key) as policy:
         decisions = [ask(policy, t) for t in range(2)]
         policy.tell(decisions[0].id, 0.25)
@@ -426,7 +427,7 @@ def test_sealed_rounds_cannot_change_places(tmp_path):
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 def test_an_append_that_fails_counts_wholly_or_not_at_all(tmp_path, monkeypatch, error, late):
     """The one disk operation of an append fails, before or after it did its work."""
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     first = ask(policy, 0)
     real = journal.write_through
@@ -454,7 +455,7 @@ def test_an_append_that_fails_counts_wholly_or_not_at_all(tmp_path, monkeypatch,
 
 
 def test_a_batch_costs_one_write_through(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         synced, real = [], os.fsync
         monkeypatch.setattr(os, "fsync", lambda descriptor: (synced.append(descriptor), real(descriptor)))
@@ -467,7 +468,7 @@ def test_a_batch_costs_one_write_through(tmp_path, monkeypatch):
 
 def test_what_a_call_has_done_is_not_done_again_by_the_next(tmp_path, monkeypatch):
     """The record of a call that returned is not replayed; that of an interrupted call is, once."""
-    case, played, real = CASES[1], [], RoundBook.replayed
+    case, played, real = BLOCK, [], RoundBook.replayed
     monkeypatch.setattr(RoundBook, "replayed", lambda *record: (played.append(record[1]), real(*record))[1])
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         drive(policy, 0, 3)
@@ -482,7 +483,7 @@ def test_what_a_call_has_done_is_not_done_again_by_the_next(tmp_path, monkeypatc
 
 
 def test_an_interruption_between_log_and_book_is_made_good(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     internals.interrupt_after_note(monkeypatch, policy)
     with pytest.raises(KeyboardInterrupt):
@@ -528,7 +529,7 @@ def test_a_round_that_was_refused_alone_is_refused_after_a_crash(case, tmp_path)
 
 
 def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     decisions = [ask(policy, t) for t in range(8)]
     for decision in decisions[:7]:
@@ -547,7 +548,7 @@ def test_what_came_after_a_commit_that_failed_is_kept(tmp_path, monkeypatch):
 
 def test_an_earlier_state_that_is_written_late_does_not_end_the_log(tmp_path, monkeypatch):
     """The disk is full twice: when a commit was prepared, and when that one was written but not the next."""
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     decisions = [ask(policy, t) for t in range(8)]
     with monkeypatch.context() as broken:
@@ -582,7 +583,7 @@ def test_a_forked_child_does_not_keep_the_folder_of_a_parent_that_died(tmp_path)
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("nth", range(6))
 def test_a_folder_that_was_never_begun_can_be_begun(tmp_path, monkeypatch, nth, error):
-    case, real, left = CASES[1], os.replace, [nth]
+    case, real, left = BLOCK, os.replace, [nth]
 
     def cut(*paths):
         if not left[0]:
@@ -601,7 +602,7 @@ def test_a_folder_that_was_never_begun_can_be_begun(tmp_path, monkeypatch, nth, 
 
 
 def test_a_policy_is_closed_by_its_own_process_when_nothing_is_under_way(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     (end,) = (tmp_path / "p").glob("rounds-*.log.end")
     child = os.fork()
@@ -638,7 +639,7 @@ def test_a_policy_is_closed_by_its_own_process_when_nothing_is_under_way(tmp_pat
 
 
 def test_a_policy_that_a_full_disk_closes_has_left_its_folder_whole(tmp_path, monkeypatch):
-    case = CASES[1]
+    case = BLOCK
     policy = type(case.make()).open(tmp_path / "p", new=case.make())
     told, waiting = ask(policy, 0), ask(policy, 1)
     policy.tell(told.id, 0.75)
@@ -655,7 +656,7 @@ def test_a_policy_that_a_full_disk_closes_has_left_its_folder_whole(tmp_path, mo
 
 
 def test_public_data_given_to_a_folder_is_kept(tmp_path):
-    case = CASES[1]
+    case = BLOCK
     rows = decision_set(5, n=20)
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         policy.warm_start(rows, rows[:, 0])
@@ -665,7 +666,7 @@ def test_public_data_given_to_a_folder_is_kept(tmp_path):
 
 
 def test_old_logs_are_removed_at_each_release(tmp_path):
-    case = CASES[1]
+    case = BLOCK
     with type(case.make()).open(tmp_path / "p", new=case.make()) as policy:
         drive(policy, 0, 45)
         position = read_state(tmp_path / "p" / "policy.state").position
