@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from dpbandits.service.core import Service
+from dpbandits.service.engines import StoredBook
 from dpbandits.service.settings import Settings
+from dpbandits.service.writer import Crowded
 from service.conftest import AGNES, CUSTOMERS, OFFERS, Caller, served
 from service.databases import any_kind
 
@@ -175,3 +177,42 @@ def test_rounds_are_taken_in_the_order_of_a_batch_whatever_somebody_brings(admin
     assert ids[6] is None
     assert len(numbers) == 7
     assert numbers == sorted(numbers)
+
+
+def test_a_batch_of_which_a_part_was_answered_is_not_turned_away(
+    admin: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal of the whole batch says that nothing was done."""
+    learned(admin)
+    passes, together = [1], Service.decide_together
+
+    def crowded(service: Service, *arguments: Any) -> Any:
+        if not passes:
+            raise Crowded("too many wait")
+        passes.pop()
+        return together(service, *arguments)
+
+    monkeypatch.setattr(Service, "decide_together", crowded)
+    found = batched(admin, [person(100), person(101, available=["mail"]), person(102)])
+    assert found[1]["decision"]["arm"] == "mail"
+    assert all("decision" in one for one in found)
+    refused = admin.post(f"{AT}/decisions:batch", {"decisions": [person(103), person(104)]})
+    assert refused.status_code == 429
+
+
+def test_a_policy_that_was_paused_while_a_batch_waited_for_it_decides_for_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker may pause a policy while the row of its rounds is waited for."""
+    service, hold = Service(tmp_path / "data"), StoredBook.hold
+    pausing = "UPDATE policies SET status = 'paused', revision = revision + 1 WHERE status = 'active'"
+
+    def paused(book: StoredBook) -> None:
+        hold(book)
+        service.store.now_writing.run(pausing)
+
+    with served(service) as admin:
+        learned(admin)
+        monkeypatch.setattr(StoredBook, "hold", paused)
+        found = batched(admin, [person(100), person(101)])
+    assert [one["problem"]["type"] for one in found] == ["urn:dpbandits:conflict"] * 2

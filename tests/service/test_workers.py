@@ -28,7 +28,7 @@ from dpbandits.policy import kept
 from dpbandits.policy.bookkeeping import RoundStatus
 from dpbandits.privacy.definitions import JointDP
 from dpbandits.privacy.noise import SimulatedNoise
-from dpbandits.service import core
+from dpbandits.service import core, policies
 from dpbandits.service.core import Service
 from dpbandits.service.folding import Folding
 from dpbandits.service.problems import Problem
@@ -169,6 +169,22 @@ def test_a_round_that_was_refused_has_no_reward_in_the_store(two: Two) -> None:
     for number in range(6):
         assert one.decide(f"v{number}").status_code == 200
     assert folding(first).fold(the_policy(first)) == 1
+
+
+def test_of_two_changes_of_one_version_the_second_is_refused(two: Two) -> None:
+    """Also while the first is being written: otherwise a policy that was retired could be active again."""
+    first, second, one, _ = two
+    etag = one.get("/v1/policies/offers").headers["ETag"]
+    change = partial(policies.change, name="offers", settings=None, if_match=etag, now=0.0, by="t")
+    begun: list[Any] = []
+    with first.store.writing() as writes:
+        change(writes, status="retired")
+        begun.append(second.write(partial(change, status="active")))
+        time.sleep(0.3)
+        assert not begun[0].done()
+    with pytest.raises(Problem, match="changed-meanwhile"):
+        begun[0].result()
+    assert one.get("/v1/policies/offers").json()["status"] == "retired"
 
 
 def test_guesses_are_counted_over_all_workers(two: Two) -> None:

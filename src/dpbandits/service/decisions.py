@@ -346,14 +346,14 @@ class Decisions:
         """
         found: list[str | Problem | None] = [None] * len(bodies)
         now, kept = self._now(), self._read_last(writes, policy)
+        if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
+            return found
+        engine = self._engines.use(writes, kept.id)
+        engine.book.hold()  # first: the policy may be paused while another worker is waited for
         now_is = writes.one("SELECT id, status, revision FROM policies WHERE name = ?", policy)
         if now_is != (kept.id, kept.status, kept.revision):
             self._engines.not_so(policy)
             return found
-        if kept.status != "active" or "arms" not in kept.asked or kept.settings["mode"] != "live":
-            return found
-        engine = self._engines.use(writes, kept.id)
-        engine.book.hold()
         asked_as: dict[bytes, int] = {}  # digest of the caller's id -> place of the first that has it
         for place, body in enumerate(bodies):
             if not (body.keys() <= _PLAIN and "context" in body):

@@ -192,7 +192,7 @@ async def _each(
             try:
                 results = await awaited(together([members[place] for place in left]))
             except Crowded:
-                if not first:
+                if found.keys().isdisjoint(fit):
                     raise  # nothing of the batch was done
                 break
             except Exception as error:  # noqa: BLE001 - nothing was recorded, and each says it by itself

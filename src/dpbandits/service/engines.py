@@ -111,8 +111,9 @@ class ServedBandit(GPBandit):
     ) -> None:
         """Answer by what another process releases, and release nothing from now on.
 
-        Only single asks, `tell`, `abandon`, `recommend` and `predict` are supported then. Answers depend
-        on releases, the question and public coins, so they equal those of the policy that releases.
+        Only `ask`, `ask_batch`, `tell`, `tell_batch`, `abandon`, `recommend` and `predict` are supported
+        then. Answers depend on releases, the question and public coins, so they equal those of the policy
+        that releases. One release has to decide all rounds of a batch.
 
         Args:
             book: keeps the rounds; the processes share it.

@@ -169,7 +169,7 @@ def _checked(
 ) -> Upload:
     """A curator's release, held against what was paid for; that takes long, and needs no transaction.
 
-    Where the inputs lie at an address, nothing is _fetched from there.
+    Where the inputs lie at an address, nothing is fetched from there.
 
     Raises:
         Problem: it is no release, or promises something else than was paid for.
@@ -390,7 +390,7 @@ def add_exchanges(app: FastAPI, service: Service) -> None:
 
     @route("DELETE /{exchange}", "Erase an exchange's release and answers", None, status=204)
     async def end_exchange(exchange: _Name, token: Admin) -> Response:
-        """For good; what was paid stays paid, and whoever has _fetched it has it."""
+        """For good; what was paid stays paid, and whoever has fetched it has it."""
         how: dict[str, Any] = {"name": exchange, "now": service.now(), "by": token.id}
         await wrap_future(service.write(partial(_ended, **how)))
         return Response(status_code=204)

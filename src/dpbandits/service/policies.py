@@ -215,6 +215,7 @@ def change(
         Problem: somebody else changed it meanwhile; or a retired policy, which stays so.
         InvalidParameter: settings that do not fit.
     """
+    writes.locked("SELECT id FROM policies WHERE name = ?", name)  # until the commit nobody else changes it
     kept = kept_policy(writes, name)
     if if_match is None:
         raise Problem(
