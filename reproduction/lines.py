@@ -50,10 +50,17 @@ def number_of(row: Row | None, name: str = "regret", error: str = "standard_erro
     return f"{row[name]:{form}} ({row[error]:{form if form != '.0f' else '.1f'}})"
 
 
-def seeds_of(*rows: Row | None) -> str:
-    """Repetitions and first seed of the first row that was run."""
-    found = next((row for row in rows if row is not None), None)
-    return NOT_RUN if found is None else f"{found['reps']} from {found['first_seed']:,}"
+def seeds_of(*rows: Row | None, **named: Row | None) -> str:
+    """Repetitions and first seed of rows; each row that has a name says its own if they differ."""
+    found = {name: row for name, row in named.items() if row is not None}
+    every = [*(row for row in rows if row is not None), *found.values()]
+    if not every:
+        return NOT_RUN
+    reps, first = ({row[name] for row in every} for name in ("reps", "first_seed"))
+    said = f"{min(reps)}" if len(reps) == 1 else f"{min(reps)} to {max(reps)}"
+    if found and len(reps) > 1:
+        said = ", ".join(f"{name} {row['reps']}" for name, row in found.items())
+    return f"{said} from {' and '.join(f'{seed:,}' for seed in sorted(first))}"
 
 
 def command_of(*words: str) -> str:

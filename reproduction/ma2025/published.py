@@ -6,6 +6,7 @@ the printed figures are percentiles of these runs (2.5 and 97.5), not confidence
 """
 
 import csv
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,19 @@ from pathlib import Path
 from dpbandits.errors import InvalidParameter
 from reproduction.ma2025.methods import Source
 
-__all__ = ["BATCHES", "PLANNED", "Published", "published_at", "published_runs", "runs_of"]
+__all__ = [
+    "AGREES",
+    "BATCHES",
+    "PLANNED",
+    "Published",
+    "published_at",
+    "published_runs",
+    "runs_of",
+    "welch",
+]
+
+AGREES = 0.15
+"""Share by which our runs of the public code may differ from the published ones and still reproduce them."""
 
 BATCHES = {"6": 10, "7a": 100, "7b": 100, "8": 500, "9a": 100, "9b": 100, "9c": 500}
 """Users between two updates in the authors' scripts."""
@@ -85,6 +98,26 @@ def published_at(
         if (run.epsilon, run.n_users, run.sources) == place:
             return run
     raise InvalidParameter(f"no published run of Figure {figure} is at this place")
+
+
+def welch(mean: float, other: float, *, errors: Sequence[float], reps: Sequence[int]) -> int:
+    """Return what Welch's test at 5% says of two means; with few runs two standard errors are not enough.
+
+    Args:
+        mean: the first mean.
+        other: the second one.
+        errors: their standard errors.
+        reps: their numbers of runs, at least 2 each.
+
+    Returns:
+        -1 if the second mean is below the first, 1 if it is above, 0 if they are not told apart.
+    """
+    from scipy.stats import t
+
+    variances = [error**2 for error in errors]
+    freedom = sum(variances) ** 2 / sum(v**2 / (n - 1) for v, n in zip(variances, reps, strict=True))
+    far = abs(other - mean) > float(t.ppf(0.975, freedom)) * math.sqrt(sum(variances))
+    return int(math.copysign(far, other - mean))
 
 
 def _sources(line: dict[str, str]) -> tuple[Source, ...]:

@@ -15,7 +15,7 @@ from reproduction.lines import NOT_RUN, command_of, computed, line_of, number_of
 from reproduction.ma2025.cells import LARGEST_EPSILON, PRINTED_WORLD
 from reproduction.ma2025.local import reference_regrets
 from reproduction.ma2025.methods import CODE_WORLD, PRINTED_CONSTANTS
-from reproduction.ma2025.published import Published, runs_of
+from reproduction.ma2025.published import AGREES, Published, runs_of, welch
 from reproduction.ma2025.table_2 import PAPERS_NAMES, PRINTED, PRINTED_PAIRS
 from reproduction.ma2025.theory import slope
 from reproduction.result_folder import ResultFolder
@@ -45,6 +45,7 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
             here = {method: rows.get((CODE_WORLD, method, at(run.epsilon))) for method in _METHODS}
             least = min(run.epsilon, LARGEST_EPSILON)
             there = {method: rows.get((PRINTED_WORLD, method, at(least))) for method in _METHODS}
+            printed = [rows_of[name] for rows_of in (here, there) for name in PRINTED_CONSTANTS]
             honest = [f"{name[7:]} {form(here[name])}" for name in PRINTED_CONSTANTS if here[name]]
             edge = [f"{name[7:]} {form(there[name])}" for name in PRINTED_CONSTANTS if there[name]]
             if edge:
@@ -61,7 +62,7 @@ def _figures(held: ResultFolder) -> Iterator[Row]:
                 ours=form(ours) + _at_point(ours),
                 non_private="none in the figure",
                 random=f"{random:.3f}",
-                seeds=seeds_of(code, ours),
+                seeds=seeds_of(code=code, ours=ours, honest=next((kept for kept in printed if kept), None)),
                 verdict=_verdict(run, code),
                 run=command_of("ma2025", f"figure-{figure}", options),
             )
@@ -94,15 +95,12 @@ def _verdict(run: Published, code: Row | None) -> str:
         far = abs(run.regret - code["regret"]) / spread
         return f"not private; the published run lies {far:.1f} standard deviations of a run from our mean"
     ratio = code["regret"] / run.regret
-    error = math.hypot(run.standard_error, code["standard_error"])
-    told_apart = abs(code["regret"] - run.regret) > 2.0 * error
-    said = "not reproduced" if told_apart else "not told apart"
-    said = "reproduced" if abs(ratio - 1.0) <= _AGREES else said
+    errors, reps = (run.standard_error, code["standard_error"]), (run.reps, code["reps"])
+    apart = welch(run.regret, code["regret"], errors=errors, reps=reps)
+    said = "not reproduced" if apart else "not told apart"
+    said = "reproduced" if abs(ratio - 1.0) <= AGREES else said
     return f"not private; {said} as its code runs: {ratio:.2f} of the published mean"
 
-
-_AGREES = 0.15
-"""Share by which our runs of the public code may differ from the published ones and still reproduce them."""
 
 _METHODS = ("ma2025-code", "tree", *PRINTED_CONSTANTS)
 

@@ -9,6 +9,7 @@ from pages import Row, draw, load, shown, table
 
 from dpbandits.lab import plot
 from reproduction.ma2025.methods import CODE_WORLD, PRINTED_CONSTANTS
+from reproduction.ma2025.published import AGREES, welch
 
 
 def ma(name: str) -> Any:
@@ -141,11 +142,12 @@ def _pairs(figure: str) -> list[tuple[Row, Row | None]]:
     return [(own["ma2025-code"], own.get("tree")) for own in found.values() if "ma2025-code" in own]
 
 
-def _gap(code: Row, ours: Row) -> float:
-    """Ours less published, in standard errors; a single published run is given the spread of our own."""
+def _apart(code: Row, ours: Row) -> int:
+    """Whether ours is told apart from the published runs; a single one is given the spread of our own."""
     single = code["standard_error"] * math.sqrt(code["reps"])
-    error = math.hypot(code["published_error"] or single, ours["standard_error"])
-    return float((ours["regret"] - code["published"]) / error)
+    errors = (code["published_error"] or single, ours["standard_error"])
+    reps = (code["published_reps"] if code["published_error"] else code["reps"], ours["reps"])
+    return welch(code["published"], ours["regret"], errors=errors, reps=reps)
 
 
 def _counts(rows: Iterable[Row], name: str) -> str:
@@ -159,9 +161,9 @@ def ma_counted() -> Markdown:
         pairs = _pairs(figure)
         code, ours = [own for own, _ in pairs], [own for _, own in pairs if own is not None]
         ratios = sorted(row["regret"] / row["published"] for row in code)
-        near = sum(abs(ratio - 1.0) <= 0.15 for ratio in ratios)
-        apart = sum(abs(_gap(row, row)) > 2.0 for row in code)
-        gaps = [_gap(own, tree) for own, tree in pairs if tree is not None]
+        near = sum(abs(ratio - 1.0) <= AGREES for ratio in ratios)
+        apart = sum(abs(_apart(row, row)) for row in code)
+        signs = [_apart(own, tree) for own, tree in pairs if tree is not None]
         spread = f"{near} of {len(code)} ({ratios[0]:.2f} to {ratios[-1]:.2f})" if code else "not run"
         lines.append(
             [
@@ -171,8 +173,8 @@ def ma_counted() -> Markdown:
                 spread,
                 f"{apart} of {len(code)}",
                 _counts(ours, "reps"),
-                f"{sum(gap < -2.0 for gap in gaps)} of {len(gaps)}",
-                sum(gap > 2.0 for gap in gaps),
+                f"{signs.count(-1)} of {len(signs)}",
+                signs.count(1),
             ]
         )
     heads = ["figure", "published runs", "our runs of the code", "code within 15% of them (ratios)"]
