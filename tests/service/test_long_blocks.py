@@ -1,6 +1,7 @@
 """A fold of many rounds keeps nobody waiting: it reads, closes and forgets them some at a time."""
 
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,3 +166,20 @@ def test_a_user_who_has_more_rounds_than_promised_is_noticed(long: Service) -> N
 
 def test_as_many_rounds_of_a_user_as_promised_are_released(long: Service) -> None:
     assert folding(long).fold(asked(long, LONG, same=OF_ONE)) == 1
+
+
+@pytest.mark.parametrize("settings", ["database"], indirect=True)  # in a folder a reward meets no part of it
+def test_a_round_that_is_being_told_keeps_no_other_open(long: Service) -> None:
+    """Otherwise what one person tells would decide whether another's reward still counts."""
+    policy = asked(long, LONG)
+    open_still = "SELECT COUNT(*) FROM slots WHERE status = ?"
+    made: list[int] = []
+    fold = threading.Thread(target=lambda: made.append(folding(long).fold(policy)))
+    with long.store.writing() as writes:
+        writes.locked("SELECT status FROM slots WHERE policy = ? AND slot = 0", policy)
+        fold.start()
+        until = time.monotonic() + 30.0
+        while (found := writes.one(open_still, int(RoundStatus.PENDING))) != (1,):
+            assert time.monotonic() < until, found
+    fold.join()
+    assert made == [1]

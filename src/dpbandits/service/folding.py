@@ -305,24 +305,27 @@ class Folding:
     ) -> None:
         """Change rows of a policy's slots before one, until none is left of those that are meant.
 
-        Rows that a reward has locked are passed over, and come next: who waits for one while it holds another
-        may wait for ever.
+        Rows that a reward has locked come after all others. Waiting for one while another is held might never
+        end. Trying again at once would keep later rounds open, and somebody's reward must not decide whether
+        another one still counts.
         """
         policy, end, value = here
         with self._store.reading() as reads:
             row = reads.one("SELECT MIN(slot) FROM slots WHERE policy = ?", policy)
-        first = end if row is None or row[0] is None else int(row[0])
+        parts = list(range(end if row is None or row[0] is None else int(row[0]), end, TOGETHER))
         meant = f"policy = ? AND slot >= ? AND slot < ? AND {which}"
-        while first < end:
-            stop = min(first + TOGETHER, end)
-            some = policy, first, stop, value
-            with self._store.writing() as writes:
-                found = f"SELECT slot FROM slots WHERE {meant} ORDER BY slot{writes.lock[True]}"  # noqa: S608
-                writes.run(f"{change} WHERE policy = ? AND slot IN ({found})", *values, policy, *some)
-                left = writes.one(f"SELECT slot FROM slots WHERE {meant} LIMIT 1", *some)  # noqa: S608
-            first = stop if left is None else first
-            if first < end:
-                time.sleep(_REST)
+        while parts:
+            left = []
+            for first in parts:
+                some = policy, first, min(first + TOGETHER, end), value
+                with self._store.writing() as writes:
+                    found = f"SELECT slot FROM slots WHERE {meant} ORDER BY slot{writes.lock[True]}"  # noqa: S608
+                    writes.run(f"{change} WHERE policy = ? AND slot IN ({found})", *values, policy, *some)
+                    if writes.one(f"SELECT slot FROM slots WHERE {meant} LIMIT 1", *some):  # noqa: S608
+                        left.append(first)
+                if left or first != parts[-1]:
+                    time.sleep(_REST)
+            parts = left
 
     def _closed(self, policy: str) -> int | None:
         """Let no reward of blocks that are due count any more; rounds asked by then. None: none is due."""
