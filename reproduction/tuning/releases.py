@@ -514,6 +514,8 @@ ELSEWHERE = {
         "models.marginals.census.HALVINGS",
         "models.marginals.census.ROUNDED",
         "central.logged.tables.FINE_LEVELS",
+        "central.logged.tables.SQUARES",
+        "central.logged.tables.SQUARES_AN_ARM",
         "central.logged.tables.MOST_FINE",
         "central.logged.tables.MOST_PAIRED",
         "central.logged.tables.PAIRED_BINS",

@@ -488,6 +488,16 @@ def test_as_many_columns_as_there_are():
     )
 
 
+def test_categories_whose_weights_do_not_fit_are_refused_before_any_data():
+    """The function of 3,000 weights and 10 arms takes minutes to read, and 7.6 GB to save."""
+    wide = {f"c{j}": dpb.Categories(range(600)) for j in range(5)}
+    arguments = {"arms": list(range(10)), "tuning": marginals()}
+    with pytest.raises(InvalidParameter, match=r"needs about 7.6 GB of memory.*fewer categories"):
+        policy(contexts=dpb.Schema(**wide), **arguments)
+    some = {name: dpb.Categories(range(100)) for name in wide}
+    assert policy(contexts=dpb.Schema(**some), **arguments).tuning.release == "marginals"
+
+
 # -- what is learned --------------------------------------------------------------------------------------
 
 

@@ -62,6 +62,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbandits._calls import caller_level
+from dpbandits._memory import FLOAT, check_fits
 from dpbandits._reading import reading
 from dpbandits._typing import BoolArray, FloatArray, IntArray, Seed
 from dpbandits.central.logged.calibration import (
@@ -76,7 +77,7 @@ from dpbandits.central.logged.sums import REWARD_UNIT
 from dpbandits.central.marginals.learning import SAMPLE, VARIANCE, EffectPosterior
 from dpbandits.central.marginals.noise import TableNoise, VectorNoise
 from dpbandits.central.published_function import PublishedPosterior
-from dpbandits.domains import Product, RewardRange
+from dpbandits.domains import Arms, Product, RewardRange
 from dpbandits.errors import CorruptState
 from dpbandits.models.features.mercer import ArmFeatures
 from dpbandits.models.marginals import (
@@ -152,6 +153,10 @@ FINE_ERROR = 2.0
 """The largest share, of the people in one of `BINS` equal levels, that may be the deviation of the noise of
 their count, if it is added up from counts in fine levels."""
 
+SQUARES, SQUARES_AN_ARM = 25, 8
+"""Matrices of an arm's weights that are held at once: for all arms together while tables are read, and for
+each arm when the function is saved. Measured with five columns of 200 categories, 2 and 30 arms."""
+
 _EXPECTED_PEOPLE, _EXPECTED_DRAWS = 400, 24
 """Simulated for expected errors."""
 
@@ -182,7 +187,11 @@ class TableRelease:
     given: Design | None = None
 
     def __post_init__(self) -> None:
-        """Raise InvalidParameter for a promise that cannot be kept."""
+        """Raise InvalidParameter for a promise that cannot be kept, or tables that do not fit into memory."""
+        levels = [part.n_arms for part in self.menu.domain.parts[:-1] if isinstance(part, Arms)]
+        # The tables of components alone may not fit: what the weights of categories need is known before.
+        squares = SQUARES + SQUARES_AN_ARM * self.menu.n_arms
+        check_fits(FLOAT * squares * sum(levels) ** 2, instead="take fewer categories or arms")
         if isinstance(self.shares, TableNoise):
             self.shares.sum_rate(self.sensitivity)
 
