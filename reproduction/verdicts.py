@@ -51,8 +51,8 @@ A line stands for every figure, table, algorithm, theorem, lemma, corollary, pro
 papers. A number in brackets is the one under which the appendix repeats the statement. *Printed* is the
 paper's number, *honest* its own method with the noise that the promise needs, *ours* this library at the same
 promise. Standard errors are in brackets; seeds are repetitions and the first seed. The last column runs the
-line, with the item's own number of repetitions, which may be more; `--reps` sets another one. A line of Table 2
-of Ma2025 comes with the other pairs of its table.
+line, with the item's own number of repetitions, which may be more; `--reps` sets another one. A line of
+Table 2 of Ma2025 comes with the other pairs of its table.
 
 Ma2025's figures are *reproduced as its code runs* where our mean of the public code is within 15% of the
 published mean. Elsewhere Welch's test at 5% says *not reproduced* or *not told apart*.

@@ -124,7 +124,10 @@ def _png(figure: "Figure") -> str:
 
 
 def _darken(figure: "Figure") -> None:
-    """Text, axes and the darkest lines in colours that are seen on a dark page."""
+    """Text, axes, and the darkest lines, marks and error bars in colours that are seen on a dark page."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.colors import to_hex
+    from matplotlib.lines import Line2D
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -133,8 +136,12 @@ def _darken(figure: "Figure") -> None:
         axes.tick_params(colors=_DARK_LINES, labelcolor=_DARK_TEXT, grid_color=_DARK_GRID)
         for spine in axes.spines.values():
             spine.set_edgecolor(_DARK_LINES)
-        for line in axes.lines:
-            line.set_color(_TOO_DARK.get(str(line.get_color()), line.get_color()))
+    for line in figure.findobj(Line2D):
+        for name in ("color", "markeredgecolor", "markerfacecolor"):
+            colour = getattr(line, f"get_{name}")()
+            line.set(**{name: _TOO_DARK.get(str(colour), colour)})
+    for bars in figure.findobj(LineCollection):
+        bars.set_color([_TOO_DARK.get(to_hex(colour), colour) for colour in bars.get_edgecolor()])
 
 
 def ceil_to(value: float, digits: int) -> float:
