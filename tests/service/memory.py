@@ -21,15 +21,6 @@ def resident() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def at_rest() -> int:
-    """KiB at the least within half a second: who has committed a release may still hold its arrays."""
-    found = []
-    for _ in range(10):
-        found.append(resident())
-        time.sleep(0.05)
-    return min(found)
-
-
 def grown(number: int, some: Any) -> int:
     """KiB by which the process grows in the last three quarters of so many."""
     before = 0
@@ -107,8 +98,8 @@ def blocks(folder: Path, number: int) -> int:
             writes.run("UPDATE progress SET asked = ?", end)
         while service.read(left) != [(released,)]:
             time.sleep(0.01)
-        first, after_one = end, after_one or at_rest()
-    found = at_rest() - after_one
+        first, after_one = end, after_one or resident()
+    found = resident() - after_one
     service.close()
     return found
 
