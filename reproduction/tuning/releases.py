@@ -169,6 +169,12 @@ PAIRED = (
     ("odds-12", 3.0, 20_000),
     ("classes-5", 1.0, 20_000),
     ("regions-3", 3.0, 10_000),
+    ("steps-5", 1.0, 20_000),
+    ("odds-6", 1.0, 20_000),
+    ("clauses-4", 1.0, 10_000),
+    ("kinds-3", 1.0, 10_000),
+    ("odds-4", 1.0, 10_000),
+    ("regions-4", 1.0, 10_000),
 )
 LONG_AND_SHORT = (
     ("clauses-4", 1.0, 20_000),
@@ -361,7 +367,7 @@ GROUPS = {
     "paired": _tables(
         "log",
         "share",
-        {"noise with tables of all pairs": Constant((tables,), "PAIRED_NOISE", (0.0, 9.0))},
+        {"noise with tables of all pairs": Constant((tables,), "PAIRED_NOISE", (0.0, 1.0, 9.0))},
         places=PAIRED,
         seeds=(6, 8),
     ),
