@@ -12,22 +12,21 @@ from dpbandits.lab.worlds.datasets import INCOME_ARMS, INCOME_CUTS, INCOME_SCHEM
 
 name, n, table = sys.argv[1], int(sys.argv[2]), pd.DataFrame(cps_earnings()).sample(frac=1, random_state=0)
 right = np.array(INCOME_ARMS)[np.digitize(table.pop("earnings"), INCOME_CUTS)][: n + 5000]
-people, baselines = table[: n + 5000].to_dict("records"), dpb.lab.baselines
-who, joint = {"contexts": INCOME_SCHEMA, "arms": INCOME_ARMS}, dpb.JointDP(epsilon=1, delta=1e-6)
-same = who | {"reward_range": (0, 1), "horizon": n}
+people, lab, joint = table[: n + 5000].to_dict("records"), dpb.lab, dpb.JointDP(epsilon=1, delta=1e-6)
+same = {"contexts": INCOME_SCHEMA, "arms": INCOME_ARMS, "reward_range": (0, 1), "horizon": n}
 policies = {
     "central": lambda: dpb.central.GPBandit(**same, privacy=joint),
-    "local": lambda: dpb.lab.twin(policies["central"](), room="local"),  # epsilon 1 on people's own devices
-    "ridge": lambda: baselines.PrivateRidge(**same, privacy=joint),
-    "histogram": lambda: baselines.CellHistogram(**same, privacy=joint),
-    "episodes": lambda: baselines.ArmEpisodes(**same, privacy=joint),
-    "aggregated": lambda: baselines.BlockAggregation(**same, privacy=joint),
-    "uniform": lambda: baselines.Uniform(**same),
-    "constant": lambda: baselines.ConstantArm(**same, arm="10 to 16"),
-    "features": lambda: baselines.FeatureGPUCB(**same),
-    "exact": lambda: baselines.ExactGPUCB(**same),
+    "local": lambda: lab.twin(policies["central"](), room="local"),  # epsilon 1 on people's own devices
+    "ridge": lambda: lab.baselines.PrivateRidge(**same, privacy=joint),
+    "histogram": lambda: lab.baselines.CellHistogram(**same, privacy=joint),
+    "episodes": lambda: lab.baselines.ArmEpisodes(**same, privacy=joint),
+    "aggregated": lambda: lab.baselines.BlockAggregation(**same, privacy=joint),
+    "uniform": lambda: lab.baselines.Uniform(**same),
+    "constant": lambda: lab.baselines.ConstantArm(**same, arm="10 to 16"),
+    "features": lambda: lab.baselines.FeatureGPUCB(**same),
+    "exact": lambda: lab.baselines.ExactGPUCB(**same),
 }
-learners = {"learn": dpb.central.ExploreThenCommit, "open-learn": baselines.OpenExploreThenCommit}
+learners = {"learn": dpb.central.ExploreThenCommit, "open-learn": lab.baselines.OpenExploreThenCommit}
 policy, arms = policies["uniform" if name in learners else name](), []  # what is learned from is a random log
 for t in range(n):
     decision = policy.ask(people[t], user=t)

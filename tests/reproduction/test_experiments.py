@@ -61,11 +61,12 @@ def test_a_choice_by_fields_keeps_what_has_them_and_what_has_none_of_their_kind(
     """Names go into lists of objects; a cell without the field belongs to every value, as without epsilon."""
     ma, dubey = study("ma2025"), study("dubey2021")
     where = {"sources.0.gamma": 2, "sources.0.epsilon": 8, "sources.0.n_users": 100_000}
-    found = ma.cells("figure-8", Choice(where=where, columns=["tree"]))
+    found = ma.cells("figure-8", Choice(where=where, columns=["tree"], worlds=["ma-edge"]))
     assert [[source.gamma for source in cell.sources] for cell in found] == [[], [2.0, 2.0]]
-    (alone,) = ma.cells("figure-8", Choice(where={"sources": []}, columns=["tree"]))
+    (alone,) = ma.cells("figure-8", Choice(where={"sources": []}, columns=["tree"], worlds=["ma-edge"]))
     assert alone.sources == ()
-    orders = ma.cells("figure-9c", Choice(where={"sources.0.epsilon": 2, "sources.1.epsilon": 8}))
+    where = {"sources.0.epsilon": 2, "sources.1.epsilon": 8}
+    orders = ma.cells("figure-9c", Choice(where=where, worlds=["ma-edge"]))
     assert {tuple(source.epsilon for source in cell.sources) for cell in orders} == {(2.0, 8.0)}
     found = dubey.cells("figure-2", Choice(where={"delta": 0.5}))
     assert {(cell.column, cell.delta) for cell in found} == {
