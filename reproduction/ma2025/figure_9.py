@@ -47,7 +47,7 @@ def _shifted(epsilons: Sequence[float], shifts: Sequence[tuple[float, float]]) -
 
 
 def _along(figure: str, name: str, cells: Sequence[CrowdCell]) -> Item:
-    """As the paper lays it out: small epsilon of the sources above, large below; a line a size of theirs."""
+    """Return panels as in the paper: small epsilons of the sources above, large ones below."""
 
     def groups(row: Row) -> list[str]:
         return [f"sources at {source['epsilon']:g}" for source in row["sources"][:1]]

@@ -87,7 +87,7 @@ def _options(run: Published, fields: Sequence[str]) -> str:
 
 
 def _verdict(run: Published, code: Row | None) -> str:
-    """Whether the public code, as it runs, gives what was published; its noise is not private."""
+    """Return the verdict on the public code beside its published runs. Its noise is not private."""
     if code is None:
         return NOT_RUN
     if run.standard_error is None:

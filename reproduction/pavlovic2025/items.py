@@ -72,7 +72,7 @@ class LemmaCell(Cell):
 
     @property
     def label(self) -> Row:
-        """As rows have it."""
+        """Return the fields of a row that name this cell."""
         return {"setting": self.setting, "T": self.rounds}
 
     @property
@@ -168,7 +168,7 @@ class VolumeCell(Cell):
 
     @property
     def label(self) -> Row:
-        """As rows have it."""
+        """Return the fields of a row that name this cell."""
         return {"setting": self.setting, "r": self.gap}
 
     @property

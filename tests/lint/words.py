@@ -169,8 +169,9 @@ def in_source(path: Path, text: str) -> Iterator[Finding]:
 
 
 def findings(root: Path, under: str = "") -> Iterator[Finding]:
-    """Findings of the library, of the pages and of the README."""
-    sources = [*(root / "src").rglob("*.py"), *(root / "reproduction").rglob("*.py")]
+    """Yield findings of the library, of programs beside it, of pages and of the README."""
+    folders = ("src", "reproduction", "benchmarks", "docs/_ext")
+    sources = [path for folder in folders for path in (root / folder).rglob("*.py")]
     pages = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs" / "guides").glob("*.md")]
     for path in sorted(sources) + sorted(pages):
         name = path.relative_to(root)

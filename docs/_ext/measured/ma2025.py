@@ -133,7 +133,7 @@ _FIGURES = ("6", "7a", "7b", "8", "9a", "9b", "9c")
 
 
 def _pairs(figure: str) -> list[tuple[Row, Row | None]]:
-    """What the public code gives at every published place where it was run, and what ours gives there."""
+    """Return a table of the public code and of ours at every published place where the code was run."""
     found: dict[str, dict[str, Row]] = {}
     for row in ma(f"figure-{figure}"):
         if row["world"] == CODE_WORLD:
@@ -143,7 +143,7 @@ def _pairs(figure: str) -> list[tuple[Row, Row | None]]:
 
 
 def _apart(code: Row, ours: Row) -> int:
-    """Whether ours is told apart from the published runs; a single one is given the spread of our own."""
+    """Return what `welch` says of ours and the published runs. A single run is given the spread of ours."""
     single = code["standard_error"] * math.sqrt(code["reps"])
     errors = (code["published_error"] or single, ours["standard_error"])
     reps = (code["published_reps"] if code["published_error"] else code["reps"], ours["reps"])

@@ -1,4 +1,4 @@
-"""What the pages of the papers show: `results-papers.md` and those that it names."""
+"""Tables and pictures of `results-papers.md` and of the pages that it names."""
 
 from typing import Any
 
