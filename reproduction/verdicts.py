@@ -47,8 +47,10 @@ _HEAD = """# The papers, element by element
 `python -m reproduction.verdicts` writes this page from `reproduction/results` and the verdicts of each paper.
 A test fails when it is older than they are.
 
-A line stands for every figure, table, algorithm, theorem, lemma, corollary, proposition and remark of four
-papers. A number in brackets is the one under which the appendix repeats the statement. *Printed* is the
+A line stands for every figure, table, algorithm, theorem, lemma, corollary, proposition and remark of
+Dubey2021, Pavlovic2025 and Kharkovskii2020. Of Ma2025 it stands for every figure and table with measured
+values, and for theorems and propositions that are run or used. Figures 1 to 5 are drawings and have none.
+A number in brackets is the one under which the appendix repeats the statement. *Printed* is the
 paper's number, *honest* its own method with the noise that the promise needs, *ours* this library at the same
 promise. Standard errors are in brackets; seeds are repetitions and the first seed. The last column runs the
 line, with the item's own number of repetitions, which may be more; `--reps` sets another one. A line of
