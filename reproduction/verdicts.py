@@ -59,8 +59,8 @@ Table 2 of Ma2025 comes with the other pairs of its table.
 Ma2025's figures are *reproduced as its code runs* where our mean of the public code is within 15% of the
 published mean. Elsewhere Welch's test at 5% says *not reproduced* or *not told apart*.
 
-The pages that [the summary](../docs/results-papers.md) names have the methods as printed, without privacy and
-at random beside these.
+The pages that [the summary](../docs/evidence/papers.md) names have the methods as printed, without privacy
+and at random beside these.
 """
 
 

@@ -18,15 +18,15 @@ MOST_LINES = 30
 TASKS = {
     "personalise": "personalise-offers.md",
     "delayed": "delayed-rewards.md",
-    "five visits": "people-who-come-back.md",
+    "five visits": "returning-visitors.md",
     "arms with contexts in local": "own-devices.md",
     "log to policy": "log-to-policy.md",
     "log to adaptive policy": "plot_warm_start.py",
     "box": "over-a-box.md",
     "why nothing is learned": "why-nothing-is-learned.md",
-    "optimise over a stranger's table": "a-strangers-table.md",
-    "save, kill, go on": "save-crash-go-on.md",
-    "privacy officer": "privacy-officer.md",
+    "optimise over a stranger's table": "outsourced-table.md",
+    "save, kill, go on": "save-and-restart.md",
+    "privacy officer": "../tutorials/privacy-officer.md",
     "choose epsilon": "plot_choose_epsilon.py",
     "plot own simulator": "plot_own_simulator.py",
     "see what was learned": "plot_what_was_learned.py",
@@ -71,7 +71,8 @@ def test_the_index_lists_every_task_and_every_guide() -> None:
     for name in TASKS.values():
         link = f"../auto_examples/{name[:-3]}.rst" if name.endswith(".py") else name
         assert f"[]({link})" in index
-    assert {path.name for path in GUIDES.glob("*.md")} - {"index.md"} <= set(TASKS.values())
+    for page in GUIDES.glob("*.md"):
+        assert page.name == "index.md" or f"[]({page.name})" in index
 
 
 def test_the_readme_shows_how_many_people_one_needs_as_it_was_measured() -> None:

@@ -4,7 +4,7 @@ import { ARMS, chances } from "./world.js";
 const SIDE = 300;
 const [LEFT, TOP, RIGHT, BOTTOM] = [40, 22, 8, 36];
 const FULL = SIDE + TOP + BOTTOM;
-const CELLS = 37; // a side of the grid of two ranges, see docs/byte-formats.md
+const CELLS = 37; // a side of the grid of two ranges, see docs/reference/byte-formats.md
 
 /** An element of SVG with attributes, and text where there is any. */
 export function drawn(name, attributes, text) {

@@ -3,8 +3,8 @@
     pip install openfeature-sdk openfeature-provider-ofrep
     TOKEN=dpb_... python examples/service/openfeature_flags.py http://127.0.0.1:8080
 
-The token needs the scopes decide and reward, and the policy "offers" of docs/service.md must have begun. Any
-other OFREP provider decides as well: what this one adds is `track`.
+The token needs the scopes decide and reward. The policy "offers" of docs/guides/service.md must have begun.
+Any other OFREP provider decides as well; this one adds `track`.
 """
 
 import os

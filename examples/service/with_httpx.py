@@ -2,7 +2,7 @@
 
     TOKEN=dpb_... python examples/service/with_httpx.py http://127.0.0.1:8080
 
-The token needs the scopes decide and reward, and the policy "offers" of docs/service.md must have begun.
+The token needs the scopes decide and reward. The policy "offers" of docs/guides/service.md must have begun.
 """
 
 import os

@@ -1,4 +1,4 @@
-/** The reference evaluator of exported policies: docs/exported-policies.md says what is in one. */
+/** The reference evaluator of exported policies: docs/guides/exported-policies.md says what is in one. */
 const UNREADABLE = Symbol("unreadable");
 
 function place({ values, coded, low, high, clip, missing }, value) {

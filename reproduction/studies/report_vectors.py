@@ -3,7 +3,7 @@
     python -m reproduction.studies.report_vectors --out reproduction/results/report-vectors.json
 
 A device reads its random bytes from a stream here: block k is SHA-256 of the vector's name, a zero byte and k
-in eight bytes, little-endian. The page docs/byte-formats.md says what the numbers are.
+in eight bytes, little-endian. The page docs/reference/byte-formats.md says what the numbers are.
 """
 
 import argparse

@@ -172,7 +172,7 @@ def findings(root: Path, under: str = "") -> Iterator[Finding]:
     """Yield findings of the library, of programs beside it, of pages and of the README."""
     folders = ("src", "reproduction", "benchmarks", "docs/_ext")
     sources = [path for folder in folders for path in (root / folder).rglob("*.py")]
-    pages = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs" / "guides").glob("*.md")]
+    pages = [*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs").glob("[a-z]*/*.md")]
     for path in sorted(sources) + sorted(pages):
         name = path.relative_to(root)
         if str(name).startswith(under) and name.name != "CHANGELOG.md":

@@ -1,7 +1,7 @@
 """The byte formats: a device makes the vectors byte for byte, and a reader of the page alone agrees.
 
 Between the two lines of dashes nothing but the standard library is used: it is what somebody writes who has
-only docs/byte-formats.md.
+only docs/reference/byte-formats.md.
 """
 
 import base64
@@ -413,7 +413,7 @@ def test_who_has_the_page_alone_drops_the_noise_that_the_server_drops(name):
 
 def test_the_page_says_every_name_that_the_formats_have():
     """So that a field that is added to a spec or a version is added to the page."""
-    page = (FILE.parents[2] / "docs" / "byte-formats.md").read_text()
+    page = (FILE.parents[2] / "docs" / "reference" / "byte-formats.md").read_text()
     names = set()
     for vector in VECTORS.values():
         for text in (vector["spec"], vector["published"]):

@@ -3,7 +3,7 @@
     PYTHONPATH=tests python tests/messages/mistakes.py            # every row with the message that it gets
     PYTHONPATH=tests python tests/messages/mistakes.py Matern     # only rows with this text
 
-`docs/mistakes.md` shows the same table, and `test_mistakes.py` judges it.
+`docs/reference/error-messages.md` shows the same table, and `test_mistakes.py` judges it.
 """
 
 import contextlib

@@ -14,7 +14,7 @@ from reproduction.studies import outsourced_worlds as worlds
 from reproduction.studies.outsourced_tables import TableCell
 
 RESULTS = Path(__file__).resolve().parents[2] / "reproduction" / "results" / "outsourced-plain.json"
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "results-outsourced.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "outsourced.md"
 POINTS = np.linspace(-9.0, 9.0, 200)[:, None]
 ROWS = PublishedRows.public(POINTS, half_width=9.0)
 

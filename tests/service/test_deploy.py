@@ -580,7 +580,7 @@ def test_alerts_ask_for_metrics_and_labels_that_there_are(shop: Caller) -> None:
 
 
 def test_the_page_on_operations_says_what_to_do_about_each_alert_and_names_files_that_there_are() -> None:
-    page = (ROOT / "docs" / "operations.md").read_text()
+    page = (ROOT / "docs" / "guides" / "operations.md").read_text()
     assert re.findall(r"^\| `(Dpbandits\w+)` \|", page, re.MULTILINE) == [rule["alert"] for rule in alerts()]
     named = set(re.findall(r"`(?:deploy/)?([\w/]+\.(?:yaml|conf|sql|service)|Caddyfile)`", page))
     assert named - {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*")} == set()

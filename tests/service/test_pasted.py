@@ -47,7 +47,7 @@ def started(data: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is what is pasted")
-@pytest.mark.parametrize("page", ["README.md", "docs/service.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/guides/service.md"])
 def test_lines_as_pasted(tmp_path: Path, page: str) -> None:
     blocks = [one for one in LINES.findall((ROOT / page).read_text(encoding="utf-8")) if "curl" in one]
     assert blocks

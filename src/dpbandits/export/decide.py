@@ -1,6 +1,6 @@
 """The reference evaluator of exported policies, of the standard library alone: copy it wherever Python runs.
 
-docs/exported-policies.md says what is in one; `js/src/decide.js` is the same in JavaScript.
+docs/guides/exported-policies.md says what is in one; `js/src/decide.js` is the same in JavaScript.
 """
 
 import math

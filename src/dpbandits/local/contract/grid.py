@@ -18,9 +18,9 @@ constant, so the ratio of the laws of all that it has seen multiplies by at most
 loses at most epsilon, *whatever is asked*. Whoever sees which arm a device takes learns a(g) besides, as
 from any public policy.
 
-`docs/byte-formats.md` describes the JSON of a version (`PublishedQuestions.to_json`). The cell of a context
-x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last column running fastest; m
-is `Grid.sizes`.
+`docs/reference/byte-formats.md` describes the JSON of a version (`PublishedQuestions.to_json`).
+The cell of a context x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last
+column running fastest; m is `Grid.sizes`.
 
 **Many columns.** A grid over all columns is used if it gives every range at least 6 cells, or at least 10
 with more than three columns. Otherwise every version is over some of the columns, which it names: a range

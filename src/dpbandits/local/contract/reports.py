@@ -1,7 +1,8 @@
 """The bytes of a report, what it answers, and what a contract says to devices and servers alike.
 
 A report is a header (format, digest of the spec, version that is answered, nonce, and a class of epsilon
-where the spec has several) and a payload, of a length that the version fixes: see `docs/byte-formats.md`.
+where the spec has several) and a payload, of a length that the version fixes:
+see `docs/reference/byte-formats.md`.
 
 Nothing else leaves a device. The nonce is drawn independently of the user's data and says nothing
 about it; it lets the server drop repeated sendings.

@@ -71,7 +71,7 @@ from dpbandits.policy.coins import PublicCoins
 __all__ = ["GROWTH", "RENEWAL", "QuestionConstants", "QuestionLearner"]
 
 # These, and those of what it is built on, were taken over, and held against neighbours on tuning worlds;
-# `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there: docs/results-local.md has the list.
+# `temperature`, `places`, `_CLEAR` and `_WIDEST` were tuned there: docs/evidence/local.md has the list.
 _FEATURES, _PLACE_FEATURES = 64, 144
 
 # The posterior's memory grows with the square of the weights of all arms: many arms have fewer features each.
