@@ -76,7 +76,7 @@ def _nothing() -> None:
 app = typer.Typer(
     cls=_Commands,
     name="dpbandits",
-    help="Private decisions: bandits that provably do not give away the people they learn from.",
+    help="Contextual bandits and Bayesian optimisation with differential privacy.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
