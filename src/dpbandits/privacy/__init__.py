@@ -1,21 +1,21 @@
-"""What is promised, and how noise keeps it. Arithmetic and noise: no files, and no models.
+"""Definitions of privacy, noise, and the certificates that connect them. No files and no models.
 
-A promise is a definition; noise of a law and a scale earns a certificate; the certificate proves the
-promise; a guarantee says all of it in words.
+A definition states the promise. Noise with a law and a scale has a certificate. The certificate proves the
+promise. A guarantee describes all of it.
 
-- `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise, its unit and its neighbours.
-- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: what a mechanism provably
-  gives away, and how that adds up; `calibration`: the noise that a promise needs.
-- `noise`: `SecureNoise`, `SimulatedNoise`: integer noise, and the rule for its certificate; `words`: where
-  random bits come from; `samplers`: exact laws made of them.
+- `definitions`: `JointDP`, `LocalDP`, `RowDP`, `NoPrivacy`: the promise and its adjacency.
+- `certificates`: `PureDP`, `GaussianDP`, `ZeroConcentratedDP`, `NearGaussianDP`: the proven privacy loss of
+  a mechanism, and composition; `calibration`: the noise scale that a promise needs.
+- `noise`: `SecureNoise`, `SimulatedNoise`: integer noise and the rule for its certificate; `words`: sources
+  of random bits; `samplers`: exact samplers that use them.
 - `gram_vector`: `GramVectorMechanism`: exact integer contributions and their sensitivity.
-- `prefix_sums`: `BlockRelease` and `TreeRelease`: noisy sums over blocks or rounds, the place where raw
-  data meets noise; the factors, the tree, what each costs and the rule that chooses.
-- `selection`: `permute_and_flip`, the private choice of one of n.
-- `reports`: local mechanisms, one private report a user; `rows`: mechanisms for tables, row by row.
-- `guarantee`: `Guarantee`: the whole of it, in prose and in JSON; `sentences`: what statements share.
+- `prefix_sums`: `BlockRelease` and `TreeRelease`: the matrix mechanism and the binary tree mechanism
+  (DP-FTRL).
+- `selection`: `permute_and_flip` and the exponential mechanism: private choice of one of n candidates.
+- `reports`: local mechanisms, one private report per user; `rows`: mechanisms for tables, row by row.
+- `guarantee`: `Guarantee`, in prose and in JSON; `sentences`: text that several statements share.
 
-Names load on first use: devices import `reports` with NumPy alone.
+Names load on first use, so that clients can import `reports` with NumPy alone.
 """
 
 from typing import TYPE_CHECKING

@@ -1,12 +1,12 @@
-r"""Calibration: the noise scale that a promise needs, and the arithmetic that certificates rest on.
+r"""Calibration: the noise scale that a promise needs, and the arithmetic behind certificates.
 
-Numbers in, numbers out, careful about cancellation and underflow.
+All functions take and return numbers, and avoid cancellation and underflow.
 
-Calibrations err on the safe side: they aim a hair below delta, return the safe end of the last
-bracket, and so re-evaluate to at most delta. They take epsilon in (0, 50] and delta in [1e-15, 1), and a
-`sensitivity` above 0: the largest Euclidean distance between the outputs of two neighbours, over all releases
-that share the promise. What is out of range raises `InvalidParameter`.
-What the scales are good for is said by a certificate (`dpbandits.privacy.certificates`).
+Calibration errs on the safe side. It aims slightly below delta and returns the safe end of the last bracket,
+so that the result re-evaluates to at most delta. Arguments are epsilon in (0, 50], delta in [1e-15, 1), and
+`sensitivity` > 0: the largest Euclidean distance between the outputs of two neighbouring data sets, over all
+releases that share the promise. Values outside these ranges raise `InvalidParameter`.
+`dpbandits.privacy.certificates` states what noise of a given scale proves.
 
 Example:
     >>> from dpbandits.privacy.certificates import GaussianDP
@@ -45,13 +45,13 @@ __all__ = [
 
 LARGEST_EPSILON = 50.0
 SMALLEST_DELTA = 1e-15
-"""The range in which the formulas are tested against 50-digit arithmetic."""
+"""Range in which the formulas are tested against 50-digit arithmetic."""
 
 MARGIN = 1e-10
-"""Relative distance that searches keep from delta: far above the error of the formulas (1e-12)."""
+"""Relative distance that searches keep from delta, far above the error of the formulas (1e-12)."""
 
 _NARROW = 0.5
-"""Below this mu the two terms of delta nearly cancel, and their difference is integrated instead."""
+"""mu below which the two terms of delta nearly cancel, so that their difference is integrated instead."""
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -59,14 +59,14 @@ _ORDERS = 1.0 + np.logspace(-2.0, 3.0, 41)
 """Renyi orders above 1 at which a zero-concentrated certificate bounds membership guesses."""
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""Stands for every positive delta too small for float64, so that underflow errs on the safe side."""
+"""Stand-in for every positive delta that float64 cannot hold, so that underflow errs on the safe side."""
 
 
 # -- scales --------------------------------------------------------------------------------------
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest mu whose Gaussian certificate proves (epsilon, delta).
+    """Return the largest mu whose Gaussian certificate proves (epsilon, delta).
 
     Example:
         >>> round(gaussian_mu(1.0, 1e-5), 4)
@@ -76,12 +76,12 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Standard deviation of real-valued Gaussian noise that keeps (epsilon, delta): sensitivity/mu."""
+    """Return the standard deviation of real-valued Gaussian noise for (epsilon, delta): sensitivity/mu."""
     return _checks.number(sensitivity, name="sensitivity") / gaussian_mu(epsilon, delta)
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:
-    """Largest rho whose zero-concentrated certificate proves (epsilon, delta), by the tight conversion.
+    """Return the largest rho whose zero-concentrated certificate proves (epsilon, delta), tightly.
 
     Example:
         >>> round(1.0 / (2.0 * zcdp_rho(1.0, 1e-6)) ** 0.5, 2)
@@ -91,19 +91,21 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
 
 
 def discrete_gaussian_sigma(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Scale of discrete Gaussian noise that keeps (epsilon, delta): sensitivity/sqrt(2 rho)."""
+    """Return the scale of discrete Gaussian noise for (epsilon, delta): sensitivity/sqrt(2 rho)."""
     return _checks.number(sensitivity, name="sensitivity") / math.sqrt(2.0 * zcdp_rho(epsilon, delta))
 
 
 def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws: int) -> float:
-    """Scale of discrete Gaussian noise that keeps (epsilon, delta) by its `NearGaussianDP` certificate.
+    """Return the scale of discrete Gaussian noise for (epsilon, delta) by its `NearGaussianDP` certificate.
 
-    On a fine lattice it is the scale of real-valued noise: 6 to 9% less than the zero-concentrated
-    certificate asks for at small delta.
+    On a fine lattice it equals the scale of real-valued noise. At small delta that is 6 to 9% less than the
+    zero-concentrated certificate needs.
 
     Args:
-        epsilon, delta, sensitivity: see the module; outputs are integers.
-        draws: how many draws of noise one unit can touch in all these releases.
+        epsilon: Privacy loss; see the module for the ranges.
+        delta: Failure probability.
+        sensitivity: Euclidean sensitivity of integer outputs.
+        draws: Largest number of draws of noise that one user can touch in all these releases.
 
     Example:
         >>> round(near_gaussian_sigma(1.0, 1e-6, 2.0**20, draws=1000) / 2.0**20, 3)
@@ -117,15 +119,17 @@ def near_gaussian_sigma(epsilon: float, delta: float, sensitivity: float, draws:
 def discrete_scale(
     epsilon: float, delta: float, sensitivity: float, draws: int | None = None
 ) -> tuple[float, float | None]:
-    """The noise scale of a release, one of a block of rounds included: the smaller of the two above.
+    """Return the smaller noise scale of `discrete_gaussian_sigma` and `near_gaussian_sigma`.
 
     Args:
-        epsilon, delta, sensitivity: see the module; outputs are integers.
-        draws: as for `near_gaussian_sigma`; None where they have no bound, which rules its scale out.
+        epsilon: Privacy loss; see the module for the ranges.
+        delta: Failure probability.
+        sensitivity: Euclidean sensitivity of integer outputs.
+        draws: Number of draws as for `near_gaussian_sigma`. None means no bound, which rules out its scale.
 
     Returns:
-        The scale, a few float64 steps up, and what `near_gaussian_sigma`'s certificate adds to it: the total
-        variation between all draws and rounded real ones; None where the zero-concentrated certificate holds.
+        Scale, a few float64 steps up, and the total variation between all draws and rounded real ones. The
+        total variation is None where the zero-concentrated certificate gives the scale.
 
     Example:
         >>> sigma, apart = discrete_scale(1.0, 1e-6, 2.0**20, draws=1000)
@@ -140,25 +144,29 @@ def discrete_scale(
 
 
 def steps_up(sigma: float) -> float:
-    """A few float64 steps up: divisions and roots that led here may have rounded down."""
+    """Return `sigma` a few float64 steps up, since divisions and roots before it may have rounded down."""
     return sigma * (1.0 + 2.0**-50)
 
 
 def calibrate_gaussian(
     epsilon: float, delta: float, sensitivity: float, releases: int = 1
 ) -> dict[str, float]:
-    """Both Gaussian scales for one promise, side by side.
+    """Return both Gaussian scales for one promise, side by side.
 
     Args:
-        epsilon, delta: see the module.
-        sensitivity: of each release.
-        releases: how many releases about the same people share the promise.
+        epsilon: Privacy loss; see the module for the ranges.
+        delta: Failure probability.
+        sensitivity: Euclidean sensitivity of each release.
+        releases: Number of releases about the same users that share the promise.
 
     Returns:
-        mu: Gaussian certificate of all releases together; sigma: scale of real-valued noise in each
-        release; rho: zero-concentrated certificate of all releases together; sigma_discrete: scale of
-        discrete noise in each release; membership: highest success rate of a membership guess under
-        (epsilon, delta).
+        Dictionary with these numbers:
+
+        - mu: Gaussian certificate of all releases together;
+        - sigma: scale of real-valued noise in each release;
+        - rho: zero-concentrated certificate of all releases together;
+        - sigma_discrete: scale of discrete noise in each release;
+        - membership: highest success rate of a membership guess under (epsilon, delta).
 
     Example:
         >>> {name: round(value, 3) for name, value in calibrate_gaussian(1.0, 1e-6, 1.0).items()}
@@ -174,7 +182,7 @@ def calibrate_gaussian(
     }
 
 
-# Every object that is built or opened asks again for the numbers of its promise.
+# Cached, because every object that is built or opened computes the numbers of its promise again.
 @lru_cache(maxsize=256)
 def _gaussian_mu(loss: float, target: float) -> float:
     return _largest(lambda mu: gaussian_delta(loss, mu) <= target)
@@ -195,7 +203,7 @@ def _near_gaussian_mu(loss: float, target: float, distance: float, count: int) -
 
 
 def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:
-    """(epsilon, delta less the margin) inside the tested range."""
+    """Return (epsilon, delta less the margin), checked to be in the tested range."""
     loss = _checks.number(epsilon, name="epsilon")
     if loss > LARGEST_EPSILON:
         raise InvalidParameter(
@@ -205,14 +213,15 @@ def _calibration_point(epsilon: float, delta: float) -> tuple[float, float]:
     return loss, within_range(delta) * (1.0 - MARGIN)
 
 
-# -- what certificates are computed from ------------------------------------------------------------
+# -- arithmetic of certificates ---------------------------------------------------------------------
 
 
 def membership_bound(epsilon: float, delta: float = 0.0) -> float:
-    """Highest success rate of a membership guess under (epsilon, delta): (e^eps + delta)/(1 + e^eps).
+    """Return the highest success rate of a membership guess: (e^eps + delta)/(1 + e^eps).
 
-    The two neighbours are equally likely beforehand. A test's success rate is (1 + power - size)/2,
-    and power <= e^eps size + delta on the outcome and on its complement; the best is where both bind.
+    The two neighbouring data sets are equally likely beforehand. A test's success rate is
+    (1 + power - size)/2, and power <= e^eps size + delta holds for the outcome and for its complement. The
+    maximum is where both bounds are met.
 
     Example:
         >>> round(membership_bound(1.0, 1e-6), 3)
@@ -220,24 +229,24 @@ def membership_bound(epsilon: float, delta: float = 0.0) -> float:
     """
     loss = _checks.number(epsilon, name="epsilon", exclusive=False)
     inverse = math.exp(-loss)
-    # delta may be 1 here: certificates prove nothing better at epsilon = 0 when rho is large
+    # delta may be 1 here: at epsilon = 0 certificates with a large rho prove nothing better
     return min(1.0, (1.0 + min(max(delta, 0.0), 1.0) * inverse) / (1.0 + inverse))
 
 
 def _mills(t: float) -> float:
-    """(1 - Phi(t))/phi(t), without underflow."""
+    """Return the Mills ratio (1 - Phi(t))/phi(t), without underflow."""
     return math.sqrt(0.5 * math.pi) * float(erfcx(t / math.sqrt(2.0)))
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """delta of N(mu, 1) against N(0, 1).
+    """Return delta of N(mu, 1) against N(0, 1).
 
-    With near = eps/mu - mu/2, far = eps/mu + mu/2 and e^eps phi(far) = phi(near), it is
-    phi(near) [M(near) - M(far)] for the Mills ratio M; no exponential of epsilon is ever formed.
-    M(near) - M(far) is the integral of 1 - t M(t) between them, which small mu needs.
+    With near = eps/mu - mu/2, far = eps/mu + mu/2 and e^eps phi(far) = phi(near), delta is
+    phi(near) [M(near) - M(far)] for the Mills ratio M. No exponential of epsilon is ever formed. For small
+    mu, M(near) - M(far) is computed as the integral of 1 - t M(t) between the two.
     """
     near, far = epsilon / mu - 0.5 * mu, epsilon / mu + 0.5 * mu
-    if not near < 38.0:  # phi(near) leaves float64; also where epsilon/mu is infinite
+    if not near < 38.0:  # phi(near) underflows float64; also where epsilon/mu is infinite
         return _TINY
     density = math.exp(-0.5 * near * near) / math.sqrt(2.0 * math.pi)
     if mu < _NARROW:
@@ -250,7 +259,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def concentrated_delta(epsilon: float, rho: float) -> float:
-    """delta of rho-zCDP at the best order, alpha = 1 + a.
+    """Return delta of rho-zCDP at the best order, alpha = 1 + a.
 
     log delta(a) = a ((1+a) rho - eps) - log(1+a) - a log(1 + 1/a) is convex, with derivative
     (2a+1) rho - eps - log(1 + 1/a). Every a > 0 gives a valid delta, so the search may be inexact.
@@ -269,7 +278,7 @@ def concentrated_delta(epsilon: float, rho: float) -> float:
 
 
 def coins_permitted(log_odds: float, rho: float) -> bool:
-    """Whether coins with these log odds and their opposite are within rho-zCDP of each other."""
+    """Return True if coins with these log odds and with the opposite ones are within rho-zCDP."""
     log_p, log_q = -math.log1p(math.exp(-log_odds)), -log_odds - math.log1p(math.exp(-log_odds))
     if log_odds * math.tanh(0.5 * log_odds) > rho:
         return False
@@ -278,12 +287,12 @@ def coins_permitted(log_odds: float, rho: float) -> bool:
 
 
 def _log1p_inverse(a: float) -> float:
-    """log(1 + 1/a) for every positive a."""
+    """Return log(1 + 1/a) for every positive a."""
     return math.log1p(1.0 / a) if a > 1e-300 else -math.log(a)
 
 
 def _largest(safe: Callable[[float], bool]) -> float:
-    """Largest positive number (to the last digits, from below) for which `safe`, decreasing, holds."""
+    """Return the largest positive number for which the decreasing predicate `safe` holds, from below."""
     low, high = 1.0, 2.0
     while not safe(low):
         low, high = 0.5 * low, low
@@ -291,9 +300,10 @@ def _largest(safe: Callable[[float], bool]) -> float:
 
 
 def narrowed(holds: Callable[[float], bool], low: float, high: float, *, width: float) -> tuple[float, float]:
-    """Around where `holds`, decreasing, ends: from [low, high], `high` first doubled until it fails there.
+    """Return a bracket of the point where the decreasing predicate `holds` turns false.
 
-    The result's relative width is `width`, or as small as floats are.
+    The search starts from [low, high] and doubles `high` until `holds` fails there. The result has the
+    relative width `width`, or the smallest that floats allow.
     """
     while holds(high):
         low, high = high, 2.0 * high
@@ -306,13 +316,13 @@ def narrowed(holds: Callable[[float], bool], low: float, high: float, *, width: 
 
 
 def rounding_distance(sigma: float) -> float:
-    """Bound on the total variation between a discrete Gaussian draw and a rounded real one of one scale.
+    """Bound the total variation between a discrete Gaussian draw and a rounded real one of the same scale.
 
     Let phi be the density of N(0, sigma^2), r_k its integral over [k - 1/2, k + 1/2] and
     p_k = phi(k)/(1 + eta). By Poisson summation sum_k phi(k) = 1 + eta with
     eta = 2 sum_{n>=1} exp(-2 pi^2 sigma^2 n^2), so sum |phi(k) - p_k| = eta. By Taylor's formula
     |r_k - phi(k)| is at most 1/24 of the largest |phi''| in the cell, hence at most 1/24 of the cell's
-    integral of |phi''| + |phi'''|; these integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
+    integral of |phi''| + |phi'''|. These integrals are 4 phi_1(1)/sigma^2 = .968/sigma^2 and at most
     sqrt(6)/sigma^3 (Cauchy-Schwarz, E He_3(Z)^2 = 6). Total variation is half the sum.
 
     Example:
@@ -326,7 +336,7 @@ def rounding_distance(sigma: float) -> float:
 
 
 def within_range(delta: float) -> float:
-    """`delta`, where the formulas hold: in [1e-15, 1)."""
+    """Return `delta` after checking that it is in [1e-15, 1), where the formulas hold."""
     chance = _checks.probability(delta, name="delta")
     if chance < SMALLEST_DELTA:
         raise InvalidParameter(

@@ -1,32 +1,31 @@
-r"""Rewards summed in public cells, with discrete Laplace noise: pure epsilon, whatever the number of cells.
+r"""Rewards summed in public cells, with discrete Laplace noise: pure epsilon for any number of cells.
 
-A round whose action lies in cell c and whose reward is y, scaled to [0, 1], adds one integer there,
+A round whose action lies in cell c and whose reward is y, scaled to [0, 1], adds one integer to that cell,
 
-    v = round(2^20 (2 y - 1)),    |v| <= 2^20,
+    v = round(2^20 (2 y - 1)),    |v| <= 2^20.
 
-and nothing anywhere else: v / 2^21 is the reward less 1/2. A round without a reward adds nothing at all. A
-block releases the sum of every cell.
+v / 2^21 is the reward less 1/2. The round adds nothing to other cells, and a round without a reward adds
+nothing at all. A block releases the sum of every cell.
 
-Sensitivity. Replacing one round by any other moves the block's integers by at most 2^21 in L1: in two
-different cells by |v| + |v'|, in the same one by |v - v'| <= |v| + |v'|. Both are reached, by a lowest reward
-in place of a highest one.
+**Sensitivity.** Replacing one round by any other changes the block's integers by at most 2^21 in L1: in two
+different cells by |v| + |v'|, in the same one by |v - v'| <= |v| + |v'|. Both bounds are reached, by a lowest
+reward in place of a highest one.
 
-Noise of every integer is discrete Laplace, P(k) proportional to exp(-rate |k|), independently, with
+**Noise** of every integer is discrete Laplace, P(k) proportional to exp(-rate |k|), independently, with
 
     rate <= epsilon / (k 2^21),    k = rounds_per_user.
 
-Formal guarantee. Every round belongs to one block, fixed by public numbers. Let each block's cells be a
-function of past releases, and let for fixed past releases replacing one user change what the user's own
-rounds contribute and nothing else. Then the stream of all releases is epsilon-DP, for any number of blocks,
-known or not.
+**Formal guarantee.** Every round belongs to one block, fixed by public numbers. Let each block's cells be a
+function of past releases. Let replacing one user, for fixed past releases, change only the contributions of
+that user's rounds. Then the stream of all releases is epsilon-DP, for any number of blocks, known or not.
 
-Proof. Fix two neighbours and a past. The integers of block j differ by a vector v_j with
+**Proof.** Fix two neighbouring data sets and a past. The integers of block j differ by a vector v_j with
 |v_j|_1 <= k_j 2^21, k_j the rounds of the user there (triangle inequality), and are the same vector where
 k_j = 0. The ratio of the probabilities of one outcome z is the product over its entries of
 exp(-rate (|z_i| - |z_i + v_ji|)) <= exp(rate |v_ji|), so at most exp(rate k_j 2^21) <= exp(epsilon k_j / k).
 Along every path the ratios of the blocks multiply, and sum_j k_j <= k: at most exp(epsilon).  QED.
 
-No entry is rounded after noise was added, no float becomes an output, and the sampler is exact for the rate
+No entry is rounded after noise is added, and no float becomes an output. The sampler is exact for the rate
 as the rational number that its float64 is, which lies below epsilon / (k 2^21).
 """
 
@@ -46,23 +45,23 @@ from dpbandits.privacy.samplers import check_rate
 __all__ = ["CENTRED", "CellSums"]
 
 CENTRED = 2.0**-21
-"""What one unit of a released sum is worth in rewards of a range of width 1, less its middle."""
+"""Value of one unit of a released sum, in centred rewards of a range of width 1."""
 
 _MOST = 1 << 20
-"""Largest absolute value of what a round adds."""
+"""Largest absolute value of a round's integer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CellSums:
-    """The one place where rewards in cells meet noise. Plain arithmetic: releases live with their policy.
+    """The mechanism that adds noise to sums of rewards in cells. It stores no releases.
 
     Args:
-        epsilon: promise of all releases together.
-        rounds_per_user: k; multiplies the noise.
-        noise: its source.
+        epsilon: Privacy loss of all releases together.
+        rounds_per_user: Contribution bound k; multiplies the noise.
+        noise: Noise source.
 
     Raises:
-        InvalidParameter: numbers out of their ranges.
+        InvalidParameter: A number is out of its range.
 
     Example:
         >>> from dpbandits.privacy.noise import SimulatedNoise
@@ -80,38 +79,38 @@ class CellSums:
     def __post_init__(self) -> None:
         _checks.settle(self, epsilon=_checks.number, rounds_per_user=_checks.integer)
         _checks.an(self.noise, NoiseSource, name="noise", pass_="noise=SecureNoise()")
-        check_rate(self.rate)  # a promise that cannot be kept fails here, not at the first release
+        check_rate(self.rate)  # raises here, and not at the first release, if no noise fits the promise
 
     @property
     def sensitivity(self) -> float:
-        """Largest move of all releases together when one user is replaced, in L1 and integer units."""
+        """Largest L1 change of all releases together when one user is replaced, in integer units."""
         return float(self.rounds_per_user * 2 * _MOST)
 
     @property
     def rate(self) -> float:
-        """Of the noise: just below epsilon / sensitivity."""
+        """Rate of the noise: just below epsilon / sensitivity."""
         return math.nextafter(self.epsilon / self.sensitivity, 0.0)
 
     @property
     def scale(self) -> float:
-        """1 / rate, in integer units."""
+        """Scale of the noise, 1 / rate, in integer units."""
         return 1.0 / self.rate
 
     @property
     def noise_sd(self) -> float:
-        """Standard deviation of the noise of a cell's sum, in rewards of a range of width 1."""
+        """Standard deviation of the noise of a cell's sum, for rewards of a range of width 1."""
         return math.sqrt(2.0) * self.scale * CENTRED
 
     def encode(self, cells: IntArray, rewards: FloatArray, *, n_cells: int) -> IntArray:
-        """Exact integer sums (n_cells,) of a block.
+        """Return the exact integer sums (n_cells,) of a block.
 
         Args:
-            cells: (n,) public cell of every round that was told, 0 to n_cells - 1.
-            rewards: (n,) scaled to [0, 1]; others are clipped.
-            n_cells: public number of cells.
+            cells: Public cell of every round with a reward, shape (n,), 0 to n_cells - 1.
+            rewards: Rewards scaled to [0, 1], shape (n,); others are clipped.
+            n_cells: Public number of cells.
 
         Raises:
-            InvalidData: wrong shapes, cells that are none, or NaN.
+            InvalidData: Shapes are wrong, a cell number is out of range, or a reward is NaN.
         """
         where, y = np.asarray(cells), np.asarray(rewards, dtype=np.float64)
         if where.ndim != 1 or where.shape != y.shape or where.dtype.kind not in "iu":
@@ -125,11 +124,11 @@ class CellSums:
         return np.bincount(where, weights=own, minlength=n_cells).astype(np.int64)
 
     def release(self, sums: IntArray) -> IntArray:
-        """A block's sums (C,) with fresh noise; once for every block."""
+        """Return a block's sums (C,) with fresh noise. Call it once for every block."""
         return sums + self.noise.integer_laplace(self.rate, len(sums))
 
     def record(self, releases: int) -> MechanismRecord:
-        """This use of noise, for a guarantee and the log of releases."""
+        """Return the description of this mechanism for a guarantee and the log of releases."""
         return MechanismRecord(
             name="centred rewards summed in public cells",
             law="discrete Laplace",

@@ -1,35 +1,35 @@
-r"""One user's contribution as exact integers, and how far replacing it can move their sum.
+r"""One round's contribution as exact integers, and the sensitivity of their sum.
 
 A round contributes the pair (phi phi^T, z phi): a feature vector with ||phi|| <= 1 and a centred reward
-with |z| <= b = 1/2. The pair is released jointly, its two parts weighed against each other by `ratio`
-r: in coordinates where the squared distance of (A, u) and (A', u') is
+with |z| <= b = 1/2. The pair is released jointly. `ratio` r weighs its two parts against each other: in the
+coordinates of the release, the squared distance of (A, u) and (A', u') is
 
     ||A - A'||_F^2 + (r/b^2) ||u - u'||^2,
 
 and the noise has the same standard deviation in every coordinate.
 
-Sensitivity. Replacing (phi, z) by (psi, y) moves the pair by at most
+**Sensitivity.** Replacing (phi, z) by (psi, y) changes the pair by at most
 
     s(r) = (2 + r)/sqrt(2) for r <= 2,    2 sqrt(r) for r >= 2.
 
-Proof. The distance is convex in (z, y) for given phi, psi, so it is largest at |z| = |y| = b, and
-changing the sign of a vector leaves its outer product alone: let z = y = b. With x = ||phi||^2,
+**Proof.** The distance is convex in (z, y) for given phi, psi, so it is largest at |z| = |y| = b. Changing
+the sign of a vector leaves its outer product unchanged, so let z = y = b. With x = ||phi||^2,
 x' = ||psi||^2, c = phi.psi, the squared distance is x^2 + x'^2 - 2 c^2 + r (x + x' - 2 c). For given c
-it grows with x and x', so it is at most its value at x = x' = 1, which is w (4 - w)/2 + r w with
-w = 2 - 2 c in [0, 4]: largest at w = min(2 + r, 4), with value (2 + r)^2/2 or 4 r. The zero vector,
+it grows with x and x', so it is at most its value at x = x' = 1. This value is w (4 - w)/2 + r w with
+w = 2 - 2 c in [0, 4]. It is largest at w = min(2 + r, 4), where it is (2 + r)^2/2 or 4 r. The zero vector,
 which stands for a reward that never came, is one of the psi (value 1 + r, smaller).  QED.
 
-The vector alone, when only rewards are private (then phi is the same for both neighbours): in the
-coordinates u/b the distance is |z - y| ||phi||/b <= 2.
+**Vector alone.** If only rewards are private, phi is the same for both neighbours. In the coordinates u/b the
+distance is |z - y| ||phi||/b <= 2.
 
-A user with k rounds moves the sum by at most k s(r) (triangle inequality; sqrt(k) would be wrong, as
-the rounds may move it in one direction).
+**Contribution bound.** A user with k rounds changes the sum by at most k s(r) (triangle inequality). A factor
+sqrt(k) would be wrong, because all rounds may change it in the same direction.
 
-Quantisation. phi is truncated to q = trunc(2^20 phi), with q.q <= 2^40 checked, and z/b is rounded to
-n with |n| <= 2^20. Sums of q q^T and n q are exact integers (in units of 2^-40), so the bound above
+**Quantisation.** phi is truncated to q = trunc(2^20 phi), with q.q <= 2^40 checked, and z/b is rounded to
+n with |n| <= 2^20. Sums of q q^T and n q are exact integers in units of 2^-40. The bound above therefore
 holds for them exactly, in any order of summation and over any number of shards.
 
-Spectral norm of the Gram's noise N = s (Z + Z^T)/2, Z of m x m independent standard normal entries
+**Spectral norm** of the Gram's noise N = s (Z + Z^T)/2, Z of m x m independent standard normal entries
 (`gram_noise_norm`). For a unit vector u, u^T N u = s u^T Z u. With c = u.v the variance of u^T Z u - v^T Z v
 is 2 - 2 c^2 <= 2 ||u - v||^2, which is that of sqrt(2) g.(u - v) for a standard normal g; by Sudakov and
 Fernique E sup_u u^T Z u <= sqrt(2) E||g|| <= sqrt(2 m). The supremum is 1-Lipschitz in Z, so it is
@@ -55,24 +55,24 @@ from dpbandits.errors import InvalidData, InvalidParameter
 __all__ = ["LATTICE", "GramVectorMechanism", "SpectralBound", "gram_noise_norm", "joint_sensitivity"]
 
 SpectralBound = Literal["printed", "sharp"]
-"""Which bound on the spectral norm of the Gram's noise is taken; see `gram_noise_norm`."""
+"""Bound on the spectral norm of the Gram's noise; see `gram_noise_norm`."""
 
 BITS = 20
-"""Binary digits of a feature and of a centred reward: error 1e-6, far below any noise."""
+"""Binary digits of a feature and of a centred reward. The error of 1e-6 is far below any noise."""
 
 LATTICE = 2.0 ** (-2 * BITS)
-"""Value of one unit of an integer sum: sums are of products of two 20-bit numbers."""
+"""Value of one unit of an integer sum: its terms are products of two 20-bit numbers."""
 
 REWARD_BOUND = 0.5
 """b: largest absolute value of a centred reward."""
 
 _ONE = 1 << BITS
 _EXACT_ROWS = 1 << (53 - 2 * BITS)
-"""Rows that float64 sums without rounding: 2^13 products of at most 2^40 stay within 2^53."""
+"""Number of rows that float64 sums without rounding: 2^13 products of at most 2^40 stay within 2^53."""
 
 
 def joint_sensitivity(ratio: float) -> float:
-    """s(r): largest move of the joint (Gram, vector) contribution of one round; see the module.
+    """Return s(r), the joint (Gram, vector) sensitivity of one round; see the module.
 
     Example:
         >>> round(joint_sensitivity(2.0) ** 2, 12), round(joint_sensitivity(10.0) ** 2, 12)
@@ -85,14 +85,14 @@ def joint_sensitivity(ratio: float) -> float:
 def gram_noise_norm(
     *, noise_sd: float, n_features: int, rounds: float, failure_probability: float, bound: SpectralBound
 ) -> float:
-    """Bound on the spectral norm of the Gram's noise in all rounds, up to `failure_probability`.
+    """Bound the spectral norm of the Gram's noise in all rounds, up to `failure_probability`.
 
     Args:
-        noise_sd: s of s (Z + Z^T)/2, see `GramVectorMechanism.gram_noise_sd`.
-        n_features: m.
-        rounds: T.
-        failure_probability: alpha.
-        bound: "sharp" is s (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), derived in the module; "printed" is
+        noise_sd: Scale s of the noise s (Z + Z^T)/2; see `GramVectorMechanism.gram_noise_sd`.
+        n_features: Number m of features.
+        rounds: Number T of rounds.
+        failure_probability: Probability alpha with which the bound may fail.
+        bound: "sharp" is s (sqrt(2 m) + sqrt(2 ln(2 T/alpha))), derived in the module. "printed" is
             s (4 sqrt(m) + 2 ln(2 T/alpha)), of Dubey2021's Lemma 3, which is larger for every m, T and alpha.
 
     Example:
@@ -108,29 +108,29 @@ def gram_noise_norm(
 
 @dataclass(frozen=True, kw_only=True)
 class GramVectorMechanism(Configured):
-    """Geometry and integer contributions of the joint (Gram, vector) release.
+    """Coordinates and integer contributions of the joint (Gram, vector) release.
 
-    Three forms of the same numbers:
+    The same numbers have three forms:
 
     - sums: int64 (..., D), in units of `LATTICE`: for each support the upper triangle of its Gram
       block, row by row, diagonal included; then the m vector entries, rewards in units of b;
-    - coordinates: float (..., D), the isometric form in which one user's replacement moves at most
+    - coordinates: float (..., D), the isometric form in which replacing one user changes the sum by at most
       `sensitivity` (off-diagonal entries times sqrt(2), vector entries times sqrt(ratio));
     - natural: gram (..., m, m) and vector (..., m) = sum of z phi.
 
     Args:
-        n_features: m.
-        supports: half-open index ranges that partition 0..m; a feature vector is nonzero in one of them
-            only. Products across supports are not part of the release (leaving entries out cannot raise
-            the sensitivity). None: one range.
-        ratio: r; 2 makes the vector exactly as accurate as if it were released alone.
-        rounds_per_user: k; multiplies the sensitivity.
-        vector_only: decision sets are public and only rewards are private: release the vector alone;
-            the Gram is then public and exact. It must hold every answered decision, whether or not its
-            reward came, since that is the user's secret.
+        n_features: Number m of features.
+        supports: Half-open index ranges that partition 0..m. A feature vector is nonzero in only one of them.
+            Products across supports are not part of the release (leaving entries out cannot raise
+            the sensitivity). None means one range.
+        ratio: Weight r. With 2 the vector is exactly as accurate as if it were released alone.
+        rounds_per_user: Contribution bound k; multiplies the sensitivity.
+        vector_only: True if decision sets are public and only rewards are private. The vector is then
+            released alone, and the Gram is public and exact. The Gram must include every answered decision,
+            with or without a reward, because whether the reward came is the user's secret.
 
     Raises:
-        InvalidParameter: numbers outside their ranges, or supports that do not partition 0..m.
+        InvalidParameter: A number is out of its range, or supports do not partition 0..m.
 
     Example:
         >>> mechanism = GramVectorMechanism(n_features=2)
@@ -165,22 +165,22 @@ class GramVectorMechanism(Configured):
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The supports, resolved: always a partition of 0..m."""
+        """Supports with the default resolved: always a partition of 0..m."""
         return tuple(self.supports or ())
 
     @property
     def sensitivity(self) -> float:
-        """Largest move of the sum, in coordinates, when one user is replaced."""
+        """Largest change of the sum, in coordinates, when one user is replaced."""
         return self.rounds_per_user * (2.0 if self.vector_only else joint_sensitivity(self.ratio))
 
     @property
     def size(self) -> int:
-        """D: how many numbers are released."""
+        """Number D of released values."""
         return self.gram_size + self.n_features
 
     @property
     def gram_size(self) -> int:
-        """How many of them are Gram entries; 0 when the Gram is public."""
+        """Number of released Gram entries; 0 if the Gram is public."""
         if self.vector_only:
             return 0
         return sum((stop - start) * (stop - start + 1) // 2 for start, stop in self.ranges)
@@ -192,20 +192,21 @@ class GramVectorMechanism(Configured):
 
     @property
     def largest_norm(self) -> float:
-        """Largest norm of one round's coordinates: 1, or with ||phi phi^T|| = 1 beside it sqrt(1 + r)."""
+        """Largest norm of one round's coordinates: 1 for the vector alone, else sqrt(1 + r)."""
         return 1.0 if self.vector_only else math.sqrt(1.0 + self.ratio)
 
     def encode(self, features: ArrayLike, centred: ArrayLike, *, support: IntArray | None = None) -> IntArray:
-        """Sums (D,) over rounds, as exact integers.
+        """Return the sums (D,) over rounds, as exact integers.
 
         Args:
-            features: (n, m), Euclidean norm of a row at most 1; longer rows are shortened.
-            centred: (n,), rewards in [-1/2, 1/2]; others are clipped.
-            support: (n,) index of the support that each row is nonzero in. Then features are (n, w), w the
-                size of the largest support: a row's entries there, filled up with zeros.
+            features: Feature vectors, shape (n, m), Euclidean norm of a row at most 1; longer rows are
+                shortened.
+            centred: Centred rewards in [-1/2, 1/2], shape (n,); others are clipped.
+            support: Index of the support that each row is nonzero in, shape (n,). With it, features have
+                shape (n, w), w the size of the largest support: the row's entries there, padded with zeros.
 
         Raises:
-            InvalidData: wrong shapes, no such support, or NaN or infinity.
+            InvalidData: Shapes are wrong, there is no such support, or a value is NaN or infinite.
         """
         phi, z = np.asarray(features, dtype=np.float64), np.asarray(centred, dtype=np.float64)
         width = self.n_features if support is None else max(stop - start for start, stop in self.ranges)
@@ -224,7 +225,7 @@ class GramVectorMechanism(Configured):
         return sums
 
     def _encode_exactly(self, phi: FloatArray, z: FloatArray, support: IntArray | None) -> IntArray:
-        """Sums over at most `_EXACT_ROWS` rounds: all partial sums are integers below 2^53."""
+        """Return sums over at most `_EXACT_ROWS` rounds: all partial sums are integers below 2^53."""
         q, n = quantise_features(phi), quantise_rewards(z)
         parts, vector = [], np.zeros(self.n_features)
         for index, (start, stop) in enumerate(self.ranges):
@@ -242,14 +243,14 @@ class GramVectorMechanism(Configured):
         return np.concatenate([*parts, vector]).astype(np.int64)
 
     def to_coordinates(self, sums: IntArray) -> FloatArray:
-        """(..., D) integers -> (..., D) isometric coordinates."""
+        """Convert integer sums (..., D) to isometric coordinates (..., D)."""
         return np.asarray(sums * (self._weights * LATTICE))
 
     def from_coordinates(self, coordinates: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(..., D) coordinates -> gram (..., m, m), symmetric, and vector (..., m), in natural units.
+        """Convert coordinates (..., D) to the symmetric gram (..., m, m) and vector (..., m), natural units.
 
         Raises:
-            InvalidParameter: the mechanism releases the vector only.
+            InvalidParameter: The mechanism releases only the vector.
         """
         gram = np.zeros((*coordinates.shape[:-1], self.n_features, self.n_features))
         for (start, stop), block in zip(self.ranges, self.grams_from_coordinates(coordinates), strict=True):
@@ -257,10 +258,10 @@ class GramVectorMechanism(Configured):
         return gram, self.vector_from_coordinates(coordinates)
 
     def grams_from_coordinates(self, coordinates: FloatArray) -> list[FloatArray]:
-        """(..., D) coordinates -> the Gram matrix (..., s, s) of every support, in natural units.
+        """Convert coordinates (..., D) to the Gram matrix (..., s, s) of every support, in natural units.
 
         Raises:
-            InvalidParameter: the mechanism releases the vector only.
+            InvalidParameter: The mechanism releases only the vector.
         """
         if self.vector_only:
             raise InvalidParameter("vector_only releases no Gram: use vector_from_coordinates")
@@ -272,29 +273,29 @@ class GramVectorMechanism(Configured):
         return found
 
     def gram_to_coordinates(self, grams: Sequence[FloatArray]) -> FloatArray:
-        """Symmetric Gram matrices (..., s, s) of every support -> (..., gram_size) isometric coordinates."""
+        """Convert Gram matrices (..., s, s) of all supports to isometric coordinates (..., gram_size)."""
         parts = [gram[(..., *_triangle(gram.shape[-1]))] for gram in grams]
         return np.asarray(np.concatenate(parts, axis=-1) * self._weights[: self.gram_size])
 
     def vector_from_coordinates(self, coordinates: FloatArray) -> FloatArray:
-        """(..., D) coordinates -> vector (..., m) = sum of z phi."""
+        """Convert coordinates (..., D) to the vector (..., m) = sum of z phi."""
         return np.asarray(coordinates[..., self.gram_size :] * self.vector_noise_sd(1.0))
 
     def gram_noise_sd(self, coordinate_sd: float) -> float:
-        """sigma_A: the Gram's noise is sigma_A (Z + Z^T)/2, sd 1 on the diagonal and 1/sqrt(2) off it.
+        """Return sigma_A: the Gram's noise has sd sigma_A on the diagonal and sigma_A/sqrt(2) off it.
 
         Args:
-            coordinate_sd: standard deviation of the noise in every coordinate.
+            coordinate_sd: Standard deviation of the noise in every coordinate.
         """
         return 0.0 if self.vector_only else coordinate_sd
 
     def vector_noise_sd(self, coordinate_sd: float) -> float:
-        """sigma_u: standard deviation of the noise of every vector entry, in natural units."""
+        """Return sigma_u, the standard deviation of the noise of every vector entry, in natural units."""
         return coordinate_sd * REWARD_BOUND / (1.0 if self.vector_only else math.sqrt(self.ratio))
 
     @cached_property
     def _weights(self) -> FloatArray:
-        """(D,) factors from integer sums to coordinates."""
+        """Factors (D,) from integer sums to coordinates."""
         if self.vector_only:
             return np.ones(self.n_features)
         triangles = [_triangle(stop - start) for start, stop in self.ranges]
@@ -304,7 +305,7 @@ class GramVectorMechanism(Configured):
 
 @lru_cache(maxsize=64)
 def _triangle(size: int) -> tuple[IntArray, IntArray]:
-    """Rows and columns of an upper triangle, diagonal included; kept, as every round needs them."""
+    """Return rows and columns of an upper triangle with its diagonal. Cached, as every round needs them."""
     rows, columns = np.triu_indices(size)
     rows.flags.writeable = columns.flags.writeable = False
     return rows, columns
@@ -312,7 +313,7 @@ def _triangle(size: int) -> tuple[IntArray, IntArray]:
 
 @lru_cache(maxsize=64)
 def _square(size: int) -> IntArray:
-    """(size, size) where in its upper triangle every entry of a symmetric matrix stands."""
+    """Return the (size, size) positions in the upper triangle of the entries of a symmetric matrix."""
     rows, columns = _triangle(size)
     places = np.empty((size, size), dtype=np.intp)
     places[rows, columns] = places[columns, rows] = np.arange(len(rows))
@@ -321,13 +322,13 @@ def _square(size: int) -> IntArray:
 
 
 def quantise_features(phi: FloatArray) -> FloatArray:
-    """q = trunc(2^20 phi), integers held in float64, with q.q <= 2^40 for every row. (n, m) -> (n, m).
+    """Return q = trunc(2^20 phi), integers held in float64, with q.q <= 2^40 for every row. (n, m).
 
-    Truncation only shortens. Rows that are too long all the same are scaled to length 1 - 2^-20, from
-    where rounding cannot take them out again, and truncated anew.
+    Truncation only shortens. Rows that are still too long are scaled to length 1 - 2^-20 and truncated again.
+    From that length, rounding cannot make them too long.
     """
     q = np.trunc(phi * _ONE)
-    # Squares are integers: below 2^53 their sum is exact, and above it stays far above 2^40.
+    # Squares are integers. Below 2^53 their sum is exact, and above it stays far above 2^40.
     long = ~(np.einsum("ij,ij->i", q, q) <= _ONE * _ONE)
     if long.any():
         rows = phi[long] / np.abs(phi[long]).max(axis=1, keepdims=True)
@@ -337,5 +338,5 @@ def quantise_features(phi: FloatArray) -> FloatArray:
 
 
 def quantise_rewards(centred: FloatArray) -> FloatArray:
-    """round(2^20 z/b), integers held in float64 in [-2^20, 2^20]. (n,) -> (n,)."""
+    """Return round(2^20 z/b), integers held in float64 in [-2^20, 2^20]. (n,) -> (n,)."""
     return np.rint(np.clip(centred / REWARD_BOUND, -1.0, 1.0) * _ONE)

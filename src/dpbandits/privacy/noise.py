@@ -1,40 +1,40 @@
-"""Sources of the noise of a guarantee: a secure one, and a repeatable one for studies.
+"""Noise sources: `SecureNoise` for production and `SimulatedNoise`, which is repeatable, for studies.
 
-Both draw integers, so that what is released never depends on the last bits of a float (Mironov 2012),
-and both are used through the same calls. They differ in the law, hence in the certificate, hence in
-the scale that a promise needs:
+Both draw integers, so that a release never depends on the last bits of a float (Mironov 2012). Both have the
+same methods. They differ in the distribution of the noise, and therefore in the certificate and in the scale
+that a promise needs:
 
-=================================================  ====================  ==================
-source and law                                     certificate           scale at (1, 1e-6)
-=================================================  ====================  ==================
-`SecureNoise()`: discrete Gaussian,                `NearGaussianDP`      4.225 sensitivity
-operating-system randomness
-the same, where the draws that one unit can        `ZeroConcentratedDP`  4.531 sensitivity
-touch have no bound, or the lattice is coarse
-`SimulatedNoise(seed)`: rounded normal,            `GaussianDP`          4.225 sensitivity
-repeatable
-=================================================  ====================  ==================
+| source and law | certificate | scale at (1, 1e-6) |
+|---|---|---|
+| `SecureNoise()`: discrete Gaussian, operating-system randomness | `NearGaussianDP` | 4.225 sensitivity |
+| the same, if `draws` is None or the lattice is coarse | `ZeroConcentratedDP` | 4.531 sensitivity |
+| `SimulatedNoise(seed)`: rounded normal, repeatable | `GaussianDP` | 4.225 sensitivity |
 
-**The rule.** An enforced release is calibrated near-Gaussian wherever it says how many draws of noise one
-unit can touch (`draws`) and its scale, in lattice units, is so large that this takes less noise than the
-zero-concentrated certificate; elsewhere the latter holds by itself.
+**The rule.** An enforced release is calibrated near-Gaussian if two conditions hold. It states how many draws
+of noise one user can touch (`draws`), and the near-Gaussian certificate needs less noise than the
+zero-concentrated one, as on a fine lattice. Otherwise the zero-concentrated certificate is used. It always
+holds.
 
-**Why the touched draws suffice, adaptively.** Fix two neighbours, and releases r_1, r_2, ... that add
-discrete Gaussian noise to integer vectors, each of which may depend on all earlier ones. Given the same past,
-the two vectors differ (by v_j) only in releases that the unit touches, with at most n draws on every path,
-and sum_j |v_j|^2 <= s^2 on every path. Let H be the same process with rounded real Gaussian noise in the
-touched releases. Draw for draw the two noises are within d = `rounding_distance(sigma)` of each other. Couple
-the processes so that they stay together until a touched draw differs, which has probability at most n d: so
-each neighbour's outcome is within n d of its H in total variation. In H, an untouched release has one law
-under both neighbours. A touched one is the rounded sum of v_j and a real Gaussian g_j, v_j being fixed by the
-past: post-processing of the sum. Give the attacker one more Gaussian, with the mean that brings
-sum_j |v_j|^2 up to s^2 exactly. Then E exp(i t sum_j v_j.g_j) = exp(-t^2 sigma^2 s^2/2), by taking
-expectations from the last release to the first, whatever the v_j were: the log-likelihood ratio is that of
-N(s/sigma, 1) against N(0, 1) (Smith, Thakurta 2022). So H is GaussianDP(s/sigma), and the releases are
-`NearGaussianDP`(s/sigma, n d). Counting more draws than n, such as all there are, only asks for more noise.
+**Proof that counting the touched draws suffices, adaptively.** Fix two neighbouring data sets, and releases
+r_1, r_2, ... that add discrete Gaussian noise to integer vectors, each of which may depend on all earlier
+releases. Given the same past, the two vectors differ (by v_j) only in releases that the replaced user
+touches. On every path these releases have at most n draws, and sum_j |v_j|^2 <= s^2.
 
-Simulated noise protects nobody: whoever has the seed can subtract it. A guarantee that rests on it
-has the status `simulated`.
+Let H be the same process with rounded real Gaussian noise in the touched releases. Draw for draw, the two
+noises are within d = `rounding_distance(sigma)` of each other. Couple the processes so that they stay
+together until a touched draw differs, which has probability at most n d. Each neighbour's outcome is then
+within n d of its H in total variation.
+
+In H, an untouched release has the same distribution under both neighbours. A touched one is the rounded sum
+of v_j and a real Gaussian g_j, with v_j fixed by the past: post-processing of the sum. Give the attacker one
+more Gaussian, with the mean that brings sum_j |v_j|^2 up to s^2 exactly. Then E exp(i t sum_j v_j.g_j) =
+exp(-t^2 sigma^2 s^2/2), by taking expectations from the last release to the first, for every choice of the
+v_j. The log-likelihood ratio is that of N(s/sigma, 1) against N(0, 1) (Smith, Thakurta 2022). So H is
+GaussianDP(s/sigma), and the releases are `NearGaussianDP`(s/sigma, n d). A count above n, such as the count
+of all draws, only adds noise.
+
+Simulated noise protects nobody: anyone who has the seed can subtract it. A guarantee that rests on it has the
+status `simulated`.
 """
 
 import os
@@ -57,42 +57,43 @@ from dpbandits.privacy.words import SimulatedWords, Words, secure_words
 __all__ = ["NoiseSource", "SecureNoise", "SimulatedNoise", "from_config", "words_of"]
 
 _SIMULATED_STREAM = 0x6E6F6973
-"""Separates simulated noise from every other use of a seed."""
+"""Stream number that separates simulated noise from every other use of a seed."""
 
 
 @runtime_checkable
 class NoiseSource(Protocol):
-    """A source of integer noise and the certificate its law carries."""
+    """A source of integer noise, and the certificate that its distribution has."""
 
     @property
     def status(self) -> Literal["enforced", "simulated"]:
-        """Return whether a guarantee may rest on this source."""
+        """Return "enforced" if a guarantee may rest on this source, else "simulated"."""
 
     @property
     def gaussian_law(self) -> str:
-        """The law of `integer_gaussian`, in words."""
+        """Distribution of `integer_gaussian`, in words."""
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """Scale of `integer_gaussian` that keeps (epsilon, delta), and what it then certifies.
+        """Return the scale of `integer_gaussian` for (epsilon, delta), and its certificate at that scale.
 
         Args:
-            sensitivity: largest Euclidean distance between the integer statistics of two neighbours,
-                over all releases that share the promise.
-            epsilon, delta: see `dpbandits.privacy.calibration`.
-            draws: how many draws of noise one privacy unit can touch, over all these releases; None where
-                that has no bound, and the certificate is then one that does not depend on it.
+            sensitivity: Largest Euclidean distance between the integer statistics of two neighbouring data
+                sets, over all releases that share the promise.
+            epsilon: Privacy loss of the promise; see `dpbandits.privacy.calibration`.
+            delta: Failure probability of the promise.
+            draws: Largest number of draws of noise that one user can touch over all these releases. With
+                None the number has no bound, and the certificate does not depend on it.
         """
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Fresh noise (size,) of scale `sigma`, in lattice units."""
+        """Draw fresh noise (size,) of scale `sigma`, in lattice units."""
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
+        """Draw fresh discrete Laplace noise (size,), P(k) proportional to exp(-rate |k|), exactly."""
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready description of the kind of source, never of drawn or pending noise."""
+        """Return the kind of source, ready for JSON. Drawn or prepared noise is never part of it."""
 
 
 _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
@@ -100,15 +101,15 @@ _SOURCES: Registry[NoiseSource] = Registry("a noise source", label="kind")
 
 @_SOURCES.add("SecureNoise")
 class SecureNoise(Valued):
-    """Discrete Gaussian noise by an exact sampler (`dpbandits.privacy.samplers`) on the system's randomness.
+    """Discrete Gaussian noise from an exact sampler and the operating system's randomness.
 
-    P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic whose
-    neighbours are at Euclidean distance at most s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath,
-    Steinke 2020, Theorem 14); on a fine lattice it is nearly Gaussian, see the module.
+    P(k) is proportional to exp(-k^2/(2 sigma^2)) on the integers. Added to an integer statistic of Euclidean
+    sensitivity s, it is s^2/(2 sigma^2)-zCDP (Canonne, Kamath, Steinke 2020, Theorem 14). On a fine lattice
+    it is nearly Gaussian; see the module. `dpbandits.privacy.samplers` holds the sampler.
 
-    `prepare` draws ahead of time, off the path of an answer. Prepared noise lives in the memory of this
-    process only: it is never saved, shown, copied or shared with a forked child, because noise used twice
-    protects nobody.
+    `prepare` draws noise ahead of time, so that answering takes less time. Prepared noise stays in the memory
+    of this process. It is never saved, shown, copied or shared with a forked child, because noise that is
+    used twice protects nobody.
 
     Example:
         >>> SecureNoise().integer_gaussian(sigma=1e6, size=3).shape
@@ -125,14 +126,14 @@ class SecureNoise(Valued):
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """The smallest scale that the rule of the module allows, and its certificate."""
+        """Return the smallest scale that the rule of the module allows, and its certificate."""
         sigma, apart = discrete_scale(epsilon, delta, sensitivity, draws)
         if apart is None:
             return _check_sigma(sigma), ZeroConcentratedDP(zcdp_rho(epsilon, delta))
         return _check_sigma(sigma), NearGaussianDP(sensitivity / sigma, apart)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Fresh discrete Gaussian noise (size,), prepared draws first; nothing is handed out twice."""
+        """Draw fresh discrete Gaussian noise (size,). Prepared draws go first; no draw is returned twice."""
         scale, missing = _check_sigma(sigma), _check_size(size)
         parts: list[IntArray] = []
         self._own()
@@ -153,7 +154,7 @@ class SecureNoise(Valued):
         return lattice_laplace(rate, _check_size(size), secure_words)
 
     def prepare(self, sigma: float, size: int) -> None:
-        """Draw ahead until `size` draws of scale `sigma` are waiting; may run in another thread."""
+        """Draw ahead until `size` draws of scale `sigma` are ready. May run in another thread."""
         scale, wanted = _check_sigma(sigma), _check_size(size)
         self._own()
         with self._lock:
@@ -163,15 +164,15 @@ class SecureNoise(Valued):
             self._prepared.setdefault(scale, []).append(block)
 
     def _start_empty(self) -> None:
-        """No prepared noise, and a lock that nobody holds."""
+        """Discard prepared noise and create a new, free lock."""
         self._lock = threading.Lock()
         self._prepared: dict[float, list[IntArray]] = {}
         self._process = os.getpid()
 
     def _own(self) -> None:
-        """For forks that Python does not see, such as a library's own: the child starts empty here.
+        """Start empty in a forked child, also after forks that Python does not see (a C library's own).
 
-        Two threads of the child may both do it: each then has a pool of its own, and nothing is shared.
+        Two threads of the child may both do this. Each then has its own prepared noise, and none is shared.
         """
         if self._process != os.getpid():
             self._start_empty()
@@ -180,39 +181,39 @@ class SecureNoise(Valued):
         return "SecureNoise()"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and transfers to other processes start without prepared noise."""
+        """Make copies, and transfers to other processes, start without prepared noise."""
         return SecureNoise, ()
 
 
-# By identity: equal sources are not the same source.
+# Held by identity: equal sources have separate prepared noise.
 _LIVING: "weakref.WeakValueDictionary[int, SecureNoise]" = weakref.WeakValueDictionary()
 
 
 def _after_fork_in_child() -> None:
-    """The parent will use the noise that it prepared, and a thread that is not here may hold its lock."""
+    """Discard what the parent prepared: it will use that noise, and a thread of it may hold the lock."""
     for source in list(_LIVING.values()):
         source._start_empty()
 
 
-if hasattr(os, "register_at_fork"):  # else processes are never forked
+if hasattr(os, "register_at_fork"):  # absent on platforms without fork
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @worded
 @_SOURCES.add("SimulatedNoise")
 class SimulatedNoise(Valued):
-    """Repeatable noise for studies and tests: a rounded normal draw. It protects nobody.
+    """Repeatable noise for studies and tests: rounded normal draws. It protects nobody.
 
-    Draw number i comes from a generator keyed by (seed, i) alone, so a run restored at `position`
-    continues bit for bit as if it had not been interrupted.
+    Draw number i comes from a generator keyed by (seed, i) alone. A run that is restored at `position`
+    therefore continues bit for bit as if it had not been interrupted.
 
     Args:
-        seed: any non-negative integer; all draws come from it.
-        position: how many draws (calls of `integer_gaussian` and `integer_laplace`) came before; every draw
-            moves it on, and it belongs into the saved state of whoever draws.
+        seed: Non-negative integer that determines all draws.
+        position: Number of earlier draws (calls of `integer_gaussian` and `integer_laplace`). Every draw
+            increases it. Save it with the state of the object that draws.
 
     Raises:
-        InvalidParameter: a negative seed or position.
+        InvalidParameter: The seed or the position is negative.
 
     Example:
         >>> noise = SimulatedNoise(7)
@@ -230,22 +231,22 @@ class SimulatedNoise(Valued):
         self.position = _checks.integer(position, name="position", minimum=0)
 
     def at(self, position: int) -> "SimulatedNoise":
-        """Return the same source as it was after `position` draws."""
+        """Return this source as it is after `position` draws."""
         return SimulatedNoise(self.seed, position=position)
 
     def gaussian_scale(
         self, sensitivity: float, epsilon: float, delta: float, *, draws: int | None = None
     ) -> tuple[float, Certificate]:
-        """sensitivity/mu and its mu, as for real-valued Gaussian noise.
+        """Return sensitivity/mu and the certificate of mu, as for real-valued Gaussian noise.
 
-        Rounding noise that is added to an integer is rounding their sum: post-processing.
+        Adding rounded noise to an integer equals rounding the noisy sum, which is post-processing.
         """
         mu = gaussian_mu(epsilon, delta)
         distance = _checks.number(sensitivity, name="sensitivity")
         return _check_sigma(steps_up(distance / mu)), GaussianDP(mu)
 
     def integer_gaussian(self, sigma: float, size: int) -> IntArray:
-        """Normal draws (size,) rounded to integers; moves `position` on by one."""
+        """Draw (size,) normal numbers, rounded to integers. Increases `position` by one."""
         scale, count = _check_sigma(sigma), _check_size(size)
         key = np.random.SeedSequence([_SIMULATED_STREAM, self.seed, self.position])
         normals = np.random.Generator(np.random.Philox(key)).standard_normal(count)
@@ -253,7 +254,7 @@ class SimulatedNoise(Valued):
         return np.rint(scale * normals).astype(np.int64)
 
     def integer_laplace(self, rate: float, size: int) -> IntArray:
-        """Draws (size,) by the exact sampler on keyed words; moves `position` on by one."""
+        """Draw (size,) numbers by the exact sampler from keyed words. Increases `position` by one."""
         count = _check_size(size)
         words = SimulatedWords(self.seed, stream=_SIMULATED_STREAM + (self.position << 32))
         self.position += 1
@@ -264,11 +265,11 @@ class SimulatedNoise(Valued):
 
 
 from_config = _SOURCES.read
-"""A fresh source of the kind that `to_config()` described; anything else is an `InvalidParameter`."""
+"""Create a source from its `to_config()`. Raises `InvalidParameter` for anything else."""
 
 
 def words_of(noise: NoiseSource, *, stream: int) -> Words:
-    """Random words of a noise source: the operating system's, or a keyed stream for studies."""
+    """Return the random words of a noise source: the operating system's, or a keyed stream for studies."""
     if noise.status == "enforced":
         return secure_words
     if isinstance(noise, SimulatedNoise):

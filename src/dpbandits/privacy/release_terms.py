@@ -1,7 +1,7 @@
-"""Terms of each release in a log: those of its noise, and a check that they are what was promised.
+"""Terms of the noise of each release in a log, and their comparison with the promised terms.
 
-`state.release_log` keeps the entries and knows no mechanism; here they are made from the `MechanismRecord`
-that a policy's statement shows, and held against it when a state is taken up again.
+`state.release_log` stores the entries without knowing any mechanism. This module makes the entries from the
+`MechanismRecord` that a policy's statement shows, and compares them with it when a state is loaded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,19 +19,19 @@ from dpbandits.privacy.noise import NoiseSource
 __all__ = ["Release", "are_weaker", "check_releases", "terms_of_release"]
 
 _ROUNDING = 1e-6
-"""Relative difference that another processor may make to a calibrated scale or certificate."""
+"""Relative difference in a calibrated scale or certificate that another processor may cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One purpose that noise is used for, and how often it was.
+    """One purpose of noise, and how many releases were made for it.
 
     Args:
-        purpose: its name in the log.
-        record: as the configuration calibrates it; `releases` bounds how many there can be.
-        noise: where it comes from.
-        drawn: how many a state holds.
-        charge: see `Holder.record`.
+        purpose: Name of the purpose in the log.
+        record: Mechanism as the configuration calibrates it; `releases` bounds the number of releases.
+        noise: Noise source.
+        drawn: Number of releases in a state.
+        charge: Charge to a privacy budget; see `Holder.record`.
     """
 
     purpose: str
@@ -42,7 +42,7 @@ class Release:
 
 
 def terms_of_release(record: MechanismRecord, noise: NoiseSource) -> dict[str, Any]:
-    """The terms of a release, as JSON for the log.
+    """Return the terms of a release, as JSON for the log.
 
     Example:
         >>> from dpbandits.privacy import PureDP, SecureNoise
@@ -68,18 +68,18 @@ def terms_of_release(record: MechanismRecord, noise: NoiseSource) -> dict[str, A
 def check_releases(
     log: Iterable[Mapping[str, Any]], expected: Iterable[Release], *, privacy: Definition | None
 ) -> None:
-    """Hold a log against what the configuration calibrates.
+    """Check a log against the mechanisms that the configuration calibrates.
 
     Args:
-        log: entries of a `ReleaseLog`.
-        expected: everything that the object releases.
-        privacy: the promise, at whose delta certificates are compared.
+        log: Entries of a `ReleaseLog`.
+        expected: All releases that the object makes.
+        privacy: Promise; certificates are compared at its delta.
 
     Raises:
-        CorruptState: a release that is in the state and not in the log, an entry that the configuration
-            does not know, or one on weaker terms than it asks for: another scale, sensitivity or law, a
-            certificate that proves less. A release of simulated noise makes the whole guarantee simulated,
-            and is no error.
+        CorruptState: A release is in the state and not in the log, the configuration does not know an entry,
+            or an entry has weaker terms than the configuration: another scale, sensitivity or law, or a
+            certificate that proves less. A release of simulated noise is no error: it makes the whole
+            guarantee simulated.
     """
     known = {one.purpose: one for one in expected}
     entered = dict.fromkeys(known, 0)
@@ -91,7 +91,7 @@ def check_releases(
             entered[one.purpose] += int(entry["count"])
             status, needed = entry["status"], terms_of_release(one.record, one.noise)
             if status == "simulated" and one.noise.status == "enforced":
-                continue  # the guarantee states that nobody is protected
+                continue  # the guarantee then has the status `simulated`
             if status != one.noise.status or are_weaker(entry, needed, privacy=privacy):
                 raise CorruptState(
                     f"a release of {one.purpose} was made on weaker terms than the saved configuration "
@@ -106,10 +106,10 @@ def check_releases(
 
 
 def are_weaker(entry: Mapping[str, Any], needed: Mapping[str, Any], *, privacy: Definition | None) -> bool:
-    """Return whether the terms of an entry promise less than others, wherever their noise came from.
+    """Return True if the terms of an entry promise less than the needed terms, for any noise source.
 
-    Another law or unit, a smaller scale, a larger sensitivity or more releases, or a certificate that proves
-    less at the delta of `privacy`; beyond what another processor may round otherwise.
+    Weaker terms are: another law or unit, a smaller scale, a larger sensitivity, more releases, or a
+    certificate that proves less at the delta of `privacy`. Differences from rounding are ignored.
     """
     proven, asked = (
         None if one["certificate"] is None else certificates.from_config(one["certificate"])

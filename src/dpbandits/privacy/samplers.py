@@ -1,32 +1,35 @@
 r"""Exact samplers for lattice noise, driven by raw random words.
 
-A guarantee about a mechanism holds for the distribution that is really sampled. These samplers
-never turn a float into an output: every output is an integer, and every comparison with a
-probability is decided exactly. A float64 evaluation decides where its error bound leaves no doubt;
-otherwise decimal arithmetic of growing precision does, against a uniform number whose binary
-digits are drawn as far as they are needed. Given uniform independent words the laws are therefore
-exact, not close.
+A guarantee about a mechanism holds for the distribution that is really sampled. These samplers never turn a
+float into an output: every output is an integer. Every comparison with a probability is decided exactly:
 
-**L2-Laplace on Z^d.** The proposal draws every coordinate on its own: a sign, a cell m from
-P(m) proportional to exp(-b m) and a place inside the cell, uniform among 2^w integers; |k_i| is
-m_i 2^w + place, and the second copy of zero (sign -, value 0) is redrawn. Its law is proportional
-to exp(-b sum_i floor(|k_i| / 2^w)). It is accepted with probability exp(-g),
-g = rate |k|_2 - b sum_i floor(|k_i| / 2^w), which is at most one because b <= rate 2^w / sqrt(d)
-and |k|_1 <= sqrt(d) |k|_2. So an accepted k has exactly the law above, for the rate as the rational
-number that its float64 is. The share accepted is about d! V_d / (2 sqrt(d))^d with V_d the volume of
-the unit ball: 1, .79, .60 in one, two and three dimensions and .07 in eleven.
+- float64 arithmetic decides where its error bound leaves no doubt;
+- otherwise decimal arithmetic of growing precision decides, against a uniform number whose binary digits are
+  drawn as far as they are needed.
 
-**Discrete Gaussian on Z.** The proposal is the lattice Laplace law of rate t, P(k) proportional to
-exp(-t |k|), the law above in one dimension. It is accepted with probability exp(-g),
-g = (|k| - sigma^2 t)^2 / (2 sigma^2), which is at most one for every t > 0. The product is
-exp(-t |k| - k^2/(2 sigma^2) + t |k| - sigma^2 t^2/2): proportional to exp(-k^2/(2 sigma^2)), for sigma
-and t as the rational numbers that their float64s are, whatever t is. Of t only the share accepted
-depends. At t = 1/sigma it is, on a fine lattice, sqrt(pi/2) exp(-1/2) = .76; on a coarse one t stays at
-16, where nearly every proposal is 0. (Canonne, Kamath, Steinke 2020, Algorithm 3, has the same two
-steps with a rate of 1/(floor(sigma) + 1) and draws one number after the other.)
+Given independent uniform words, the distributions are therefore exact.
 
-What is exact is the law, not the time: how long a draw takes depends on what is rejected, and rejected
-proposals are independent of the accepted one.
+**L2-Laplace on Z^d.** The proposal draws each coordinate independently: a sign, a cell m with P(m)
+proportional to exp(-b m), and a position inside the cell, uniform among 2^w integers. Then |k_i| is
+m_i 2^w + position. The second copy of zero (sign -, value 0) is redrawn. The proposal has probability
+proportional to exp(-b sum_i floor(|k_i| / 2^w)). It is accepted with probability exp(-g), where
+g = rate |k|_2 - b sum_i floor(|k_i| / 2^w). This is at most one because b <= rate 2^w / sqrt(d)
+and |k|_1 <= sqrt(d) |k|_2. An accepted k therefore has exactly the distribution above, for the rate as the
+rational number that its float64 is. The acceptance rate is about d! V_d / (2 sqrt(d))^d with V_d the volume
+of the unit ball: 1, .79, .60 in one, two and three dimensions and .07 in eleven.
+
+**Discrete Gaussian on Z.** The proposal is the lattice Laplace distribution of rate t, P(k) proportional to
+exp(-t |k|): the one above in one dimension. It is accepted with probability exp(-g), where
+g = (|k| - sigma^2 t)^2 / (2 sigma^2). This is at most one for every t > 0. The product is
+exp(-t |k| - k^2/(2 sigma^2) + t |k| - sigma^2 t^2/2), which is proportional to exp(-k^2/(2 sigma^2)). Here
+sigma and t are the rational numbers that their float64s are. The result does not depend on t; only the
+acceptance rate does. On a fine lattice t = 1/sigma, and the
+rate is sqrt(pi/2) exp(-1/2) = .76. On a coarse lattice t is 16, and nearly every proposal is 0. (Canonne,
+Kamath, Steinke 2020, Algorithm 3, has the same two steps with a rate of 1/(floor(sigma) + 1) and draws one
+number after the other.)
+
+The distribution is exact; the running time is not constant. It depends on the rejected proposals, which are
+independent of the accepted one.
 """
 
 import math
@@ -54,34 +57,39 @@ __all__ = [
 
 _WORD = 2.0**64
 _RELATIVE_ERROR = 2.0**-36
-"""Bound on the relative error of exp(-g) in float64 for g below `_LARGE`: the terms of g are below
-2^10 in size and carry a few units of 2^-53 each, so the absolute error of g stays below 2^-40."""
+"""Bound on the relative error of exp(-g) in float64 for g below `_LARGE`.
+
+The terms of g are below 2^10 in size and carry a few units of 2^-53 each. The absolute error of g therefore
+stays below 2^-40.
+"""
 _LARGE = 600.0
-"""Above this, exponents go to decimal arithmetic at once."""
+"""Exponents above this value are decided in decimal arithmetic at once."""
 GREATEST_RATE = 16.0
-"""Largest rate of lattice noise: beyond it nearly all noise is zero."""
+"""Largest rate of lattice noise: above it nearly all noise is zero."""
 
 SMALLEST_SIGMA, LARGEST_SIGMA = 2.0**-20, 2.0**52
-"""Scales of discrete Gaussian noise in lattice units, so that neither a draw nor its sum with a statistic
-can leave int64."""
+"""Range of the scale of discrete Gaussian noise, in lattice units.
+
+Inside it neither a draw nor the sum of a draw and a statistic can overflow int64.
+"""
 _CHUNK = 1 << 18
-"""Proposals a pass: bounds memory (about 10 MB a dimension) whatever the table's size."""
+"""Number of proposals per pass: it bounds memory (about 10 MB per dimension) for every output size."""
 
 
 def bernoulli_exp(exponents: FloatArray, words: Words) -> BoolArray:
-    """True with probability exp(-g), exactly for the float64 values g >= 0. (n,) -> (n,)."""
+    """Draw booleans that are True with probability exp(-g), exactly for float64 g >= 0. (n,) -> (n,)."""
     return _accept(exponents, words, lambda i, _: Decimal(float(exponents[i])))
 
 
 def geometric(rate: float, size: int, words: Words) -> IntArray:
-    """(size,) integers k >= 0 with P(k) proportional to exp(-rate k).
+    """Draw (size,) integers k >= 0 with P(k) proportional to exp(-rate k).
 
     The binary digits of such a k are independent: digit i is 1 with probability
-    1 / (1 + exp(rate 2^i)). What lies above the last digit drawn is again geometric and practically
-    never positive; it is drawn all the same.
+    1 / (1 + exp(rate 2^i)). The part above the last drawn digit is again geometric. It is practically never
+    positive, but it is drawn too, so that the distribution is exact.
     """
     if not (math.isfinite(rate) and rate > 0.0):
-        raise InvalidParameter(f"the rate of a geometric law is positive, got {rate!r}")
+        raise InvalidParameter(f"the rate of a geometric distribution must be positive, got {rate!r}")
     digits = max(0, math.ceil(math.log2(64.0 / rate)))
     if digits > 61:
         raise InvalidParameter(f"rate {rate!r} is too small: the numbers would not fit into 64 bits")
@@ -97,26 +105,26 @@ def geometric(rate: float, size: int, words: Words) -> IntArray:
 
 
 def lattice_laplace(rate: float, size: int, words: Words) -> IntArray:
-    """(size,) integers with P(k) proportional to exp(-rate |k|)."""
+    """Draw (size,) integers with P(k) proportional to exp(-rate |k|)."""
     return lattice_l2_laplace(rate, size, 1, words)[:, 0]
 
 
 def lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArray:
-    """(size, dim) integer vectors with P(k) proportional to exp(-rate |k|_2).
+    """Draw (size, dim) integer vectors with P(k) proportional to exp(-rate |k|_2).
 
     Raises:
-        InvalidParameter: rate outside [2^-40, 2^4]: outside, the lattice is much too fine or too
-            coarse for the noise.
+        InvalidParameter: The rate is outside [2^-40, 2^4]: the lattice is much too fine or too coarse for
+            the noise.
     """
     check_rate(rate)
     return _lattice_l2_laplace(rate, size, dim, words)
 
 
 def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
-    """(size,) integers with P(k) proportional to exp(-k^2 / (2 sigma^2)).
+    """Draw (size,) integers with P(k) proportional to exp(-k^2 / (2 sigma^2)).
 
     Raises:
-        InvalidParameter: sigma outside [2^-20, 2^52]: above, a draw could leave 64 bits.
+        InvalidParameter: sigma is outside [2^-20, 2^52]; above, a draw could overflow 64 bits.
     """
     if not SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA:
         raise InvalidParameter(f"sigma is {sigma!r} lattice units: expected 2^-20 to 2^52")
@@ -133,9 +141,9 @@ def discrete_gaussian(sigma: float, size: int, words: Words) -> IntArray:
 
 
 def _gaussian_among(proposals: IntArray, sigma: float, rate: float, words: Words) -> IntArray:
-    """Those of the Laplace `proposals` of this rate that are accepted as discrete Gaussian."""
+    """Return the Laplace `proposals` of this rate that are accepted as discrete Gaussian."""
     magnitudes = np.abs(proposals)
-    # An absolute error below 2^-40 of exponents up to _LARGE: |k|/sigma < 36 there, two roundings each.
+    # |k|/sigma < 36 for exponents up to _LARGE, with two roundings each: the absolute error is below 2^-40.
     exponents = 0.5 * (magnitudes / sigma - sigma * rate) ** 2
 
     def exact(i: int, context: Context) -> Decimal:
@@ -145,14 +153,14 @@ def _gaussian_among(proposals: IntArray, sigma: float, rate: float, words: Words
 
 
 def _gaussian_exponent(magnitude: int, sigma: float, rate: float, context: Context) -> Decimal:
-    """(|k| - sigma^2 t)^2 / (2 sigma^2) for the rationals that sigma and t are."""
+    """Return (|k| - sigma^2 t)^2 / (2 sigma^2) for the rational numbers that sigma and t are."""
     square = context.multiply(Decimal(sigma), Decimal(sigma))
     far = context.subtract(Decimal(magnitude), context.multiply(square, Decimal(rate)))
     return context.divide(context.multiply(far, far), context.add(square, square))
 
 
 def _lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntArray:
-    # Cells of 2^width integers over which the one-dimensional law falls by at most exp(-1/8).
+    # The one-dimensional density falls by at most exp(-1/8) over a cell of 2^width integers.
     width = max(0, math.floor(math.log2(math.sqrt(dim) / (8.0 * rate))))
     cell_rate = math.nextafter(rate * 2.0**width / math.sqrt(dim) * (1.0 - 2.0**-50), 0.0)
     result = np.empty((size, dim), dtype=np.int64)
@@ -168,16 +176,16 @@ def _lattice_l2_laplace(rate: float, size: int, dim: int, words: Words) -> IntAr
 
 
 def check_rate(rate: float) -> None:
-    """Refuse a lattice that is much too fine or too coarse for the noise."""
+    """Raise `InvalidParameter` if the lattice is much too fine or too coarse for the noise."""
     if not 2.0**-40 <= rate <= GREATEST_RATE:
         raise InvalidParameter(
-            f"the rate of lattice noise is {rate!r}, a loss per lattice step: expected 2^-40 to 16, so "
+            f"the rate of lattice noise is {rate!r} (privacy loss per lattice step): expected 2^-40 to 16; "
             "choose another epsilon or distance"
         )
 
 
 def uniform_below(n: int, size: int, words: Words) -> IntArray:
-    """(size,) integers, uniform on 0 ... n - 1 (words past the last multiple of n are redrawn)."""
+    """Draw (size,) uniform integers in 0 ... n - 1. Words above the last multiple of n are redrawn."""
     if not 1 <= n <= 2**62:
         raise InvalidParameter(f"uniform_below needs 1 <= n <= 2^62, got {n}")
     limit = np.uint64((2**64 // n) * n - 1)
@@ -200,7 +208,7 @@ def _propose(rate: float, cell_rate: float, width: int, n: int, dim: int, words:
     cell_sums = cells.sum(axis=1)
     lengths = np.sqrt(np.einsum("ij,ij->i", magnitudes.astype(np.float64), magnitudes.astype(np.float64)))
     exponents = np.maximum(rate * lengths - cell_rate * cell_sums, 0.0)
-    # A difference of two large terms has their error: such proposals (never seen) are decided exactly.
+    # A difference of two large terms carries their error, so such (very rare) proposals are decided exactly.
     exponents[rate * lengths > _LARGE] = np.inf
 
     def exact(i: int, context: Context) -> Decimal:
@@ -217,7 +225,7 @@ def _propose(rate: float, cell_rate: float, width: int, n: int, dim: int, words:
 
 
 def _accept(exponents: FloatArray, words: Words, exact: Callable[[int, Context], Decimal]) -> BoolArray:
-    """Bernoulli(exp(-g)): float64 where it decides, `exact(i, context)` where it does not."""
+    """Draw Bernoulli(exp(-g)): in float64 where it is certain, by `exact(i, context)` elsewhere."""
     drawn = words(exponents.size)
     uniform = drawn.astype(np.float64) / _WORD
     chance = np.exp(-exponents)
@@ -235,13 +243,13 @@ def _accept(exponents: FloatArray, words: Words, exact: Callable[[int, Context],
 
 
 def _digit(exponent: float, size: int, words: Words) -> BoolArray:
-    """(size,) draws that are True with probability 1 / (1 + exp(exponent)), two to a word."""
+    """Draw (size,) booleans that are True with probability 1 / (1 + exp(exponent)), two per word."""
 
     def chance_in(context: Context) -> Decimal:
         return context.divide(Decimal(1), context.add(Decimal(1), context.exp(Decimal(exponent))))
 
     halves = words((size + 1) // 2).view(np.uint32)[:size]
-    threshold = int(chance_in(Context(prec=40)) * 2**32)  # neither it nor its neighbours are exact
+    threshold = int(chance_in(Context(prec=40)) * 2**32)  # may be off by one: neighbours are decided exactly
     drawn = halves < np.uint32(threshold)
     for i in np.flatnonzero(np.abs(halves.astype(np.int64) - threshold) <= 1):
         tail = int(words(1)[0]) >> 32
@@ -250,12 +258,12 @@ def _digit(exponent: float, size: int, words: Words) -> BoolArray:
 
 
 def _below(word: int, chance_in: Callable[[Context], Decimal], words: Words) -> bool:
-    """Whether the uniform number 0.word... lies below a chance known to any precision."""
+    """Return True if the uniform number 0.word... is below a chance that is computable to any precision."""
     digits, bits = 40, 64
     while True:
         context, wide = Context(prec=digits), Context(prec=2 * digits)
         chance = chance_in(context)
-        error = Decimal(10) ** (4 - digits)  # some roundings of terms below 10^3 in size
+        error = Decimal(10) ** (4 - digits)  # a few roundings of terms below 10^3 in size
         low = wide.divide(Decimal(word), Decimal(2**bits))
         high = wide.divide(Decimal(word + 1), Decimal(2**bits))
         if high < wide.subtract(chance, error):

@@ -1,7 +1,7 @@
 r"""Private choice of one of n candidates by their scores: permute-and-flip, and the exponential mechanism.
 
-Scores are integers. What counts is their **range sensitivity** R: between two neighbouring inputs the
-changes of all scores lie in one interval of length R (a change that all scores share moves nothing).
+Scores are integers. Noise depends on their **range sensitivity** R: between two neighbouring inputs the
+changes of all scores lie in one interval of length R. A change that all scores share has no effect.
 
 | function | law | privacy |
 |---|---|---|
@@ -9,15 +9,16 @@ changes of all scores lie in one interval of length R (a change that all scores 
 | `exponential`, `exponential_law` | P(x) proportional to exp(epsilon score_x/R) | epsilon |
 
 gap_x is the distance to the best score. Permute-and-flip (McKenna, Sheldon 2020) is never worse than the
-exponential mechanism; it is the noisy maximum with exponential noise of scale R/epsilon (Ding et al. 2021).
-**Why R is enough.** Adding a constant to all scores changes no gap, so shift the second input's scores
-until all lie in [0, R]. Then with q_x the chances and P(x) = q_x int_0^1 prod_{y != x} (1 - t q_y) dt,
-the proof for monotone scores applies: it needs no more than changes of one sign of size at most R.
+exponential mechanism. It is the noisy maximum with exponential noise of scale R/epsilon (Ding et al. 2021).
 
-The sampler is exact: gaps, R and epsilon (as the rational number its float64 is) meet in integers, and
-every comparison of a uniform number with exp(-rational) is decided by unbiased coins (Canonne, Kamath,
-Steinke 2020, Algorithm 1). No float decides anything. How many words it takes, and how long, depends
-on the scores: a policy that draws by it lists in its statement that nobody times its answers.
+**Proof that R suffices.** Adding a constant to all scores changes no gap. Shift the second input's scores
+until all changes lie in [0, R]. Then with q_x the chances and P(x) = q_x int_0^1 prod_{y != x} (1 - t q_y)
+dt, the proof for monotone scores applies. It only needs changes of one sign of size at most R.
+
+**Exactness.** Gaps, R and epsilon (as the rational number its float64 is) are combined in integers. Every
+comparison of a uniform number with exp(-rational) is decided by unbiased coins (Canonne, Kamath, Steinke
+2020, Algorithm 1). No float decides anything. The running time depends on the scores. A policy that uses this
+sampler therefore lists in its statement the assumption that nobody times its answers.
 """
 
 import math
@@ -36,23 +37,23 @@ __all__ = ["exponential", "exponential_law", "largest_log_ratio", "permute_and_f
 
 _WORD_BITS = 64
 _VANISHED = 700.0
-"""Exponents above this underflow in float64: such candidates have no chance that a float could hold."""
+"""Exponent above which exp(-exponent) underflows float64, so that the candidate has probability 0."""
 
 
 def permute_and_flip(
     scores: Sequence[int], *, sensitivity: int, epsilon: float, words: Words = secure_words
 ) -> int:
-    """Index of the chosen candidate; epsilon-DP where scores have range sensitivity `sensitivity`.
+    """Return the index of the chosen candidate: epsilon-DP if scores have range sensitivity `sensitivity`.
 
     Args:
-        scores: integers of any size, one a candidate.
+        scores: Integers of any size, one per candidate.
         sensitivity: R, at least 1: the largest spread of the changes of scores between neighbours.
-        epsilon: above 0.
-        words: random words; the operating system's by default.
+        epsilon: Privacy loss, above 0.
+        words: Source of random words; by default the operating system's.
 
     Raises:
-        InvalidData: no candidates.
-        InvalidParameter: sensitivity or epsilon out of range.
+        InvalidData: There are no candidates.
+        InvalidParameter: The sensitivity or epsilon is out of range.
 
     Example:
         >>> permute_and_flip([0, 10**9, 3], sensitivity=1, epsilon=1.0)
@@ -61,7 +62,7 @@ def permute_and_flip(
     exponents = _exact_exponents(scores, sensitivity, epsilon)
     order = list(range(len(exponents)))
     while True:
-        for place in range(len(order)):  # Fisher-Yates as far as it is needed
+        for place in range(len(order)):  # Fisher-Yates shuffle, only as far as it is needed
             other = place + int(uniform_below(len(order) - place, 1, words)[0])
             order[place], order[other] = order[other], order[place]
             chosen = order[place]
@@ -72,10 +73,10 @@ def permute_and_flip(
 def exponential(
     scores: Sequence[int], *, sensitivity: int, epsilon: float, words: Words = secure_words
 ) -> int:
-    """Index of the candidate that the exponential mechanism chooses: see `permute_and_flip`.
+    """Return the index that the exponential mechanism chooses; for arguments see `permute_and_flip`.
 
-    Candidates are proposed uniformly and kept with probability exp(-epsilon gap/R), exactly; as the best is
-    always kept, one in n proposals or more is.
+    Candidates are proposed uniformly and accepted with probability exp(-epsilon gap/R), exactly. The best
+    candidate is always accepted, so that at least one in n proposals is.
 
     Example:
         >>> exponential([0, 10**9, 3], sensitivity=1, epsilon=1.0)
@@ -89,11 +90,11 @@ def exponential(
 
 
 def permute_and_flip_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
-    """(n,) probabilities of permute-and-flip, or (B, n) for scores (B, n).
+    """Return the (n,) probabilities of permute-and-flip, or (B, n) for scores (B, n).
 
     P(x) = q_x int_0^1 prod_{y != x} (1 - t q_y) dt, q = exp(-epsilon gap/R): the candidate's place in the
-    order is uniform, and everyone before it has failed. The integrand is a polynomial of degree n - 1,
-    which Gauss-Legendre quadrature with n/2 nodes integrates exactly.
+    order is uniform, and all candidates before it were rejected. The integrand is a polynomial of degree
+    n - 1, which Gauss-Legendre quadrature with n/2 nodes integrates exactly.
 
     Example:
         >>> permute_and_flip_law(np.array([1.0, 1.0, 0.0]), sensitivity=1.0, epsilon=50.0).round(6)
@@ -103,16 +104,16 @@ def permute_and_flip_law(scores: FloatArray, *, sensitivity: float, epsilon: flo
     n = chances.shape[-1]
     nodes, weights = np.polynomial.legendre.leggauss(n // 2 + 1)
     places = 0.5 * (nodes + 1.0)
-    # all factors are above zero: nodes lie inside (0, 1)
+    # all factors are positive, because nodes lie inside (0, 1)
     failures = 1.0 - places * chances[..., None]  # (..., n, q)
     product = failures.prod(axis=-2, keepdims=True)
     return np.asarray(chances * ((product / failures) @ (0.5 * weights)))
 
 
 def exponential_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
-    """(n,) probabilities of the exponential mechanism, or (B, n) for scores (B, n).
+    """Return the (n,) probabilities of the exponential mechanism, or (B, n) for scores (B, n).
 
-    With `sensitivity` the range sensitivity R the exponent is epsilon score/R. Where R is bounded by twice
+    With the range sensitivity R as `sensitivity`, the exponent is epsilon score/R. If R is bounded by twice
     the largest change of one score, as in papers, this is their epsilon score/(2 max change).
     """
     chances = np.exp(-_exponents(scores, sensitivity=sensitivity, epsilon=epsilon))
@@ -120,9 +121,9 @@ def exponential_law(scores: FloatArray, *, sensitivity: float, epsilon: float) -
 
 
 def largest_log_ratio(law: FloatArray, other: FloatArray) -> float:
-    """Largest |log(law/other)| over candidates: what a pure epsilon bounds. (..., n) each."""
+    """Return the largest |log(law/other)| over candidates, which pure epsilon bounds. (..., n) each."""
     if np.shape(law) != np.shape(other):
-        raise InvalidData("two laws over the same candidates are needed")
+        raise InvalidData(f"shapes {np.shape(law)} and {np.shape(other)}: expected two equal shapes")
     possible = (law > 0.0) & (other > 0.0)
     if not np.array_equal(law > 0.0, other > 0.0):
         return math.inf
@@ -132,14 +133,14 @@ def largest_log_ratio(law: FloatArray, other: FloatArray) -> float:
 def _exponents(scores: FloatArray, *, sensitivity: float, epsilon: float) -> FloatArray:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] == 0 or not np.isfinite(values).all():
-        raise InvalidData("scores: expected finite numbers, one a candidate")
+        raise InvalidData("scores: expected finite numbers, one per candidate")
     rate = _checks.number(epsilon, name="epsilon") / _checks.number(sensitivity, name="sensitivity")
     gaps = values.max(axis=-1, keepdims=True) - values
     return np.asarray(np.minimum(rate * gaps, _VANISHED))
 
 
 def _exact_exponents(scores: Sequence[int], sensitivity: int, epsilon: float) -> list[Fraction]:
-    """epsilon gap/R of every candidate, as rational numbers."""
+    """Return epsilon gap/R of every candidate, as rational numbers."""
     values = [int(score) for score in scores]
     if not values:
         raise InvalidData("scores: expected at least one candidate")
@@ -151,7 +152,7 @@ def _exact_exponents(scores: Sequence[int], sensitivity: int, epsilon: float) ->
 
 
 def _flip(exponent: Fraction, words: Words) -> bool:
-    """True with probability exp(-exponent), exactly; exponent >= 0."""
+    """Return True with probability exp(-exponent), exactly; exponent >= 0."""
     whole, part = divmod(exponent, 1)
     for _ in range(whole):
         if not _flip_small(Fraction(1), words):
@@ -160,7 +161,7 @@ def _flip(exponent: Fraction, words: Words) -> bool:
 
 
 def _flip_small(exponent: Fraction, words: Words) -> bool:
-    """True with probability exp(-exponent) for 0 <= exponent <= 1: the parity of a run of coins."""
+    """Return True with probability exp(-exponent), 0 <= exponent <= 1, by the parity of a run of coins."""
     count = 1
     while _coin(exponent / count, words):
         count += 1
@@ -168,7 +169,7 @@ def _flip_small(exponent: Fraction, words: Words) -> bool:
 
 
 def _coin(chance: Fraction, words: Words) -> bool:
-    """True with probability `chance`, by comparing binary digits, 64 at a time."""
+    """Return True with probability `chance`, by comparing binary digits, 64 at a time."""
     remainder, whole = chance.numerator, chance.denominator
     if remainder >= whole:
         return True

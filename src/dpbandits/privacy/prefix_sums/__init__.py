@@ -1,10 +1,10 @@
-"""Sums over blocks or rounds, released as they grow, under one calibrated noise.
+"""Prefix sums over blocks or rounds, released as they grow under one calibrated noise (DP-FTRL).
 
 - `BlockRelease`: the matrix mechanism for a few blocks; `Factor` is its mixing matrix.
-- `optimised_factor`, `square_root_toeplitz`, `identity`: factors for a known schedule, for any schedule of
-  a known size, and fresh noise per block (one block: a single release).
-- `BinaryTree`, `TreeRelease`: a node a round, as Dubey2021 does it.
-- `prefix_cost` compares them, and `factor_for` chooses a factor (its module holds the table).
+- `optimised_factor`: a factor for a known schedule; `square_root_toeplitz`: for any schedule with a known
+  number of blocks; `identity`: fresh noise per block (with one block, a single release).
+- `BinaryTree`, `TreeRelease`: the binary tree mechanism over rounds, as in Dubey2021.
+- `prefix_cost` compares these mechanisms, and `factor_for` chooses a factor (its module holds the table).
 """
 
 from dpbandits.privacy.prefix_sums.blocks import RELEASE_UNIT, BlockRelease

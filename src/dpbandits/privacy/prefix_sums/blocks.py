@@ -1,4 +1,4 @@
-r"""Sums over blocks released one after another, with one calibrated noise: the matrix mechanism.
+r"""The matrix mechanism: sums over blocks, released one after another under one calibrated noise.
 
 Rounds are divided into K blocks fixed in advance. When block j closes, the integer sums x_0..x_j of
 the blocks so far are mixed and released,
@@ -9,33 +9,37 @@ R lower triangular with columns of norm at most 1 (`Factor`). Estimates of any b
 up to j, are linear in r_0..r_j: post-processing. Good factors spread the noise so that the error of a
 prefix grows like log K, not like sqrt(K).
 
-Formal guarantee. Let x be computed from people's data and from past releases in any way such that,
-for fixed past releases, replacing one user changes what the user's own rounds contribute and nothing
-else. With every user in at most k rounds, each contributing at most Delta to its block in the
-mechanism's coordinates (divided by `unit`), the whole stream r_0, ..., r_{K-1} is rho-zCDP with
+**Formal guarantee.** Let x be computed from users' data and from past releases in any way such that, for
+fixed past releases, replacing one user changes only the contributions of that user's rounds. Let every user
+have at most k rounds, each of which contributes at most Delta to its block, in the mechanism's coordinates
+(divided by `unit`). Then the whole stream r_0, ..., r_{K-1} is rho-zCDP with
 
     sqrt(2 rho) sigma = k Delta max_i ||R_{:,i}|| + (1 + slack) sqrt(D n),
 
-D the number of coordinates and n = min(K, k max_i #{j: R_ji != 0}) how many releases a user can touch.
+D the number of coordinates and n = min(K, k max_i #{j: R_ji != 0}) the number of releases a user can touch.
 
-Proof. Fix two neighbours and r_0..r_{j-1}. Under both, r_j is discrete Gaussian noise on an integer
-vector; the two vectors differ by v_j = (R (x - x'))_j/unit + e_j, where e_j comes from rounding: it is 0
-unless the user touches release j, and then every entry is at most 1 + slack (1/2 for each neighbour, and
-slack for float64 arithmetic). So for every order alpha the conditional Renyi divergence is at most
-alpha ||v_j||^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020). v_j may depend on the past, yet along every
-path sum_j ||v_j||^2 <= s^2, where s is the right-hand side above: stacked over j, the mixed changes are a
-sum over the user's rounds t in blocks i(t) of R_{:,i(t)} (x) delta_t, of norm at most
-||R_{:,i(t)}|| Delta each (triangle inequality), and the stacked e_j have norm at most
-(1 + slack) sqrt(D n). A reward told after its block closed counts from the next release on: it only
-removes entries of R_{:,i}. Finally, with L_j the log-likelihood ratio of r_j given the past and
-d_j = alpha ||v_j||^2/(2 sigma^2), prod_j exp((alpha-1)(L_j - d_j)) is a supermartingale, so
+**Proof.** Fix two neighbouring data sets and r_0..r_{j-1}. Under both, r_j is discrete Gaussian noise on an
+integer vector. The two vectors differ by v_j = (R (x - x'))_j/unit + e_j, where e_j comes from rounding. It
+is 0 unless the user touches release j. If so, every entry is at most 1 + slack (1/2 for each neighbour, and
+slack for float64 arithmetic). For every order alpha the conditional Renyi divergence is therefore at most
+alpha ||v_j||^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020).
+
+v_j may depend on the past, yet along every path sum_j ||v_j||^2 <= s^2, where s is the right-hand side above.
+Stacked over j, the mixed changes are a sum over the user's rounds t in blocks i(t) of
+R_{:,i(t)} (x) delta_t, of norm at most ||R_{:,i(t)}|| Delta each (triangle inequality). The stacked e_j have
+norm at most (1 + slack) sqrt(D n). A reward told after its block closed counts from the next release on: it
+only removes entries of R_{:,i}.
+
+Finally, with L_j the log-likelihood ratio of r_j given the past and d_j = alpha ||v_j||^2/(2 sigma^2),
+prod_j exp((alpha-1)(L_j - d_j)) is a supermartingale, so
 E exp((alpha-1) sum_j L_j) <= exp((alpha-1) alpha s^2/(2 sigma^2)).  QED.
 
-With real-valued Gaussian noise, rounded or not, the stream is GaussianDP(s/sigma) (Denisov et al. 2022;
-Smith, Thakurta 2022 for changes that depend on the past); this is the certificate that simulated noise
-carries. All K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
-(couple the noise, draw by draw), hence `NearGaussianDP`: what secure noise carries on a lattice this fine
-(`dpbandits.privacy.noise`). K is bounded where the horizon is not: open-ended schedules end in int64.
+**Certificates.** With real-valued Gaussian noise, rounded or not, the stream is GaussianDP(s/sigma) (Denisov
+et al. 2022; Smith, Thakurta 2022 for changes that depend on the past). This is the certificate of simulated
+noise. All K D draws of discrete noise are within K D `rounding_distance(sigma)` of it in total variation
+(couple the noise, draw by draw). This gives `NearGaussianDP`, the certificate of secure noise on a lattice
+this fine (`dpbandits.privacy.noise`). K is bounded even if the horizon is not, because int64 bounds the
+rounds of open-ended schedules.
 """
 
 import math
@@ -57,7 +61,7 @@ from dpbandits.privacy.prefix_sums.factors import Factor
 __all__ = ["RELEASE_UNIT", "BlockRelease", "CalibratedRelease"]
 
 RELEASE_UNIT = 2.0**-20
-"""Value of one unit of a release in coordinates; the noise is a few million units."""
+"""Value of one unit of a release, in coordinates. The noise is a few million units."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,9 +69,10 @@ class CalibratedRelease(ABC):
     """Sums of a mechanism's contributions, released under one calibrated noise.
 
     Args:
-        mechanism: geometry of the sums, with the rounds per user.
-        noise: source of the noise; decides scale and certificate.
-        epsilon, delta: promise of all releases together, see `dpbandits.privacy.calibration`.
+        mechanism: Coordinates and sensitivity of the sums, including the contribution bound.
+        noise: Noise source, which decides scale and certificate.
+        epsilon: Privacy loss of all releases together; see `dpbandits.privacy.calibration`.
+        delta: Failure probability of all releases together.
     """
 
     mechanism: GramVectorMechanism
@@ -78,12 +83,12 @@ class CalibratedRelease(ABC):
     @property
     @abstractmethod
     def sensitivity(self) -> float:
-        """Largest Euclidean distance between the stacked releases of two neighbours, in release units."""
+        """Largest Euclidean distance between the stacked releases of neighbouring data, in release units."""
 
     @property
     @abstractmethod
     def draws(self) -> int | None:
-        """How many draws of noise the near-Gaussian certificate counts; None: it is concentrated."""
+        """Number of draws in the near-Gaussian certificate; None for a zero-concentrated certificate."""
 
     def _check_parts(self) -> None:
         _checks.an(
@@ -105,16 +110,16 @@ class CalibratedRelease(ABC):
 
     @property
     def certificate(self) -> Certificate | None:
-        """Certificate of all releases together about one user; None if the scale was overridden."""
+        """Certificate about one user of all releases together; None if the scale was overridden."""
         return self._calibration[1]
 
     @property
     def noise_sd(self) -> float:
-        """Standard deviation of the noise of a release, in coordinates."""
+        """Standard deviation of the noise of one released number, in coordinates."""
         return self.sigma * RELEASE_UNIT
 
     def _noised(self, coordinates: FloatArray) -> IntArray:
-        """(D,) exact coordinates, in release units and with fresh noise. Raw data meets noise here."""
+        """Return exact coordinates (D,) in release units with fresh noise. Raw data meets noise here."""
         rounded = np.rint(coordinates / RELEASE_UNIT).astype(np.int64)
         return rounded + self.noise.integer_gaussian(self.sigma, self.mechanism.size)
 
@@ -132,15 +137,15 @@ class CalibratedRelease(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BlockRelease(CalibratedRelease):
-    """The one place where block sums meet noise. Plain arithmetic: releases live with their policy.
+    """Mixed block sums with noise: the one place where these sums meet noise. It stores no releases.
 
     Args:
-        mechanism, noise, epsilon, delta: see `CalibratedRelease`.
-        factor: mixing matrix; its size is the number of blocks.
-        max_rounds: public bound on the rounds in all blocks; float64 errors are bounded with it.
+        mechanism, noise, epsilon, delta: See `CalibratedRelease`.
+        factor: Mixing matrix; its size is the number of blocks.
+        max_rounds: Public bound on the number of rounds in all blocks. It bounds float64 errors.
 
     Raises:
-        InvalidParameter: numbers outside their ranges.
+        InvalidParameter: A number is out of its range.
 
     Example:
         >>> from dpbandits.privacy.noise import SimulatedNoise
@@ -162,15 +167,15 @@ class BlockRelease(CalibratedRelease):
         rounds = _checks.integer(self.max_rounds, name="max_rounds")
         if rounds > 1 << 22:
             raise InvalidParameter(f"max_rounds is {rounds}: int64 sums hold at most 2^22 rounds")
-        _ = self._calibration  # a promise that cannot be kept fails here, not at the first release
+        _ = self._calibration  # raises here, and not at the first release, if no noise fits the promise
 
     @property
     def slack(self) -> float:
-        """How much float64 arithmetic can add to the rounding difference of two neighbours, in units.
+        """Bound on what float64 arithmetic adds to the rounding difference of two neighbours, in units.
 
-        A dot product with n terms that are not zero, each after three roundings, is off by at most
-        (n + 3) 2^-53 times the sum of absolute terms, in any order of summation (twice as much is
-        taken); two neighbours are off in opposite directions.
+        A dot product with n nonzero terms, each after three roundings, is off by at most (n + 3) 2^-53 times
+        the sum of absolute terms, in any order of summation. Twice as much is used, because two neighbouring
+        data sets may be off in opposite directions.
         """
         terms = int((self.factor.matrix != 0.0).sum(axis=1).max())
         largest = float(np.abs(self.factor.matrix).max()) * self.mechanism.largest_coordinate
@@ -178,7 +183,7 @@ class BlockRelease(CalibratedRelease):
 
     @property
     def sensitivity(self) -> float:
-        """See the module."""
+        """Right-hand side of the formal guarantee in the module, in release units."""
         # 2^-40 covers the rounding of column norms, of sqrt(2) and sqrt(r), and of this formula
         columns = self.factor.column_norm * (1.0 + 2.0**-40)
         touched = min(self.factor.n_blocks, self.mechanism.rounds_per_user * self.factor.touched)
@@ -187,35 +192,36 @@ class BlockRelease(CalibratedRelease):
 
     @property
     def draws(self) -> int:
-        """All of them."""
+        """Number of all draws of noise: K D."""
         return self.factor.n_blocks * self.mechanism.size
 
     @property
     def gram_noise_sd(self) -> float:
-        """sigma_A: noise of a released Gram's diagonal, in natural units (off the diagonal 1/sqrt(2))."""
+        """Noise sd of a released Gram's diagonal, in natural units (times 1/sqrt(2) off the diagonal)."""
         return self.mechanism.gram_noise_sd(self.noise_sd)
 
     @property
     def vector_noise_sd(self) -> float:
-        """sigma_u: noise of a released vector's entries, in natural units."""
+        """Noise sd of a released vector's entries, in natural units."""
         return self.mechanism.vector_noise_sd(self.noise_sd)
 
     def release(self, block: int, raw_sums: IntArray) -> IntArray:
         """Mix the sums of blocks 0..block and add fresh noise.
 
-        Call it once for every block, in order, and store the result before anything computed from it
-        leaves: a second call for one block is a second release, which the certificate does not cover.
+        Call it once for every block, in order, and store the result before using or publishing anything
+        computed from it. A second call for one block is a second release, which the certificate does not
+        cover.
 
         Args:
-            block: index of the block that closed, 0 to K - 1.
-            raw_sums: (block + 1, D) integer sums from the mechanism's `encode`.
+            block: Index of the block that closed, 0 to K - 1.
+            raw_sums: Integer sums from the mechanism's `encode`, shape (block + 1, D).
 
         Returns:
-            (D,) integers in units of `RELEASE_UNIT`.
+            Integers in units of `RELEASE_UNIT`, shape (D,).
 
         Raises:
-            InvalidParameter: no such block.
-            InvalidData: sums of another shape or type, or of more than `max_rounds` rounds.
+            InvalidParameter: There is no such block.
+            InvalidData: The sums have another shape or type, or come from more than `max_rounds` rounds.
         """
         index = _checks.integer(block, name="block", minimum=0)
         if index >= self.factor.n_blocks:
@@ -225,23 +231,23 @@ class BlockRelease(CalibratedRelease):
         if sums.dtype != np.int64 or sums.shape != shape:
             raise InvalidData(f"raw_sums of {sums.dtype} {sums.shape}: expected int64 {shape}")
         if (np.abs(sums.astype(np.float64)).sum(axis=0) > self.max_rounds / LATTICE).any():
-            raise InvalidData(f"the sums cannot come from max_rounds = {self.max_rounds} rounds")
+            raise InvalidData(f"the sums are too large for max_rounds = {self.max_rounds} rounds")
         return self._noised(self.factor.matrix[index, : index + 1] @ self.mechanism.to_coordinates(sums))
 
     def record(self) -> MechanismRecord:
-        """This use of noise, for a guarantee."""
+        """Return the description of this mechanism for a guarantee."""
         sums = "z phi" if self.mechanism.vector_only else "phi phi^T and z phi"
         name = f"mixed block sums of {sums}"
         return self._recorded(name, self.factor.n_blocks, "in units of the released integers")
 
     def prepare(self) -> None:
-        """Draw the next release's noise ahead of time, where the source can."""
+        """Draw the next release's noise ahead of time, if the source can."""
         prepare = getattr(self.noise, "prepare", None)
         if prepare is not None:
             prepare(self.sigma, self.mechanism.size)
 
     def block_estimates(self, released: IntArray) -> FloatArray:
-        """Unbiased estimates of the block sums, in coordinates. (k, D) releases -> (k, D).
+        """Return unbiased estimates of the block sums, in coordinates. (k, D) releases -> (k, D).
 
         Their noise has covariance noise_sd^2 factor.block_covariance(k) between blocks, the same in
         every coordinate.

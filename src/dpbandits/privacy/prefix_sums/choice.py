@@ -1,18 +1,16 @@
-"""Which prefix-sum mechanism: exact costs, and a stated rule.
+"""Choice of the prefix-sum mechanism: exact costs, and the rule that this table states.
 
-========================  ===================  ================================  =====================
-mechanism                 column norm^2        variance of prefix j (per unit)   when the rule takes it
-========================  ===================  ================================  =====================
-`identity(1)`             1                    1                                 one release in all
-`identity(K)`             1                    j                                 horizon unknown
-`optimised_factor`        1                    (cumsum R^-1)^2 summed over rows  schedule known, K <= 128
-`square_root_toeplitz`    1                    S_K S_j                           schedule known, K <= 2048
-`BinaryTree(T)`           L = bit length of T  popcount(j)                       more releases than that
-========================  ===================  ================================  =====================
+| mechanism | column norm^2 | variance of prefix j (per unit) | the rule takes it for |
+|---|---|---|---|
+| `identity(1)` | 1 | 1 | one release in all |
+| `identity(K)` | 1 | j | an unknown horizon |
+| `optimised_factor` | 1 | (cumsum R^-1)^2 summed over rows | a known schedule, K <= 128 |
+| `square_root_toeplitz` | 1 | S_K S_j | a known schedule, K <= 2048 |
+| `BinaryTree(T)` | L = bit length of T | popcount(j) | more releases than that |
 
-The cost of a prefix is column norm^2 times variance: what the noise variance of a single release is
-multiplied by. `identity(K)` with every user in one block is parallel composition; its K may be
-unknown when the noise is fixed.
+The cost of a prefix is column norm^2 times variance: the factor by which the noise variance of a single
+release grows. `identity(K)` with every user in one block is parallel composition. Its K may be unknown when
+the noise is fixed.
 """
 
 from collections.abc import Sequence
@@ -27,14 +25,14 @@ from dpbandits.privacy.prefix_sums.tree import BinaryTree
 __all__ = ["factor_for", "prefix_cost"]
 
 MOST_OPTIMISED = 128
-"""Releases up to which optimising a factor is not felt."""
+"""Largest number of releases for which optimising a factor takes no noticeable time."""
 
 MOST_DENSE = 2048
-"""Releases up to which a dense factor is held: 32 MiB."""
+"""Largest number of releases for which a dense factor is stored: 32 MiB."""
 
 
 def prefix_cost(mechanism: Factor | BinaryTree) -> FloatArray:
-    """(n_blocks,) noise variance of each prefix, in units of what releasing that prefix alone would need.
+    """Return the (n_blocks,) noise variance of each prefix, relative to releasing that prefix alone.
 
     Example:
         >>> prefix_cost(BinaryTree(4)).round(6).tolist(), prefix_cost(identity(4)).tolist()
@@ -44,19 +42,19 @@ def prefix_cost(mechanism: Factor | BinaryTree) -> FloatArray:
 
 
 def factor_for(boundaries: Sequence[int], *, horizon: int | None) -> Factor:
-    """The factor that the rule in this module's table takes for a schedule.
+    """Return the factor for a schedule, by the rule in the table of this module.
 
     Args:
-        boundaries: ends of the blocks, strictly increasing.
-        horizon: rounds in all, or None where it is not known when noise is calibrated.
+        boundaries: Ends of the blocks in rounds, strictly increasing.
+        horizon: Total number of rounds; None if it is not known when the noise is calibrated.
 
     Raises:
-        InvalidParameter: no blocks, or more than `MOST_DENSE`.
+        InvalidParameter: There are no blocks, or more than `MOST_DENSE`.
     """
     count = len(boundaries)
     if not 1 <= count <= MOST_DENSE:
         raise InvalidParameter(
-            f"{count} blocks: a factor mixes 1 to {MOST_DENSE}; release in fewer blocks, or through a tree"
+            f"{count} blocks: a factor mixes 1 to {MOST_DENSE}; use fewer blocks, or a `BinaryTree`"
         )
     if count == 1 or horizon is None:
         return identity(count)

@@ -1,10 +1,10 @@
-"""Lower-triangular mixing matrices of block sums, and what their noise costs.
+"""Lower-triangular mixing matrices of the matrix mechanism, and the noise that they lead to.
 
-A `Factor` R has columns of norm at most 1. Its releases r = R x + noise give every block and every
-prefix by linear algebra, with noise that `block_covariance` and `prefix_variance` state exactly, in
-units of the variance that one release alone would need.
+A `Factor` R has columns of norm at most 1. The releases are r = R x + noise. Linear algebra recovers every
+block and every prefix from them. `block_covariance` and `prefix_variance` give the exact noise of these
+estimates, in units of the variance that one release alone would need.
 
-The factor of `square_root_toeplitz` is the Toeplitz square root of the matrix of ones below the diagonal
+`square_root_toeplitz` uses the Toeplitz square root of the lower-triangular matrix of ones
 (Henzinger, Upadhyay, Upadhyay 2023; Fichtenberger, Henzinger, Upadhyay 2023).
 """
 
@@ -25,10 +25,10 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["Factor", "identity", "optimised_factor", "square_root_toeplitz"]
 
 LARGEST_INVERSE = 1e12
-"""A block's noise in units of a release's: beyond, the blocks cannot be told from the releases."""
+"""Largest entry of a factor's inverse: above it block estimates are all noise."""
 
 OPTIMISER_STEPS = 400
-"""Steps of the fixed-point iteration; the objective moves by less than 1e-6 of itself after 200."""
+"""Steps of the fixed-point iteration; after 200 the objective changes by less than a millionth."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,14 +36,14 @@ class Factor(Valued):
     """Lower-triangular mixing matrix R of the block sums.
 
     Args:
-        matrix: (K, K), lower triangular, diagonal not zero, every column of Euclidean norm at most 1, no
-            entry of its inverse above `LARGEST_INVERSE`.
+        matrix: Mixing matrix, shape (K, K), lower triangular with a nonzero diagonal. Every column has
+            Euclidean norm at most 1, and no entry of the inverse is above `LARGEST_INVERSE`.
 
     Raises:
-        InvalidParameter: anything else.
+        InvalidParameter: The matrix breaks one of these conditions.
     """
 
-    matrix: FloatArray  # in configurations the matrix itself: no later formula can change a guarantee
+    matrix: FloatArray  # configurations hold the matrix itself: no later formula can change a guarantee
     _inverse: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -52,22 +52,22 @@ class Factor(Valued):
         if matrix.ndim != 2 or len(matrix) == 0 or matrix.shape[0] != matrix.shape[1]:
             raise InvalidParameter(f"a factor of shape {matrix.shape}: expected a square matrix")
         if not np.isfinite(matrix).all() or np.triu(matrix, 1).any() or not np.diag(matrix).all():
-            raise InvalidParameter("a factor is finite, lower triangular and has no zero on its diagonal")
+            raise InvalidParameter("a factor must be finite, lower triangular and nonzero on its diagonal")
         norm = float(np.sqrt((matrix**2).sum(axis=0)).max())
         if norm > 1.0 + 1e-12:
             raise InvalidParameter(f"a column of the factor has norm {norm:g}, expected at most 1")
         with np.errstate(over="ignore", invalid="ignore"):
             inverse = solve_triangular(matrix, np.eye(len(matrix)), lower=True, check_finite=False)
         if not (np.abs(inverse) <= LARGEST_INVERSE).all():
-            raise InvalidParameter("a factor this near to singular cannot be undone: enlarge its diagonal")
-        inverse = np.tril(inverse)  # what LAPACK leaves above the diagonal is zero up to its sign
+            raise InvalidParameter("the factor is nearly singular: enlarge its diagonal")
+        inverse = np.tril(inverse)  # LAPACK leaves signed zeros above the diagonal
         for name, array in (("matrix", matrix), ("_inverse", inverse)):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
 
     @property
     def n_blocks(self) -> int:
-        """K."""
+        """Number K of blocks."""
         return len(self.matrix)
 
     @property
@@ -81,12 +81,12 @@ class Factor(Valued):
         return int((self.matrix != 0.0).sum(axis=0).max())
 
     def unmix(self, released: FloatArray) -> FloatArray:
-        """R^-1 r for the first releases. (k, ...) -> (k, ...)."""
+        """Return R^-1 r for the first k releases. (k, ...) -> (k, ...)."""
         k = len(released)
         return np.asarray((self._inverse[:k, :k] @ np.reshape(released, (k, -1))).reshape(released.shape))
 
     def block_covariance(self, k: int | None = None) -> FloatArray:
-        """N = (R^T R)^-1 of the first k blocks, in units of the noise variance of a release. (k, k)."""
+        """Return (R^T R)^-1 of the first k blocks, (k, k), in units of a release's noise variance."""
         size = self.n_blocks if k is None else k
         if not 1 <= size <= self.n_blocks:
             raise InvalidParameter(f"k is {size}, expected 1 to {self.n_blocks} blocks")
@@ -94,7 +94,7 @@ class Factor(Valued):
         return np.asarray(inverse @ inverse.T)
 
     def prefix_variance(self) -> FloatArray:
-        """(K,): variance of the estimated sum over blocks 0..j, in units of a release's noise variance."""
+        """Return the (K,) variances of the prefix estimates, in units of a release's noise variance."""
         return np.asarray((np.cumsum(self._inverse, axis=0) ** 2).sum(axis=1))
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Factor(Valued):
 
 
 def square_root_toeplitz(n_blocks: int) -> Factor:
-    """The Toeplitz square root of the prefix-sum matrix, scaled to columns of norm at most 1.
+    """Return the Toeplitz square root of the prefix-sum matrix, scaled to columns of norm at most 1.
 
     L has entries c_(i-j), c_0 = 1, c_k = c_(k-1) (2k-1)/(2k), and L L is the lower-triangular matrix of
     ones. With S_j the sum of the first j squared entries, R = L/sqrt(S_K), and the prefix over j blocks
@@ -121,25 +121,26 @@ def square_root_toeplitz(n_blocks: int) -> Factor:
 
 
 def identity(n_blocks: int) -> Factor:
-    """Every block released once, by itself: the best when only single blocks matter."""
+    """Return the factor that releases every block once, alone: the best if only single blocks matter."""
     return Factor(np.eye(_checks.integer(n_blocks, name="n_blocks")))
 
 
 def optimised_factor(boundaries: Sequence[int], horizon: int) -> Factor:
-    r"""The factor that serves a schedule best when people are answered by what was released so far.
+    r"""Return the best factor for a schedule where rounds are answered by the releases so far.
 
-    With n_j rounds in block j, release k has gathered the information I_k = sum_{i<=k} (R n)_i^2 about a
-    statistic that is alike in all rounds, and answers the a_k rounds up to the next release. Errors
+    Let n_j be the number of rounds in block j, and consider a statistic that is the same in all rounds. After
+    release k the information about it is I_k = sum_{i<=k} (R n)_i^2. It answers the a_k rounds up to the next
+    release. Errors
     fall like 1/I_k, so R minimises sum_k a_k/I_k over columns of norm 1. Stationary points satisfy
 
-        R_ij proportional to b_i (R n)_i for i >= j,    b_i = sum_{k >= i} a_k/I_k^2,
+        R_ij proportional to b_i (R n)_i for i >= j,    b_i = sum_{k >= i} a_k/I_k^2.
 
-    and are found by iterating this with averaging, from the square-root Toeplitz factor. Against that
-    one, early releases carry up to three quarters more information and the last ones a little less.
+    They are found by a fixed-point iteration with averaging, from the square-root Toeplitz factor. Compared
+    with that factor, early releases carry up to three quarters more information and the last ones less.
 
     Args:
-        boundaries: ends of the blocks, strictly increasing.
-        horizon: rounds in all; at least the last boundary.
+        boundaries: Ends of the blocks in rounds, strictly increasing.
+        horizon: Total number of rounds, at least the last boundary.
 
     Example:
         >>> factor = optimised_factor([24, 51, 82, 117], 200)
@@ -156,7 +157,7 @@ def optimised_factor(boundaries: Sequence[int], horizon: int) -> Factor:
 def _optimised(boundaries: tuple[float, ...], horizon: float) -> Factor:
     ends = np.array(boundaries)
     n_rounds = np.diff(ends, prepend=0.0)
-    # Rounds after the last boundary may be none: the last release then still counts for something.
+    # No round may follow the last boundary: at least 1 gives the last release some weight all the same.
     answered = np.maximum(np.diff(ends, append=horizon), 1.0)
     matrix = _unit_columns(square_root_toeplitz(len(ends)).matrix)
     for _ in range(OPTIMISER_STEPS):

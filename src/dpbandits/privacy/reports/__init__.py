@@ -1,21 +1,22 @@
-"""Local mechanisms: one private report a user, and the sums a server recovers.
+"""Local mechanisms: one private report per user, and the sums that a server recovers.
 
-All share one interface, `ReportMechanism`: `encode` on the device (operating-system randomness,
-rational probabilities), `valid`, `aggregate`, `estimate` and variances on the server, `simulate`
-for crowds, `exact_epsilon` enumerated over the probabilities in use, `weights` of one forged report.
+All share one interface, `ReportMechanism`. `encode` runs on the client (operating-system randomness, rational
+probabilities). `valid`, `aggregate`, `estimate` and variances run on the server. `simulate` draws crowds,
+`exact_epsilon` is enumerated over the probabilities in use, and `weights` bounds the effect of a forged
+report.
 
 | name | class | payload | good at |
 |---|---|---|---|
-| `signed` | `SignedTernary` | two bits a cell | the default: bandit rewards in bins |
-| `oue` | `OptimalUnary` | two bits a cell | general frequencies |
+| `signed` | `SignedTernary` | two bits per cell | the default: bandit rewards in bins |
+| `oue` | `OptimalUnary` | two bits per cell | general frequencies |
 | `hadamard` | `HadamardResponse` | one index | little bandwidth |
 | `krr` | `RandomisedResponse` | one code | few cells, large epsilon |
-| `laplace` | `OneHotLaplace` | two integers a cell | the strongest Laplace comparator |
-| `paper-laplace` | `PaperLaplace` | two integers a cell | Ma2025, made exact |
+| `laplace` | `OneHotLaplace` | two integers per cell | the strongest Laplace comparator |
+| `paper-laplace` | `PaperLaplace` | two integers per cell | Ma2025, made exact |
 
 `FloatingLaplace` is Ma2025's noise as printed, for simulations.
 
-Only NumPy and the standard library are imported: this runs on devices.
+Only NumPy and the standard library are imported, because clients run this.
 """
 
 from dpbandits.errors import InvalidParameter
@@ -50,14 +51,14 @@ MECHANISMS: dict[str, type[ReportMechanism]] = {
         PaperLaplace,
     )
 }
-"""Name in specs and on the command line -> class."""
+"""Classes by their names in specs and on the command line."""
 
 
 def mechanism(name: str, *, n_cells: int, epsilon: float) -> ReportMechanism:
     """Build a mechanism by name.
 
     Raises:
-        InvalidParameter: unknown name, or parameters that the mechanism refuses.
+        InvalidParameter: The name is unknown, or the mechanism rejects the parameters.
     """
     if name not in MECHANISMS:
         raise InvalidParameter(f"mechanism: expected one of {sorted(MECHANISMS)}")

@@ -1,4 +1,4 @@
-"""Reports on which of 2 n_cells categories is the user's own: two a cell, the first for sign +1."""
+"""Reports on 2 n_cells categories, two per cell: the first is for sign +1, the second for -1."""
 
 from abc import abstractmethod
 from decimal import Decimal
@@ -29,41 +29,41 @@ _FIRST_ROW = 2
 
 
 class _Categories(ReportMechanism):
-    """How categories are numbered, and what a cell's two say together."""
+    """Base class: the numbers of categories, and estimates of cells from those of categories."""
 
     def _category(self, cell: int, *, positive: bool) -> int:
         return 2 * self._check_cell(cell) + (0 if positive else 1)
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums and counts: the difference and the sum of a cell's two categories."""
+        """Return signed sums and counts: the difference and the sum of a cell's two categories."""
         plus, minus = self._users(aggregate, n).reshape(-1, 2).T
         return plus - minus, plus + minus
 
     @abstractmethod
     def _users(self, aggregate: IntArray, n: int) -> FloatArray:
-        """(2 n_cells,) unbiased estimates of how many of n users hold each category."""
+        """Return unbiased estimates of how many of n users have each category, (2 n_cells,)."""
 
 
 class _OneCode(_Categories):
-    """A report is one of `_n_codes` integers, in as few little-endian bytes as hold them."""
+    """Base class: a report is one of `_n_codes` integers, in the fewest little-endian bytes."""
 
     _n_codes: int
 
     @property
     def report_bytes(self) -> int:
-        """One code."""
+        """Number of bytes of one code."""
         return -(-(self._n_codes - 1).bit_length() // 8)
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Codes below their number."""
+        """Return which codes are below the number of codes, (n,)."""
         return np.asarray(_codes(payloads) < self._n_codes)
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """(number of codes,) how often each was sent."""
+        """Return how often each code was sent, (number of codes,)."""
         return self._counts(_codes(payloads))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """One code a report."""
+        """Return True if the counts are those of one code per report."""
         return bool((aggregate >= 0).all()) and int(aggregate.sum()) == n
 
     def _counts(self, codes: IntArray) -> IntArray:
@@ -73,7 +73,7 @@ class _OneCode(_Categories):
 class RandomisedResponse(_OneCode):
     """The true one of m = 2 n_cells categories with probability exp(epsilon)/(exp(epsilon) + m - 1).
 
-    Else one of the others. Best when there are few cells and epsilon is large.
+    Otherwise another category, uniformly. Best when there are few cells and epsilon is large.
     Source: Kairouz, Oh, Viswanath, *Extremal mechanisms for local differential privacy*, 2016.
     """
 
@@ -86,19 +86,19 @@ class RandomisedResponse(_OneCode):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
-        """(truth, each other category)."""
+        """Probabilities of the true category, and of each other category."""
         keep = lattice_fraction(self._keep)
         return keep, (1 - keep) / (self._n_codes - 1)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """log of truth over other."""
+        """Log ratio of the two rates, rounded up."""
         truth, other = self.rates
         return log_upper(max(truth / other, other / truth))
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments."""
+        """Exact moments of the estimates."""
         p, q = map(float, self.rates)
         scale = (p - q) ** 2
         return Moments(
@@ -110,16 +110,17 @@ class RandomisedResponse(_OneCode):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """One category."""
+        """Largest weights of one report, which names one category; see `ReportMechanism.weights`."""
         p, q = map(float, self.rates)
         return 1.0 / (p - q), 1.0 / (p - q)
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Return the excess of categories with fewer reports than lies alone would give.
+        """Return the excess of categories with fewer reports than untrue answers alone would give.
 
-        Every category has at least the share q of lies in the mean. The statistic is the sum of squared
-        shortfalls, in deviations, less the largest mean it has: 1/2 for each of all categories but one, and
-        5/4 in variance (half of a chi square). One bit has two categories, so hardly anything shows.
+        Every category receives at least the share q of the reports in the mean, from untrue answers. The
+        statistic is the sum of squared shortfalls, in deviations, less its largest mean: 1/2 for all
+        categories but one, each with variance 5/4 (half of a chi square). With one bit there are two
+        categories, and the statistic has little power.
         """
         q, others = float(self.rates[1]), self._n_codes - 1
         if not n:
@@ -128,7 +129,7 @@ class RandomisedResponse(_OneCode):
         return float(short.sum()) - others / 2.0, 1.25 * others
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user. Truth and lie draw the same words, and so take the same time."""
+        """Return the private report of one user. Both cases draw the same words and take the same time."""
         truth = self._category(cell, positive=positive)
         lies = int(words(1)[0]) >= self._keep
         other = int(uniform_below(self._n_codes - 1, 1, words)[0])
@@ -136,12 +137,12 @@ class RandomisedResponse(_OneCode):
         return codes[lies].to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Truth or other."""
+        """Return the probability of the true category or of another."""
         truthful = int.from_bytes(payload, "little") == self._category(cell, positive=positive)
         return self.rates[0 if truthful else 1]
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """One draw a user."""
+        """Draw the counts with one draw per user."""
         truth = np.repeat(np.arange(self._n_codes), _by_category(positive, negative))
         lies = rng.random(len(truth)) >= float(self.rates[0])
         other = rng.integers(self._n_codes - 1, size=int(lies.sum()))
@@ -156,10 +157,10 @@ class RandomisedResponse(_OneCode):
 class HadamardResponse(_OneCode):
     """An index from the half where the own row is +1 with probability exp(epsilon)/(exp(epsilon) + 1).
 
-    Else one from the other half. Every category owns a row of a Hadamard matrix. Rows start at 2, so that the
-    product of a cell's two rows is row 1, which no category owns: the two estimates of a cell are then
-    uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating distributions
-    privately, efficiently, and with little communication*, 2019.
+    Otherwise an index from the other half. Every category has a row of a Hadamard matrix. Rows start at 2, so
+    that the product of a cell's two rows is row 1, which no category has. The two estimates of a cell are
+    then uncorrelated for every user. Source: Acharya, Sun, Zhang, *Hadamard response: estimating
+    distributions privately, efficiently, and with little communication*, 2019.
     """
 
     name = "hadamard"
@@ -170,51 +171,52 @@ class HadamardResponse(_OneCode):
 
     @property
     def side(self) -> Fraction:
-        """Probability of the own row's + side."""
+        """Probability of the + side of the user's own row."""
         return lattice_fraction(self._side)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Log odds of the side."""
+        """Log odds of the + side, rounded up."""
         return log_upper(self.side / (1 - self.side))
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments."""
+        """Exact moments of the estimates."""
         second = 2.0 / (2.0 * float(self.side) - 1.0) ** 2
         return Moments(signed_own=second, signed_other=second, count_own=second - 1.0, count_other=second)
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Any index off the common sign of all cells' two rows disagrees in every cell."""
+        """Largest weights of one report; one index can disagree with both rows of every cell."""
         one = 2.0 / (2.0 * float(self.side) - 1.0)
         return one, self.n_cells * one
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """Return the excess of indices at which a cell's two rows differ; only these move signed sums, half
-        in the mean.
+        """Return the excess of indices at which a cell's two rows differ.
+
+        Only these indices change signed sums. Honest reports use half of them in the mean.
         """
         odd = np.arange(self._n_codes) & 1
         return float((2 * odd - 1) @ aggregate), float(n)
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user."""
+        """Return the private report of one user."""
         row = _FIRST_ROW + self._category(cell, positive=positive)
         side, index = words(2).tolist()
         index &= self._n_codes - 1
         odd = (row & index).bit_count() & 1
         wrong = odd != (side >= self._side)
-        index ^= (row & -row) * wrong  # toggles the parity and maps one half onto the other
+        index ^= (row & -row) * wrong  # flips the parity and maps one half onto the other
         return int(index).to_bytes(self.report_bytes, "little")
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """The side, and a uniform index on it."""
+        """Return the exact probability of a payload: the side, and a uniform index on it."""
         row = _FIRST_ROW + self._category(cell, positive=positive)
         odd = (row & int.from_bytes(payload, "little")).bit_count() & 1
         return ((1 - self.side) if odd else self.side) * Fraction(2, self._n_codes)
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """One draw a user."""
+        """Draw the counts with one draw per user."""
         rows = np.repeat(np.arange(2 * self.n_cells) + _FIRST_ROW, _by_category(positive, negative))
         index = rng.integers(self._n_codes, size=len(rows))
         wrong = (np.bitwise_count(rows & index) & 1) != (rng.random(len(rows)) >= float(self.side))
@@ -227,7 +229,7 @@ class HadamardResponse(_OneCode):
 
 
 class OptimalUnary(_Categories):
-    """One bit a category: the own is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
+    """One bit per category: the own is 1 with probability 1/2, every other with q = 1/(exp(epsilon) + 1).
 
     Source: Wang, Blocki, Li, Jha, *Locally differentially private protocols for frequency estimation*, 2017.
     """
@@ -240,18 +242,18 @@ class OptimalUnary(_Categories):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction]:
-        """(own bit, any other bit) is 1."""
+        """Probabilities that the own bit, and that any other bit, is 1."""
         return Fraction(1, 2), lattice_fraction(self._other)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Own bit on and another's off, against the reverse."""
+        """Log ratio of own bit on and another's off to the reverse, rounded up."""
         p, q = self.rates
         return log_upper(p * (1 - q) / (q * (1 - p)))
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments."""
+        """Exact moments of the estimates."""
         p, q = map(float, self.rates)
         scale = (p - q) ** 2
         return Moments(
@@ -263,17 +265,17 @@ class OptimalUnary(_Categories):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """A bit in every cell."""
+        """Largest weights of one report, which has a bit in every cell; see `ReportMechanism.weights`."""
         p, q = map(float, self.rates)
         return 1.0 / (p - q), self.n_cells / (p - q)
 
     @property
     def report_bytes(self) -> int:
-        """One bit a category."""
+        """Number of bytes of a report: one bit per category."""
         return -(-self._n // 8)
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user."""
+        """Return the private report of one user."""
         own = self._category(cell, positive=positive)
         draws = words(self._n)
         bits = draws < np.uint64(self._other)
@@ -281,7 +283,7 @@ class OptimalUnary(_Categories):
         return np.packbits(bits).tobytes()
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Product over bits; the own one is a fair coin."""
+        """Return the exact probability of a payload: a product over bits. The own bit is a fair coin."""
         p, q = self.rates
         others = np.delete(
             unpack_bits(np.frombuffer(payload, np.uint8)[None], self._n)[0],
@@ -291,19 +293,19 @@ class OptimalUnary(_Categories):
         return p * q**ones * (1 - q) ** (len(others) - ones)
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Zero padding."""
+        """Return which payloads have zero padding, (n,)."""
         return padding_is_zero(payloads, self._n)
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """(2 n_cells,) how often each bit was 1."""
+        """Return how often each bit was 1, (2 n_cells,)."""
         return column_sums(unpack_bits(payloads, self._n))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """A bit is 1 in at most every report."""
+        """Return True if each bit is 1 in at most n reports."""
         return bool(((aggregate >= 0) & (aggregate <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Two binomials a category."""
+        """Draw the counts with two binomials per category."""
         own = _by_category(positive, negative)
         return np.asarray(rng.binomial(own, 0.5) + rng.binomial(own.sum() - own, float(self.rates[1])))
 
@@ -313,12 +315,12 @@ class OptimalUnary(_Categories):
 
 
 def _by_category(positive: IntArray, negative: IntArray) -> IntArray:
-    """(2 n_cells,) users of each category."""
+    """Return the number of users of each category, (2 n_cells,)."""
     return np.stack([positive, negative], axis=1).ravel()
 
 
 def _codes(payloads: Payloads) -> IntArray:
-    """(n, width) little-endian bytes as (n,) integers."""
+    """Convert little-endian bytes (n, width) to integers (n,)."""
     codes: IntArray = payloads[:, 0].astype(np.int64)
     for place in range(1, payloads.shape[1]):
         codes |= payloads[:, place].astype(np.int64) << 8 * place
@@ -326,7 +328,7 @@ def _codes(payloads: Payloads) -> IntArray:
 
 
 def _walsh(values: FloatArray) -> FloatArray:
-    """sum_i (-1)^popcount(r & i) values_i for every r; length a power of two."""
+    """Return sum_i (-1)^popcount(r & i) values_i for every r. The length is a power of two."""
     half = 1
     while half < len(values):
         pairs = values.reshape(-1, 2, half)

@@ -1,13 +1,14 @@
-"""How far from zero a report of integers may be: a public bound that devices clip to and servers hold to.
+"""Public bounds on the integers of a report: clients clip to them, and servers drop reports beyond them.
 
-Noise is unbounded, and so would be what one forged report can do. A device clips every entry *after* its
-noise, which is post-processing (drawing again until the noise is small would not be: near the bound it makes
-some values certain to come from one input). A server drops what lies beyond the entries' bound, or beyond a
-bound on the whole report's norm, which noise exceeds as rarely; a forger can then move sums by `weights` of a
-mechanism and no more. Either bound touches one honest report in 1 / `TAIL` at most, so that the mean of a sum
-moves by less than 2 `TAIL` times the weight of one report.
+Noise is unbounded, and without bounds so is the effect of one forged report. A client clips every entry
+*after* adding noise, which is post-processing. (Drawing again until the noise is small is not: near the bound
+some values would be certain to come from one input.)
 
-NumPy and the standard library only: devices read it.
+A server drops a report beyond the entries' bound or beyond a bound on the whole report's norm. A forged
+report then changes sums by at most the mechanism's `weights`. Each bound affects at most one honest report in
+1 / `TAIL`. The mean of a sum therefore changes by less than 2 `TAIL` times the weight of one report.
+
+Only NumPy and the standard library are imported, because clients use it.
 """
 
 import math
@@ -22,10 +23,10 @@ from dpbandits._typing import BoolArray, IntArray
 __all__ = ["TAIL", "Clamp", "gaussian_clamp", "laplace_clamp"]
 
 TAIL = 1e-9
-"""Largest probability that honest noise passes the entries' bound, and again the norm's."""
+"""Largest probability that honest noise exceeds the entries' bound, and the same for the norm's bound."""
 
 _EXPONENTS = 64
-"""Points at which a Chernoff bound is tried; each of them is a bound."""
+"""Number of points at which the Chernoff bound is evaluated; each of them gives a valid bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +34,9 @@ class Clamp:
     """Bounds of one report of integers.
 
     Attributes:
-        entry: largest absolute value of an entry.
-        norm: largest norm of the whole report.
-        order: of that norm, 1 or 2.
+        entry: Largest absolute value of an entry.
+        norm: Largest norm of the whole report.
+        order: Order of that norm, 1 or 2.
     """
 
     entry: int
@@ -43,32 +44,33 @@ class Clamp:
     order: int
 
     def clip(self, entries: IntArray) -> IntArray:
-        """Every entry moved into its bound: what a device does after its noise."""
+        """Clip every entry to its bound. A client does this after adding noise."""
         return np.clip(entries, -self.entry, self.entry)
 
     def holds(self, reports: NDArray[Any]) -> BoolArray:
-        """(n, size) integers of any width -> (n,) whether a report is within both bounds."""
-        sizes = np.abs(reports.astype(np.float64))  # monotone, and exact wherever the bounds are
+        """Return which reports (n, size), integers of any width, are within both bounds, (n,)."""
+        sizes = np.abs(reports.astype(np.float64))  # monotone, and exact up to the bounds
         inside = sizes.max(axis=1) <= self.entry
         if self.order == 2:
             sizes *= sizes
         return np.asarray(inside & (sizes.sum(axis=1) <= self.norm**self.order))
 
     def may_add_to(self, sums: IntArray, n: int) -> bool:
-        """Return whether n reports within the bounds may have these sums (size,): both bounds are convex."""
+        """Return True if n reports within the bounds may have these sums (size,): both bounds are convex."""
         return bool(self.holds(np.asarray(sums / n)[None])[0])
 
 
 def laplace_clamp(alpha: float, *, size: int, entry: int, norm: int) -> Clamp:
-    """The bounds of `size` entries with noise of the law P(k) proportional to alpha^|k|, in the L1 norm.
+    """Return the bounds for `size` entries with noise P(k) proportional to alpha^|k|, in the L1 norm.
 
-    An entry's noise passes t with probability 2 alpha^(t + 1)/(1 + alpha), at most alpha^t. The norm's bound
+    An entry's noise exceeds t with probability 2 alpha^(t + 1)/(1 + alpha), at most alpha^t. The norm's bound
     is Chernoff's, with E exp(s |noise|) = (1 - alpha)/(1 + alpha) (1 + alpha e^s)/(1 - alpha e^s).
 
     Args:
-        alpha: ratio of neighbouring probabilities.
-        size: number of entries.
-        entry, norm: of the largest report without noise.
+        alpha: Ratio of neighbouring probabilities.
+        size: Number of entries.
+        entry: Largest entry of a report without noise.
+        norm: Largest L1 norm of a report without noise.
     """
     decay = -math.log(alpha)
     farthest = math.ceil(math.log(size / TAIL) / decay)
@@ -80,13 +82,17 @@ def laplace_clamp(alpha: float, *, size: int, entry: int, norm: int) -> Clamp:
 
 
 def gaussian_clamp(sigma: float, *, size: int, entry: float, norm: float) -> Clamp:
-    """The bounds of `size` entries with Gaussian noise, discrete or not, in the L2 norm.
+    """Return the bounds for `size` entries with Gaussian noise, discrete or not, in the L2 norm.
 
     Discrete Gaussian noise is sub-Gaussian with the same sigma (Canonne, Kamath, Steinke 2020, Corollary 17),
-    and so are the entries' tails; mixing its moment generating function over a normal exponent bounds
-    E exp(s noise^2) by the Gaussian's, from which follows the norm's (Laurent, Massart 2000, Lemma 1).
+    and so are the entries' tails. Mixing its moment generating function over a normal exponent bounds
+    E exp(s noise^2) by the Gaussian's. The norm's bound follows (Laurent, Massart 2000, Lemma 1).
 
-    Args: as for `laplace_clamp`, with `sigma`, the scale of the noise in the integers' unit.
+    Args:
+        sigma: Scale of the noise, in units of the integers.
+        size: Number of entries.
+        entry: Largest entry of a report without noise.
+        norm: Largest L2 norm of a report without noise.
     """
     nats = -math.log(TAIL)
     farthest = sigma * math.sqrt(2.0 * math.log(2.0 * size / TAIL))

@@ -1,9 +1,9 @@
 """Noise on every cell: the discrete Laplace mechanism on one-hot vectors, and the paper's two sums.
 
-The device adds to each of two numbers a cell the difference of two geometric variables with a
-rational parameter alpha: P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|, so one unit of an
-entry costs log(1/alpha), exactly. Alpha is rounded up, never down. Entries are clipped after that, to the
-public bound of `clamp`.
+The client adds discrete Laplace noise to two numbers per cell: the difference of two geometric variables with
+a rational parameter alpha. P(noise = k) = (1 - alpha)/(1 + alpha) alpha^|k|, so one unit of an entry costs
+exactly log(1/alpha). Alpha is rounded up, never down. Entries are clipped afterwards to the public bound of
+`clamp`.
 """
 
 import math
@@ -30,18 +30,19 @@ from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["FloatingLaplace", "OneHotLaplace", "PaperLaplace"]
 
-# Entries travel as 16-bit integers: the bound that honest noise hardly ever passes must be one.
+# Entries travel as 16-bit integers, so the bound of `clamp` must fit into one.
 _LIMIT = 32_767
 
-# Trials drawn at once for every open geometric variable.
+# Trials drawn at once for each geometric variable that is not finished.
 _TRIALS = 8
 
 
 class _CellLaplace(ReportMechanism):
-    """Two integers a cell, each with discrete Laplace noise.
+    """Base class: two integers per cell, each with discrete Laplace noise.
 
-    Subclasses say what the two integers of the own cell are for either sign, how far one user's input moves
-    them in total (the sensitivity), and as what combinations of them signed sums and counts are read out.
+    Subclasses define `entries`, the two integers of the user's own cell for either sign, and `sensitivity`,
+    how far one user's input changes them in total. `readout` holds the linear combinations of the two that
+    give signed sums and counts.
     """
 
     sensitivity: ClassVar[int]
@@ -54,7 +55,7 @@ class _CellLaplace(ReportMechanism):
             least = math.log(2.0 * self.n_cells / TAIL) * self.sensitivity / _LIMIT
             raise InvalidParameter(
                 f"epsilon {epsilon:g}: entries of 16 bits would clip the noise of {self.name!r} in "
-                f"{self.n_cells} cells; ask for at least {least:.2g}, or for another mechanism"
+                f"{self.n_cells} cells; use at least {least:.2g}, or another mechanism"
             )
 
     @property
@@ -64,13 +65,13 @@ class _CellLaplace(ReportMechanism):
 
     @cached_property
     def clamp(self) -> Clamp:
-        """Public bounds of a report, see `dpbandits.privacy.reports.clamp`."""
+        """Public bounds of a report; see `dpbandits.privacy.reports.clamp`."""
         own = self.entries[True]
         return laplace_clamp(float(self.alpha), size=2 * self.n_cells, entry=max(own), norm=sum(own))
 
     @property
     def weights(self) -> tuple[float, float]:
-        """See `ReportMechanism.weights`: what the bounds leave to a forger."""
+        """Largest weight of a report within the bounds; see `ReportMechanism.weights`."""
         one, two = map(abs, self.readout[0])
         norm, entry = self.clamp.norm, self.clamp.entry
         in_one = max(one, two) * min(entry, norm) + min(one, two) * min(entry, max(0.0, norm - entry))
@@ -84,27 +85,27 @@ class _CellLaplace(ReportMechanism):
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments, but for what is clipped."""
+        """Moments of the estimates, exact except for clipping."""
         return self.moments_at(self.noise_variance)
 
     @classmethod
     def moments_at(cls, noise_variance: float) -> Moments:
-        """Exact moments where each of the two integers has noise of this variance."""
+        """Return the exact moments if each of the two integers has noise of this variance."""
         signed, count = (noise_variance * sum(weight**2 for weight in weights) for weights in cls.readout)
         return Moments(signed_own=1.0 + signed, signed_other=signed, count_own=count, count_other=count)
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Sensitivity times the cost of one unit; attained, the noise being unbounded."""
+        """Sensitivity times the cost of one unit. It is attained, because the noise is unbounded."""
         return log_upper(self.alpha ** (-self.sensitivity))
 
     @property
     def report_bytes(self) -> int:
-        """Two 16-bit entries a cell."""
+        """Number of bytes of a report: two 16-bit entries per cell."""
         return 4 * self.n_cells
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user."""
+        """Return the private report of one user."""
         cell = self._check_cell(cell)
         noise = self._geometric(4 * self.n_cells, words).reshape(2, 2 * self.n_cells)
         entries = noise[0] - noise[1]
@@ -112,7 +113,7 @@ class _CellLaplace(ReportMechanism):
         return bytes(self.clamp.clip(entries).astype("<i2").tobytes())
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Product over entries; one at the bound stands for its whole tail, and none is beyond."""
+        """Return the product over entries. An entry at the bound stands for its whole tail."""
         alpha, farthest = self.alpha, self.clamp.entry
         values = np.frombuffer(payload, "<i2").astype(np.int64)
         noise = values.copy()
@@ -124,19 +125,19 @@ class _CellLaplace(ReportMechanism):
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """Within the public bounds."""
+        """Return which reports are within the public bounds, (n,)."""
         return self.clamp.holds(self._entries(payloads))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """(2 n_cells,) sums of the entries."""
+        """Return the (2 n_cells,) sums of the entries."""
         return np.asarray(self._entries(payloads).sum(axis=0, dtype=np.int64))
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Within n times the public bounds."""
+        """Return True if the sums are within n times the public bounds."""
         return self.clamp.may_add_to(aggregate, n)
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """The sum of n geometric variables is negative binomial; none is clipped."""
+        """Draw the sums: the sum of n geometric variables is negative binomial. Nothing is clipped."""
         n = int(positive.sum() + negative.sum())
         law = (n, 1.0 - float(self.alpha), 2 * self.n_cells)
         noise = rng.negative_binomial(*law) - rng.negative_binomial(*law) if n else 0
@@ -144,7 +145,7 @@ class _CellLaplace(ReportMechanism):
         return np.asarray(truth.ravel() + noise, dtype=np.int64)
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums and counts; n is not needed, the noise being centred."""
+        """Return signed sums and counts. `n` is not used, because the noise is centred."""
         signed, count = (aggregate.reshape(-1, 2) @ np.array(self.readout).T).T.astype(np.float64)
         return signed, count
 
@@ -152,7 +153,7 @@ class _CellLaplace(ReportMechanism):
         return np.ascontiguousarray(payloads).view(np.dtype("<i2"))
 
     def _geometric(self, size: int, words: Words) -> IntArray:
-        """(size,) exact geometric variables: the number of coins of bias alpha before the first tail."""
+        """Draw (size,) exact geometric variables: the number of coins of bias alpha before the first tail."""
         values = np.zeros(size, dtype=np.int64)
         running = np.arange(size)
         while len(running):
@@ -164,7 +165,7 @@ class _CellLaplace(ReportMechanism):
 
 
 class OneHotLaplace(_CellLaplace):
-    """(success, failure) one-hot with Laplace(2/epsilon): the strongest Laplace comparator."""
+    """One-hot (success, failure) with Laplace(2/epsilon) noise: the strongest Laplace comparator."""
 
     name = "laplace"
     sensitivity = 2
@@ -173,9 +174,9 @@ class OneHotLaplace(_CellLaplace):
 
 
 class PaperLaplace(_CellLaplace):
-    """Ma2025's two sums, U = 1[cell] and V = reward 1[cell], each with Laplace(4/epsilon), discrete.
+    """Ma2025's two sums, U = 1[cell] and V = reward 1[cell], each with discrete Laplace(4/epsilon) noise.
 
-    The reward enters V as a bit of the same mean.
+    A random bit with the reward as its mean replaces the reward in V.
     """
 
     name = "paper-laplace"
@@ -187,8 +188,8 @@ class PaperLaplace(_CellLaplace):
 class FloatingLaplace:
     """Ma2025's mechanism as printed: floating-point Laplace(4/epsilon) on U and V of every cell.
 
-    For simulations only, status `simulated`: floating-point Laplace noise leaks through its low bits
-    (Mironov 2012), so there is no `encode` and no device sends it; `PaperLaplace` is the enforced form.
+    It is for simulations only, with status `simulated`. Floating-point Laplace noise leaks through its low
+    bits (Mironov 2012), so there is no `encode` and no client sends it. `PaperLaplace` is the enforced form.
     `epsilon` is that of the ideal, real-valued mechanism.
     """
 
@@ -204,7 +205,7 @@ class FloatingLaplace:
     def simulated_estimate(
         self, positive: IntArray, negative: IntArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """Signed sums 2 V - U and counts U of a crowd; a sum of Laplace variables is a gamma difference."""
+        """Draw signed sums 2 V - U and counts U; a sum of Laplace variables is a difference of gammas."""
         n = int(positive.sum() + negative.sum())
         gammas = rng.standard_gamma(max(n, 1), size=(2, 2, self.n_cells))
         noise = self.scale * (gammas[0] - gammas[1]) * (n > 0)

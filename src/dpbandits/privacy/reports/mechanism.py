@@ -1,9 +1,9 @@
-"""Base of every local mechanism: encode on the device; check, add up and estimate on the server.
+"""Base of every local mechanism: encode on the client; check, add up and estimate on the server.
 
-A user's private input is one *cell* (a bin, or a bin and an arm) and one *sign* (+1 with probability
-equal to the reward, else -1). A mechanism turns it into a payload of a fixed number of bytes. For
-every cell the server recovers two sums over reports: the *signed* sum, unbiased for
-sum 1[cell] (2 reward - 1), and the *count*, unbiased for sum 1[cell].
+A user's private input is one cell (a bin, or a bin and an arm) and one sign. The sign is +1 with probability
+equal to the reward, else -1. A mechanism turns it into a payload with a fixed number of bytes. For every cell
+the server recovers two sums over reports. The *signed* sum is unbiased for sum 1[cell] (2 reward - 1), and
+the *count* is unbiased for sum 1[cell].
 """
 
 import math
@@ -25,19 +25,19 @@ from dpbandits.privacy.words import Words, secure_words
 __all__ = ["MAX_CELLS", "MAX_EPSILON", "Moments", "Payloads", "ReportMechanism"]
 
 Payloads = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
-"""(n, report_bytes) bytes of n reports."""
+"""Payloads of n reports, (n, report_bytes) bytes."""
 
 MAX_CELLS = 1 << 20
 
 LATTICE = 1 << 64
-"""Every probability on a device is an integer over this."""
+"""Denominator of every probability on a client."""
 
 SMALLEST_EPSILON = 1e-6
 
 MAX_EPSILON = 16.0
-"""Above it the small probabilities come too near to 2**-64 for the calibration's slack."""
+"""Largest epsilon: above it the small probabilities come too close to 2**-64 for the calibration's slack."""
 
-# Rounding a probability to the lattice moves a likelihood ratio by less than this relative share of epsilon.
+# Rounding a probability to the lattice changes a log-likelihood ratio by less than this share of epsilon.
 _SLACK = 1e-9
 
 
@@ -47,9 +47,9 @@ class Moments:
 
     Attributes:
         signed_own: E[signed^2] for a user of the cell.
-        signed_other: E[signed^2] for anyone else (the mean is 0).
-        count_own: variance of the count for a user of the cell.
-        count_other: variance of the count for anyone else.
+        signed_other: E[signed^2] for any other user (the mean is 0).
+        count_own: Variance of the count for a user of the cell.
+        count_other: Variance of the count for any other user.
     """
 
     signed_own: float
@@ -58,30 +58,30 @@ class Moments:
     count_other: float
 
     def signed_variance(self, share: FloatArray) -> FloatArray:
-        """Variance per report of the signed estimate of cells that hold `share` of the users.
+        """Return the variance per report of the signed estimate of cells with a `share` of the users.
 
-        Exact for a mean reward of 1/2; otherwise above the truth by (share (2 mean - 1))^2.
+        Exact for a mean reward of 1/2; otherwise too large by (share (2 mean - 1))^2.
         """
         return np.asarray(share * self.signed_own + (1.0 - share) * self.signed_other)
 
     def count_variance(self, share: FloatArray) -> FloatArray:
-        """Exact variance per report of the count of cells that hold `share` of the users."""
+        """Return the exact variance per report of the count of cells with a `share` of the users."""
         own, other = share * self.count_own, (1.0 - share) * self.count_other
         return np.asarray(own + other + share * (1.0 - share))
 
 
 class ReportMechanism(ABC):
-    """One epsilon-locally-private report of (cell, sign).
+    """Base class: one epsilon-locally-private report of (cell, sign).
 
     Args:
-        n_cells: number of cells, public.
-        epsilon: privacy parameter asked for; `exact_epsilon` is what is kept, never more.
+        n_cells: Public number of cells.
+        epsilon: Largest privacy loss; `exact_epsilon`, which holds, is never larger.
 
-    Privacy: any two inputs give any report with probabilities within exp(exact_epsilon), over the
-    rational probabilities that the device uses.
+    Privacy: any two inputs give any report with probabilities within a factor exp(exact_epsilon), for the
+    rational probabilities that the client uses.
 
     Raises:
-        InvalidParameter: no cell, too many, or an epsilon outside [1e-6, 16].
+        InvalidParameter: There is no cell, there are too many, or epsilon is outside [1e-6, 16].
     """
 
     name: ClassVar[str]
@@ -95,7 +95,7 @@ class ReportMechanism(ABC):
         if self.epsilon > MAX_EPSILON:
             raise InvalidParameter(
                 f"epsilon {epsilon:g} is above {MAX_EPSILON:g}, the largest that exact 64-bit sampling "
-                "supports: ask for less, or use a non-private policy"
+                "supports: use a smaller one, or a non-private policy"
             )
         if self.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(
@@ -109,12 +109,12 @@ class ReportMechanism(ABC):
 
     @abstractmethod
     def _calibrate(self, epsilon: float) -> None:
-        """Fix the rational probabilities for `epsilon`, which leaves room for rounding them."""
+        """Fix the rational probabilities. `epsilon` already has slack for rounding them."""
 
     @property
     @abstractmethod
     def exact_epsilon(self) -> float:
-        """The maximum log-likelihood ratio over all pairs of inputs and reports, rounded up."""
+        """Largest log-likelihood ratio over all pairs of inputs and all reports, rounded up."""
 
     @property
     @abstractmethod
@@ -124,67 +124,69 @@ class ReportMechanism(ABC):
     @property
     @abstractmethod
     def weights(self) -> tuple[float, float]:
-        """How many honest people one valid report, honest or forged, weighs at most: in one cell, over all.
+        """Largest weight of a valid report, honest or forged, in honest users: in one cell, and over all.
 
-        What the report adds to the estimate of a linear function of the signed sums, over what an honest
-        person adds to it on average over the noise, both at their largest: functions of one cell, and
-        functions with coefficients up to 1 in size. A person adds at most 1, whichever cell and reward they
-        have, so it is the largest sum of absolute values over payloads: exact, from the rational
-        probabilities in use (and for noise that is clipped, from the clipping's bounds).
+        The weight is the report's contribution to the estimate of a linear function of the signed sums,
+        relative to the mean contribution of an honest user, both at their largest. The first number is for
+        functions of one cell, the second for functions with coefficients up to 1 in size. A user contributes
+        at most 1 for every cell and reward. The weight is therefore the largest sum of absolute values over
+        payloads. It is exact, from the rational probabilities in use or from the bounds of clipped noise.
         """
 
     @property
     @abstractmethod
     def report_bytes(self) -> int:
-        """Bytes of one payload."""
+        """Number of bytes of one payload."""
 
     @abstractmethod
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user, on the device. `words` is replaced in tests only."""
+        """Return the private report of one user, on the client. Only tests replace `words`."""
 
     @abstractmethod
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """The exact probability of a payload given the input: what audits enumerate."""
+        """Return the exact probability of a payload given the input, which audits enumerate."""
 
     @abstractmethod
     def valid(self, payloads: Payloads) -> BoolArray:
-        """(n,) which payloads a device could have sent."""
+        """Return which payloads a client could have sent, (n,)."""
 
     @abstractmethod
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """Integer sums of valid payloads; sums of shards add."""
+        """Return integer sums of valid payloads. Sums of shards add."""
 
     @abstractmethod
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """Return whether n valid payloads may have these sums: what is necessary, entry by entry."""
+        """Return True if n valid payloads may have these sums: a necessary condition, entry by entry."""
 
     def excess(self, aggregate: IntArray, n: int) -> tuple[float, float]:
-        """How far the sums of n reports are beyond those of any honest crowd, and the variance of that.
+        """Return the excess of the sums of n reports over those of honest users, and its variance.
 
-        The mean over honest noise is at most 0, whatever the crowd's cells and signs are; where reports hold
-        something in every cell it is 0. Both numbers add over versions and shards. Forged reports that weigh
-        most are far above; forged ones that look like a person's are not: see the page on local privacy.
+        The mean over honest noise is at most 0, for any cells and signs of the users. It is 0 for mechanisms
+        whose reports hold something in every cell. Both numbers add over versions and shards. Forged reports
+        of the largest weight give a large excess. Forged reports that look like a user's do not: see the
+        page on local privacy.
         """
         found = float(self.estimate(aggregate, n)[1].sum()) - n
         return found, n * (self.moments.count_own + (self.n_cells - 1) * self.moments.count_other)
 
     @abstractmethod
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Draw `aggregate` of a crowd at once, equal in law to adding up single reports.
+        """Draw the `aggregate` of many users at once, equal in law to adding up single reports.
 
         Args:
-            positive, negative: (n_cells,) users of each cell with sign +1, and with sign -1.
-            rng: simulated randomness; never used for real people.
+            positive: Number of users of each cell with sign +1, (n_cells,).
+            negative: Number of users of each cell with sign -1, (n_cells,).
+            rng: Generator of simulated randomness; never used for real users.
         """
 
     @abstractmethod
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums and counts of n reports, each (n_cells,), unbiased."""
+        """Return unbiased signed sums and counts of n reports, each (n_cells,)."""
 
     def simulated_estimate(
         self, positive: IntArray, negative: IntArray, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
-        """`estimate` of a simulated crowd."""
+        """Return `estimate` for simulated users."""
         return self.estimate(self.simulate(positive, negative, rng), int(positive.sum() + negative.sum()))
 
     def _check_cell(self, cell: int) -> int:
@@ -198,12 +200,12 @@ class ReportMechanism(ABC):
 
 
 def unpack_bits(payloads: Payloads, n_bits: int) -> "np.ndarray[tuple[int, int], np.dtype[np.uint8]]":
-    """(n, n_bits) zeros and ones."""
+    """Return the first bits of payloads as zeros and ones, (n, n_bits)."""
     return np.unpackbits(payloads, axis=1, count=n_bits)
 
 
 def padding_is_zero(payloads: Payloads, n_bits: int) -> BoolArray:
-    """(n,) whether the bits after the last used one are zero: one message has one encoding."""
+    """Return which payloads have zeros after the last used bit, (n,): one message has one encoding."""
     spare = payloads.shape[1] * 8 - n_bits
     if spare == 0:
         return np.ones(len(payloads), dtype=np.bool_)
@@ -211,7 +213,7 @@ def padding_is_zero(payloads: Payloads, n_bits: int) -> BoolArray:
 
 
 def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntArray:
-    """Sums of zero-one columns; 255 rows fit into a byte, which is far faster than adding in int64."""
+    """Return the sums of zero-one columns. Sums of 255 rows fit into a byte, which is fast."""
     n, width = bits.shape
     if n == 1:
         return np.asarray(bits[0], dtype=np.int64)
@@ -222,13 +224,13 @@ def column_sums(bits: "np.ndarray[tuple[int, int], np.dtype[np.uint8]]") -> IntA
 
 
 def on_lattice(probability: Callable[[], Decimal]) -> int:
-    """floor(2**64 p) of the real number p: the same on every machine, and in every language.
+    """Return floor(2**64 p) of the real number p: the same on every machine and in every language.
 
     Args:
-        probability: computes p from exp of an exact number with few roundings, in the current decimal
-            context. Relative errors of 10**(8 - digits) are allowed for: exp(epsilon) - 1 loses six digits
-            at the smallest epsilon. exp of a rational is transcendental, so that 2**64 p is no integer
-            where it depends on it, and enough digits decide.
+        probability: Function that computes p from exp of an exact number with few roundings, in the current
+            decimal context. The tolerance for relative errors is 10**(8 - digits), because
+            exp(epsilon) - 1 loses six digits at the smallest epsilon. exp of a rational is transcendental,
+            so that 2**64 p is no integer, and enough digits decide.
     """
     digits = 50
     while True:
@@ -241,15 +243,15 @@ def on_lattice(probability: Callable[[], Decimal]) -> int:
 
 
 def lattice_fraction(threshold: int) -> Fraction:
-    """The rational that a threshold stands for."""
+    """Return the rational number of a threshold."""
     return Fraction(threshold, LATTICE)
 
 
 def log_upper(ratio: Fraction) -> float:
-    """A float that is at least log(ratio), for ratios of at least 1.
+    """Return a float that is at least log(ratio), for ratios of at least 1.
 
-    Below 2 through log(1 + x), x exact: the quotient of a ratio near 1, rounded, would lose what is asked
-    for. Either way the error is under three steps of the result, and four are added.
+    Ratios below 2 use log(1 + x) with exact x, because a rounded ratio near 1 would lose precision. In both
+    cases the error is under three steps of the result, and four are added.
     """
     if ratio < 2:
         excess = ratio - 1

@@ -1,13 +1,15 @@
-"""The signed ternary report: +1, -1 or 0 for every cell, from one budget.
+"""The signed ternary report: +1, -1 or 0 for every cell.
 
-With E = exp(epsilon) - 1, theta = min(.4, sqrt((2 + (E + 2)/B)/(2 E^2))) and Z = 1 + E theta, the
-user's own cell reports its sign with probability a = exp(epsilon) theta/Z, the opposite sign with
-b = theta/Z, else 0; every other cell reports each sign with probability theta, else 0; all
-independent.
+Let E = exp(epsilon) - 1, theta = min(.4, sqrt((2 + (E + 2)/B)/(2 E^2))) and Z = 1 + E theta. All cells are
+independent:
 
-Privacy: the ratio of the own cell's law to another cell's is exp(epsilon)/Z for the true sign and
-1/Z for the opposite sign and for 0, so any two inputs differ by at most exp(epsilon), for every
-number of cells and theta < 1/2. Source: this library; the claim is enumerated in the tests.
+- the user's own cell reports its sign with probability a = exp(epsilon) theta/Z, the opposite sign with
+  b = theta/Z, else 0;
+- every other cell reports each sign with probability theta, else 0.
+
+**Privacy.** The ratio of the own cell's law to another cell's is exp(epsilon)/Z for the true sign. It is 1/Z
+for the opposite sign and for 0. Any two inputs therefore differ by at most exp(epsilon), for every number of
+cells and theta < 1/2. Source: this library. Tests enumerate the claim.
 """
 
 from decimal import Decimal
@@ -32,7 +34,7 @@ from dpbandits.privacy.words import Words, secure_words
 
 __all__ = ["SignedTernary"]
 
-# Above it other cells are hardly ever 0, which costs a device's bandwidth and gains nothing.
+# Above it other cells are rarely 0, which costs a client's bandwidth and gains nothing.
 MAX_THETA = Decimal("0.4")
 
 
@@ -61,18 +63,18 @@ class SignedTernary(ReportMechanism):
 
     @cached_property
     def rates(self) -> tuple[Fraction, Fraction, Fraction]:
-        """(a, b, theta): own sign, opposite sign, either sign of another cell."""
+        """Probabilities (a, b, theta): own sign, opposite sign, either sign of another cell."""
         return lattice_fraction(self._same), lattice_fraction(self._opposite), lattice_fraction(self._theta)
 
     @cached_property
     def _chances(self) -> tuple[float, float, float]:
-        """`rates`, for arithmetic that need not be exact."""
+        """`rates` as floats, for arithmetic that need not be exact."""
         a, b, theta = map(float, self.rates)
         return a, b, theta
 
     @cached_property
     def exact_epsilon(self) -> float:
-        """Maximum over inputs that share a cell and inputs that do not."""
+        """Largest loss over pairs of inputs that share a cell and pairs that do not."""
         a, b, theta = self.rates
         own = (a, b, 1 - a - b)
         other = (theta, theta, 1 - 2 * theta)
@@ -83,7 +85,7 @@ class SignedTernary(ReportMechanism):
 
     @cached_property
     def moments(self) -> Moments:
-        """Exact moments."""
+        """Exact moments of the estimates."""
         a, b, theta = self._chances
         signed, count = (a - b) ** 2, (a + b - 2.0 * theta) ** 2
         return Moments(
@@ -95,7 +97,7 @@ class SignedTernary(ReportMechanism):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """A sign in every cell."""
+        """Largest weights of one report, which has a sign in every cell; see `ReportMechanism.weights`."""
         a, b, _ = self._chances
         return 1.0 / (a - b), self.n_cells / (a - b)
 
@@ -105,11 +107,11 @@ class SignedTernary(ReportMechanism):
 
     @property
     def report_bytes(self) -> int:
-        """Two planes of bits."""
+        """Number of bytes of a report: two planes of bits."""
         return 2 * self._plane
 
     def encode(self, cell: int, *, positive: bool, words: Words = secure_words) -> bytes:
-        """The private report of one user."""
+        """Return the private report of one user."""
         cell = self._check_cell(cell)
         draws = words(self.n_cells)
         nonzero = draws < np.uint64(2 * self._theta)
@@ -120,7 +122,7 @@ class SignedTernary(ReportMechanism):
         return np.packbits(nonzero).tobytes() + np.packbits(negative).tobytes()
 
     def likelihood(self, payload: bytes, cell: int, *, positive: bool) -> Fraction:
-        """Product over cells."""
+        """Return the exact probability of a payload: a product over cells."""
         nonzero, negative = self._planes(np.frombuffer(payload, np.uint8)[None])
         a, b, theta = self.rates
         result = Fraction(1)
@@ -134,26 +136,26 @@ class SignedTernary(ReportMechanism):
         return result
 
     def valid(self, payloads: Payloads) -> BoolArray:
-        """No sign without a value, no stray padding."""
+        """Return which payloads have no sign without a value and zero padding, (n,)."""
         nonzero, negative = payloads[:, : self._plane], payloads[:, self._plane :]
         sound = ((negative | nonzero) == nonzero).all(axis=1)
         return np.asarray(sound & padding_is_zero(nonzero, self.n_cells))
 
     def aggregate(self, payloads: Payloads) -> IntArray:
-        """(2, n_cells) numbers of nonzero and of negative entries."""
+        """Return the numbers of nonzero and of negative entries, (2, n_cells)."""
         n = len(payloads)
         planes = np.unpackbits(payloads.reshape(n, 2, self._plane), axis=2, count=self.n_cells)
         return column_sums(planes.reshape(n, 2 * self.n_cells)).reshape(2, self.n_cells)
 
     def possible(self, aggregate: IntArray, n: int) -> bool:
-        """No more signs than values, no more values than reports."""
+        """Return True if there are no more signs than values, and no more values than reports."""
         nonzero, negative = aggregate
         return bool(((negative >= 0) & (negative <= nonzero) & (nonzero <= n)).all())
 
     def simulate(self, positive: IntArray, negative: IntArray, rng: np.random.Generator) -> IntArray:
-        """Six binomials a cell: who sends a sign at all, and who of them sends -1.
+        """Draw the aggregate with six binomials per cell: nonzero entries, then those with sign -1.
 
-        Rows: users of the cell with sign +1, with sign -1, and users of other cells.
+        The rows are users of the cell with sign +1, with sign -1, and users of other cells.
         """
         a, b, theta = self._chances
         others = int(positive.sum() + negative.sum()) - positive - negative
@@ -162,7 +164,7 @@ class SignedTernary(ReportMechanism):
         return np.array([nonzero.sum(axis=0), turned + (nonzero[1] - kept) + minus])
 
     def estimate(self, aggregate: IntArray, n: int) -> tuple[FloatArray, FloatArray]:
-        """Signed sums and counts."""
+        """Return signed sums and counts, each (n_cells,)."""
         a, b, theta = self._chances
         nonzero, negative = aggregate
         signed = (nonzero - 2.0 * negative) / (a - b)

@@ -4,17 +4,17 @@
 |---|---|---|
 | `L2Laplace` | pure epsilon at the stated distance, proportionally more beyond | scale sqrt(d + 1) |
 | `GaussianRows` | (epsilon, delta) at the stated distance, rho grows with its square | sigma |
-| `CellResponse` | pure epsilon between any two positions | the cell, and chance |
+| `CellResponse` | pure epsilon between any two positions | size of a cell, and chance of another cell |
 
-`choose_row_mechanism` takes the one with the smallest error among those that keep the promise.
+`choose_row_mechanism` returns the one with the smallest error among those that can make the promise.
 
-**Lattice.** Rows are rounded to multiples of a public step h (a power of two), noise is an integer
-vector and the release a multiple of h: no float noise is ever added. Rounding moves each coordinate of
-each of two neighbours by at most h/2, so their distance grows by at most h sqrt(d), and everything below
-is calibrated to distance + h sqrt(d). With h near distance/(2^16 sqrt(d)) this costs 1.5e-5 of epsilon.
+**Lattice.** Rows are rounded to multiples of a public step h (a power of two). Noise is an integer vector and
+the release a multiple of h: no float noise is ever added. Rounding changes each coordinate of each of two
+neighbours by at most h/2, so their distance grows by at most h sqrt(d). All noise is calibrated to
+distance + h sqrt(d). With h near distance/(2^16 sqrt(d)) this costs 1.5e-5 of epsilon.
 
-Rows are independent draws, so a neighbouring table (one row moved) changes the law of one row only:
-the row's bound is the table's.
+**Whole table.** Rows get independent noise. Neighbouring tables differ in one row, so only that row's
+distribution differs, and the bound for a row holds for the table.
 """
 
 from dpbandits import _checks
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 _LAPLACE = (1e-6, 1e6)
-"""Epsilons that the Laplace lattice, a 2^16th of the distance, can carry."""
+"""Range of epsilon for which the Laplace lattice, a 2^16th of the distance, is fine enough."""
 
 
 def choose_row_mechanism(
@@ -54,24 +54,25 @@ def choose_row_mechanism(
     mechanism: str = "auto",
     cells_per_dimension: int | None = None,
 ) -> RowMechanism:
-    """The mechanism that keeps `definition` with the smallest error; from public numbers only.
+    """Return the mechanism for `definition` with the smallest error, using public numbers only.
 
-    Candidates: `L2Laplace` up to 24 dimensions; `GaussianRows` when 0 < delta < 1/n (a larger delta would
-    allow publishing somebody's row); `CellResponse` up to 24 dimensions. The smallest
-    `position_error` wins: how far the best linear guess of a coordinate misses a row that is uniform in
-    the cube. So Laplace below about eleven dimensions, Gaussian above (given a delta), and
-    cells when the distance is so large, against epsilon, that either noise would drown the cube.
+    Candidates are `L2Laplace` up to 24 dimensions, `GaussianRows` when 0 < delta < 1/n (a larger delta would
+    allow publishing one user's row), and `CellResponse` up to 24 dimensions. The smallest
+    `position_error` wins: the error of the best linear estimate of a coordinate of a row that is uniform in
+    the cube. This is Laplace below about eleven dimensions and Gaussian above (given a delta). It is cells
+    if the distance is so large, relative to epsilon, that additive noise would exceed the cube.
 
     Args:
-        definition, dim: see `RowMechanism`.
-        n: rows of the table (a public number).
-        half_width: rows lie in the public cube [-half_width, half_width]^dim.
-        noise: calibrates the Gaussian candidate.
+        definition: Promise.
+        n: Number of rows of the table, which is public.
+        dim: Number of coordinates of a row.
+        half_width: Half the side of the public cube [-half_width, half_width]^dim that contains all rows.
+        noise: Noise source that calibrates the Gaussian candidate.
         mechanism: "auto", "l2_laplace", "gaussian" or "randomised_response".
-        cells_per_dimension: for randomised response only.
+        cells_per_dimension: Number of cells per dimension, for randomised response only.
 
     Raises:
-        InvalidParameter: an unknown name, or a mechanism that cannot keep the promise.
+        InvalidParameter: The name is unknown, or the mechanism cannot make the promise.
     """
     _checks.one_of(mechanism, ("auto", "l2_laplace", "gaussian", "randomised_response"), name="mechanism")
     if cells_per_dimension is not None and mechanism not in ("auto", "randomised_response"):

@@ -27,22 +27,22 @@ __all__ = [
 ]
 
 _STEP_BITS = 16
-"""The lattice step is about distance/(2^16 sqrt(d)): rounding then costs 1.5e-5 of epsilon."""
+"""Lattice steps per distance/sqrt(d), as a power of two: rounding then costs 1.5e-5 of epsilon."""
 LARGEST_COORDINATE = 2.0**50
-"""Rows farther out than this many steps are refused: float64 no longer rounds them to the lattice exactly."""
+"""Largest coordinate of a row in steps: above it float64 no longer rounds to the lattice exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowMechanism(ABC):
-    """One row in, one noisy row out, independently for every row.
+    """Base class: noise on every row, independently.
 
     Args:
-        definition: the promise.
-        dim: coordinates of a row.
+        definition: Promise.
+        dim: Number of coordinates of a row.
 
     Attributes:
-        name: the mechanism's name in a release.
-        described: attributes that a release tells beside the name and `dim`.
+        name: Name of the mechanism in a release.
+        described: Names of the attributes that a release states besides the name and `dim`.
     """
 
     name: ClassVar[str]
@@ -58,11 +58,11 @@ class RowMechanism(ABC):
     @property
     @abstractmethod
     def law(self) -> NoiseLaw:
-        """The noise law that a modeler should expect; public."""
+        """Noise law that a modeler should expect; public."""
 
     @cached_property
     def certificate(self) -> Certificate:
-        """Certificate for two positions at the definition's distance."""
+        """Certificate for two positions at the distance in the definition."""
         return self.certificate_at(self.definition.distance)
 
     @abstractmethod
@@ -71,30 +71,30 @@ class RowMechanism(ABC):
 
     @abstractmethod
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, d) rows in public coordinates -> (n, d) released rows. Draws fresh noise."""
+        """Return (n, d) rows with fresh noise for (n, d) rows, both in public coordinates."""
 
     @abstractmethod
     def describe(self) -> str:
-        """The law in words."""
+        """Return the law in words."""
 
     @property
     @abstractmethod
     def scale(self) -> float:
-        """The noise parameter, in public coordinates."""
+        """Noise parameter, in public coordinates."""
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description."""
+        """Return the public description, ready for JSON."""
         told = {name: plain(getattr(self, name)) for name in self.described}
         return {"type": self.name, "dim": self.dim} | told
 
     def epsilon_at(self, distance: float) -> float:
-        """Privacy loss (at the definition's delta) between two positions `distance` apart."""
+        """Return the privacy loss (at the definition's delta) between positions `distance` apart."""
         return self.certificate_at(distance).epsilon_at(self.definition.delta)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LatticeMechanism(RowMechanism):
-    """Integer noise on a public lattice. In `privatize` a row in public coordinates meets its noise."""
+    """Base class of integer noise on a public lattice. Raw rows meet noise in `privatize`."""
 
     @cached_property
     def step(self) -> float:
@@ -104,11 +104,11 @@ class LatticeMechanism(RowMechanism):
     @property
     @abstractmethod
     def reach(self) -> float:
-        """How far a move by the definition's distance moves the noise, rounding counted in."""
+        """Largest shift of the noise's centre at the definition's distance, rounding included."""
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, dim) -> (n, dim), multiples of `step`: the nearest lattice points, and noise."""
-        # Dividing by a power of two is exact, and so is rounding below 2^52.
+        """Return the nearest lattice points with fresh noise, multiples of `step`. (n, dim) -> (n, dim)."""
+        # Division by a power of two is exact, and so is rounding below 2^52.
         scaled = as_rows(points, self.dim) / self.step
         if scaled.size and float(np.abs(scaled).max()) > LARGEST_COORDINATE:
             raise InvalidData(
@@ -119,16 +119,16 @@ class LatticeMechanism(RowMechanism):
 
     @abstractmethod
     def _draw(self, n: int, noise: NoiseSource) -> IntArray:
-        """(n, dim) fresh integer noise."""
+        """Draw (n, dim) fresh integer noise."""
 
 
 def lattice_step(distance: float, dim: int) -> float:
-    """The public lattice step for a distance: a power of two."""
+    """Return the public lattice step for a distance: a power of two."""
     return 2.0 ** math.floor(math.log2(distance / math.sqrt(dim)) - _STEP_BITS)
 
 
 def as_rows(points: FloatArray, dim: int) -> FloatArray:
-    """Check that `points` are finite (n, dim) numbers."""
+    """Return `points` as floats after checking that they are finite (n, dim) numbers."""
     rows = np.asarray(points, dtype=np.float64)
     if rows.ndim != 2 or rows.shape[1] != dim:
         raise InvalidData(f"rows have shape {rows.shape}, expected (n, {dim})")
@@ -138,5 +138,5 @@ def as_rows(points: FloatArray, dim: int) -> FloatArray:
 
 
 def from_lattice(rows: IntArray, step: float) -> FloatArray:
-    """Integers as multiples of the step, exact below 2^53 steps."""
+    """Return integers as multiples of the step, exact below 2^53 steps."""
     return np.asarray(rows.astype(np.float64) * step)

@@ -1,9 +1,9 @@
-"""k-ary randomised response over public cells: the one row mechanism whose promise ignores distance.
+"""k-ary randomised response over public cells, whose promise does not depend on distance.
 
 **Randomised response, proof.** The true cell is reported with probability t/2^64 for an integer t, any
-other with (2^64 - t)/(2^64 (k - 1)), and t is rounded down so that the ratio is at most e^epsilon. That the
-other ratio is too, t must not fall below 2^64/k: with k <= 2^31 cells and epsilon >= 1e-9, e^epsilon exceeds
-1 by more than rounding takes, so smaller epsilons are refused.
+other with (2^64 - t)/(2^64 (k - 1)). t is rounded down so that the ratio is at most e^epsilon. The inverse
+ratio must be at most e^epsilon too, which needs t >= 2^64/k. With k <= 2^31 cells and epsilon >= 1e-9,
+e^epsilon exceeds 1 by more than rounding removes. Smaller epsilons are refused.
 """
 
 import math
@@ -30,15 +30,16 @@ SMALLEST_EPSILON = 1e-9
 
 @dataclass(frozen=True, kw_only=True)
 class CellResponse(RowMechanism):
-    """Report the row's public cell with probability about e^epsilon/(e^epsilon + k - 1), else another one.
+    """The row's public cell with probability about e^epsilon/(e^epsilon + k - 1), else another cell.
 
-    The only mechanism here whose promise does not weaken with distance: epsilon holds between any two
-    positions in the public cube. The released row is the centre of the reported cell.
+    epsilon holds between any two positions in the public cube, which no other mechanism of this package
+    offers. The released row is the centre of the reported cell.
 
     Args:
-        definition, dim: see `RowMechanism`; the promise is kept at every distance.
-        half_width: the public cube is [-half_width, half_width]^dim.
-        cells_per_dimension: cells along each side; None picks the smallest error.
+        definition: Promise, which holds at every distance.
+        dim: Number of coordinates of a row.
+        half_width: Half the side of the public cube [-half_width, half_width]^dim.
+        cells_per_dimension: Number of cells along each side; None picks the smallest error.
     """
 
     name = "randomised_response"
@@ -50,11 +51,14 @@ class CellResponse(RowMechanism):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dim > _MOST_DIMENSIONS:
-            raise InvalidParameter(f"two cells a side in {_MOST_DIMENSIONS} dimensions are all that is drawn")
+            raise InvalidParameter(
+                f"randomised response has at most 2^31 cells, so at most {_MOST_DIMENSIONS} dimensions; "
+                f"got {self.dim}"
+            )
         if self.definition.epsilon < SMALLEST_EPSILON:
             raise InvalidParameter(
                 f"epsilon is {self.definition.epsilon:g}, randomised response needs at least "
-                f"{SMALLEST_EPSILON:g}: below, its integers no longer tell the true cell from others"
+                f"{SMALLEST_EPSILON:g}: below it, 64-bit integers cannot hold the probabilities"
             )
         _checks.settle(self, half_width=_checks.number)
         chosen = self._best_cells() if self.cells_per_dimension is None else self.cells_per_dimension
@@ -64,7 +68,7 @@ class CellResponse(RowMechanism):
         object.__setattr__(self, "cells_per_dimension", per_side)
 
     def _best_cells(self) -> int:
-        """Cells a side with the smallest `position_error`: fine cells are precise and seldom right."""
+        """Return the number of cells per side with the smallest `position_error`."""
         per_side = np.arange(2, min(4096, int(2 ** (31 / self.dim))) + 1)
         others = per_side.astype(np.float64) ** self.dim - 1.0
         keep = 1.0 / (1.0 + others * math.exp(-self.definition.epsilon))
@@ -73,22 +77,22 @@ class CellResponse(RowMechanism):
 
     @property
     def per_side(self) -> int:
-        """Cells along each side."""
+        """Number of cells along each side."""
         return int(self.cells_per_dimension or 0)
 
     @property
     def cells(self) -> int:
-        """k, the number of cells."""
+        """Number k of cells."""
         return int(self.per_side**self.dim)
 
     @property
     def keep(self) -> float:
-        """Probability that the true cell is reported: t/2^64, as near as a float comes to it."""
+        """Probability that the true cell is reported: t/2^64 as the nearest float."""
         return self.keep_words / 2**64
 
     @property
     def keep_words(self) -> int:
-        """t: the true cell is reported with probability t/2^64."""
+        """Integer t: the true cell is reported with probability t/2^64."""
         context = Context(prec=60)
         growth = context.exp(Decimal(self.definition.epsilon))
         share = context.divide(growth, context.add(growth, Decimal(self.cells - 1)))
@@ -101,15 +105,15 @@ class CellResponse(RowMechanism):
 
     @property
     def law(self) -> NoiseLaw:
-        """Two cases, see `CellLaw`."""
+        """Law with two cases; see `CellLaw`."""
         return CellLaw(dim=self.dim, keep=self.keep, width=self.scale, half_width=self.half_width)
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Pure epsilon at every distance."""
+        """Return pure epsilon, which holds at every distance."""
         return PureDP(self.definition.epsilon)
 
     def privatize(self, points: FloatArray, noise: NoiseSource) -> FloatArray:
-        """(n, dim) -> (n, dim), centres of cells. Rows outside the cube count as in the nearest cell."""
+        """Return centres of reported cells, (n, dim). Rows outside the cube count for the nearest cell."""
         rows = as_rows(points, self.dim)
         words = words_of(noise, stream=2)
         places = np.clip(np.floor((rows + self.half_width) / self.scale), 0, self.per_side - 1)
@@ -117,10 +121,10 @@ class CellResponse(RowMechanism):
         codes = np.ravel_multi_index(tuple(places.astype(np.int64).T), shape)
         kept = words(len(rows)) < np.uint64(self.keep_words)
         others = uniform_below(self.cells - 1, len(rows), words)
-        others += others >= codes  # skips the true cell
+        others += others >= codes  # skip the true cell
         reported = np.stack(np.unravel_index(np.where(kept, codes, others), shape), axis=1)
         return np.asarray((reported.astype(np.float64) + 0.5) * self.scale - self.half_width)
 
     def describe(self) -> str:
-        """The law in words."""
+        """Return the law in words."""
         return f"randomised response (the true one of {self.cells} cells with probability {self.keep:.6g})"

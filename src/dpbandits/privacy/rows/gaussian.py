@@ -1,9 +1,10 @@
 """Discrete Gaussian noise on every coordinate of a row.
 
-**Gaussian, proof.** Independent discrete Gaussians with parameter sigma on the lattice points x/h:
-replacing x moves the centre by at most distance/h + sqrt(d) lattice units (rounding included; sigma allows
-for one unit more), which is rho = that^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem 14). Rows are
-drawn one by one, so one row touches d draws, for the near-Gaussian certificate (`dpbandits.privacy.noise`).
+**Gaussian, proof.** The noise consists of independent discrete Gaussians with parameter sigma around the
+lattice point x/h. Replacing x shifts the centre by at most distance/h + sqrt(d) lattice units, rounding
+included; sigma allows for one unit more. So rho = that^2/(2 sigma^2) (Canonne, Kamath, Steinke 2020, Theorem
+14). Rows are drawn one by one, so one row touches d draws for the near-Gaussian certificate
+(`dpbandits.privacy.noise`).
 """
 
 import math
@@ -28,8 +29,9 @@ class GaussianRows(LatticeMechanism):
     """Discrete Gaussian noise on every coordinate.
 
     Args:
-        definition, dim: see `RowMechanism`; delta must be positive.
-        noise: decides scale and certificate.
+        definition: Promise; delta must be positive.
+        dim: Number of coordinates of a row.
+        noise: Noise source, which decides scale and certificate.
 
     Raises:
         InvalidParameter: delta is 0.
@@ -46,12 +48,12 @@ class GaussianRows(LatticeMechanism):
             raise InvalidParameter("Gaussian noise needs delta above 0: set it, or use L2Laplace")
 
     def _sensitivity(self, distance: float) -> float:
-        """Lattice units that the centre moves when the row moves by `distance`."""
+        """Return the largest shift of the centre in lattice units when the row changes by `distance`."""
         return distance / self.step + math.sqrt(self.dim) + 1.0
 
     @property
     def reach(self) -> float:
-        """See `LatticeMechanism.reach`."""
+        """Largest shift of the centre at the definition's distance, in public coordinates."""
         return self._sensitivity(self.definition.distance) * self.step
 
     @cached_property
@@ -62,7 +64,7 @@ class GaussianRows(LatticeMechanism):
 
     @property
     def sigma(self) -> float:
-        """The noise parameter in lattice steps."""
+        """Noise parameter in lattice steps."""
         return self._calibrated[0]
 
     @property
@@ -72,16 +74,16 @@ class GaussianRows(LatticeMechanism):
 
     @property
     def law(self) -> NoiseLaw:
-        """Gaussian."""
+        """Gaussian law of one row."""
         return GaussianLaw(dim=self.dim, deviation=self.scale)
 
     @cached_property
     def certificate(self) -> Certificate:
-        """What the noise source proves for its scale."""
+        """Certificate of the noise source for its scale."""
         return self._calibrated[1]
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Of the kind of `certificate`: mu grows with the distance, rho with its square (and rounding)."""
+        """Return a certificate of the same kind: mu grows with the distance, rho with its square."""
         return self.certificate.at_shift(
             self._sensitivity(_checks.number(distance, name="distance")) / self.sigma
         )
@@ -91,5 +93,5 @@ class GaussianRows(LatticeMechanism):
         return np.asarray(drawn, dtype=np.int64).reshape(n, self.dim)
 
     def describe(self) -> str:
-        """The law in words."""
+        """Return the law in words."""
         return f"{self.noise.gaussian_law} (sigma {self.sigma:.6g} lattice steps of {self.step:.6g})"

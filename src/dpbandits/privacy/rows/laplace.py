@@ -1,10 +1,10 @@
 """Laplace noise on a lattice: for rows (`L2Laplace`) and for single answers (`AnswerLaplace`).
 
-**L2-Laplace, proof.** On the lattice P(z | x) = exp(-a |z - x|)/C with one C for all lattice points x
-(the sum over all z of exp(-a |z - x|) does not depend on x). The triangle inequality gives
-P(z | x)/P(z | x') <= exp(a |x - x'|) for every z: pure metric differential privacy with no error term.
-With a = epsilon/(distance + h sqrt(d)), two rows at distance D lose at most
-epsilon (D + h sqrt(d))/(distance + h sqrt(d)). `dpbandits.privacy.samplers` draws from exactly this law.
+**L2-Laplace, proof.** On the lattice P(z | x) = exp(-a |z - x|)/C with one C for all lattice points x,
+because the sum over all z of exp(-a |z - x|) does not depend on x. The triangle inequality gives P(z | x)/P(z
+| x') <= exp(a |x - x'|) for every z: pure metric differential privacy with no error term. With a =
+epsilon/(distance + h sqrt(d)), two rows at distance D lose at most epsilon (D + h sqrt(d))/(distance + h
+sqrt(d)). `dpbandits.privacy.samplers` draws from exactly this law.
 """
 
 import math
@@ -28,7 +28,7 @@ from dpbandits.privacy.samplers import check_rate, lattice_l2_laplace, lattice_l
 
 __all__ = ["AnswerLaplace", "L2Laplace"]
 
-# Answers beyond are no measurements; steps stay far from the ends of float64.
+# Largest absolute value of an answer; lattice steps then stay far from the limits of float64.
 _WIDEST = 1e100
 
 
@@ -37,7 +37,8 @@ class L2Laplace(LatticeMechanism):
     """Noise with density proportional to exp(-epsilon |e|/distance), exactly on a lattice.
 
     Args:
-        definition, dim: see `RowMechanism`; delta must be 0.
+        definition: Promise; delta must be 0.
+        dim: Number of coordinates of a row.
 
     Example:
         >>> from dpbandits.privacy.definitions import RowDP
@@ -62,26 +63,26 @@ class L2Laplace(LatticeMechanism):
 
     @cached_property
     def reach(self) -> float:
-        """See `LatticeMechanism.reach`."""
+        """Distance plus the largest effect of rounding, in public coordinates."""
         return self.definition.distance + self.step * math.sqrt(self.dim)
 
     @cached_property
     def rate(self) -> float:
-        """Loss per lattice unit, rounded down."""
+        """Privacy loss per lattice unit, rounded down."""
         return self.definition.epsilon / (self.reach / self.step) * (1.0 - 2.0**-48)
 
     @property
     def scale(self) -> float:
-        """Mean length of the noise over the dimension."""
+        """Mean length of the noise, divided by the dimension."""
         return self.step / self.rate
 
     @cached_property
     def law(self) -> NoiseLaw:
-        """The continuous law of the same rate: the lattice is 2^-16 of the distance."""
+        """Continuous law of the same rate. The lattice step is 2^-16 of the distance."""
         return L2LaplaceLaw(dim=self.dim, scale=self.scale)
 
     def certificate_at(self, distance: float) -> Certificate:
-        """Pure, with a loss proportional to the distance (and the rounding term)."""
+        """Return a pure certificate. Its loss is proportional to the distance plus the rounding term."""
         moved = _checks.number(distance, name="distance") + self.step * math.sqrt(self.dim)
         return PureDP(self.definition.epsilon * (moved / self.reach))
 
@@ -89,7 +90,7 @@ class L2Laplace(LatticeMechanism):
         return lattice_l2_laplace(self.rate, n, self.dim, words_of(noise, stream=1))
 
     def describe(self) -> str:
-        """The law in words."""
+        """Return the law in words."""
         return f"L2-Laplace (P(k) proportional to exp(-{self.rate:.6g} |k|), lattice step {self.step:.6g})"
 
 
@@ -99,12 +100,14 @@ class AnswerLaplace(Configured):
     """Laplace noise for one answer, exactly on a lattice: pure epsilon for answers at most `distance` apart.
 
     Args:
-        epsilon: loss of two answers that differ by `distance`; proportionally more beyond.
-        distance: eta, in the answer's unit.
-        low, high: public bounds, to which answers are clipped before noise.
+        epsilon: Privacy loss for two answers that differ by `distance`; proportionally more beyond.
+        distance: Distance eta, in the answer's unit.
+        low: Public lower bound, to which answers are clipped before noise.
+        high: Public upper bound.
 
     Raises:
-        InvalidParameter: a number outside its range, or bounds too far out for the distance's lattice.
+        InvalidParameter: A number is out of its range, or the bounds are too large for the distance's
+        lattice.
     """
 
     config_type = "laplace"
@@ -133,7 +136,7 @@ class AnswerLaplace(Configured):
 
     @property
     def rate(self) -> float:
-        """Loss per lattice unit, rounded down; one unit more for rounding."""
+        """Privacy loss per lattice unit, rounded down. The distance has one unit more for rounding."""
         return self.epsilon / (self.distance / self.step + 1.0) * (1.0 - 2.0**-48)
 
     @property
@@ -147,17 +150,17 @@ class AnswerLaplace(Configured):
         return 0.5 * (self.low + self.high)
 
     def privatize(self, values: FloatArray, noise: NoiseSource, *, position: int = 0) -> FloatArray:
-        """(n,) answers -> (n,) noised. `position` numbers the answers, for a simulated source's stream."""
+        """Return the (n,) answers with noise. `position` numbers them, for a simulated source's stream."""
         clipped = np.clip(np.asarray(values, dtype=np.float64), self.low, self.high)
         rounded = np.rint(clipped / self.step).astype(np.int64)
         words = words_of(noise, stream=1000 + position)
         return from_lattice(rounded + lattice_laplace(self.rate, len(rounded), words), self.step)
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready public description, the noise's standard deviation included."""
+        """Return the public description, ready for JSON, with the noise's standard deviation."""
         return super().to_config() | {"sd": self.sd}
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """All but the standard deviation, which follows from them."""
+        """Return all arguments except the standard deviation, which follows from them."""
         return super().arguments({name: value for name, value in config.items() if name != "sd"})

@@ -1,12 +1,12 @@
-"""Noise laws of released rows, as whoever learns from the release needs them.
+"""Noise laws of released rows, for modelers who learn from a release.
 
-A released row is z = x + e. Each law here is a mixture of isotropic Gaussians (exactly, in the limit
-of many nodes, or by its two moments for cells), so that a kernel's expectation over the noise has a
-closed form (`dpbandits.models.expected_kernel`). Everything here is public: it is part of the release.
+A released row is z = x + e. Each law here is a mixture of isotropic Gaussians: exactly, in the limit of many
+nodes, or (for cells) by its two moments. A kernel's expectation over the noise therefore has a closed form
+(`dpbandits.models.expected_kernel`). Everything here is public and part of the release.
 
-`difference_mixture` describes the difference of two rows' noises, which is what a stationary kernel sees. For
-the L2-Laplace law the two chi-squares add up to 2 Gamma(d + 1), so Gauss-Laguerre nodes with exponent d
-integrate it: twenty times fewer terms than pairs of nodes.
+A stationary kernel depends on the difference of two rows' noises, which `difference_mixture` describes. For
+the L2-Laplace law the two chi-squares add up to 2 Gamma(d + 1). Gauss-Laguerre nodes with exponent d
+integrate it with twenty times fewer terms than pairs of nodes.
 """
 
 import math
@@ -27,14 +27,14 @@ __all__ = ["CellLaw", "GaussianLaw", "IsotropicLaw", "L2LaplaceLaw", "NoiseLaw",
 Floating = TypeVar("Floating", FloatArray, NDArray[np.float32])
 
 DEFAULT_NODES = 10
-"""Quadrature nodes for a continuum of scales; see the tests for the error of the expected kernel."""
+"""Quadrature nodes for a continuum of scales. Tests check the error of the expected kernel."""
 
 
 _LAWS: "Registry[NoiseLaw]" = Registry("a noise law")
 
 
 class NoiseLaw(Configured, ABC):
-    """The distribution of a released row around the true one, in `dim` released coordinates."""
+    """Base class: the distribution of a released row around the true one, in `dim` released coordinates."""
 
     dim: int
 
@@ -45,31 +45,31 @@ class NoiseLaw(Configured, ABC):
 
     @abstractmethod
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """The difference of two rows' noises: standard deviations (m,) and weights (m,) that sum to one."""
+        """Return standard deviations (m,) and weights (m,) of the difference of two rows' noises."""
 
     @abstractmethod
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Log density of e at offsets (..., dim) up to a constant -> (...)."""
+        """Return the log density, up to a constant, of e at offsets (..., dim), as (...)."""
 
     def position_error(self, half_width: float) -> float:
-        """Root mean square error of the best linear guess of a coordinate from the release.
+        """Return the root mean square error of the best linear estimate of a coordinate from the release.
 
-        For a row that is uniform in the cube [-half_width, half_width]^dim: at most the cube's own
-        half_width/sqrt(3), which knowing nothing gives.
+        The row is uniform in the cube [-half_width, half_width]^dim. The error is at most
+        half_width/sqrt(3), that of an estimate without the release.
         """
         prior = half_width**2 / 3.0
         return math.sqrt(prior * self.sd**2 / (prior + self.sd**2))
 
 
 class IsotropicLaw(NoiseLaw):
-    """A law whose density depends on the length of e alone."""
+    """Base class of laws whose density depends only on the length of e."""
 
     @abstractmethod
     def radial_log_density(self, squares: Floating) -> Floating:
-        """Log density at squared lengths, up to a constant, in their precision and in their place."""
+        """Return the log density, up to a constant, at squared lengths. Overwrites `squares`."""
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Log density of e at offsets (..., dim) up to a constant -> (...)."""
+        """Return the log density, up to a constant, of e at offsets (..., dim), as (...)."""
         values = np.asarray(offsets, dtype=np.float64)
         squares: FloatArray = np.asarray(np.einsum("...i,...i->...", values, values))
         return self.radial_log_density(np.atleast_1d(squares)).reshape(squares.shape)
@@ -78,7 +78,7 @@ class IsotropicLaw(NoiseLaw):
 @_LAWS.add("gaussian")
 @dataclass(frozen=True, kw_only=True)
 class GaussianLaw(IsotropicLaw):
-    """e ~ N(0, deviation^2 I).
+    """Gaussian noise e ~ N(0, deviation^2 I).
 
     >>> GaussianLaw(dim=2, deviation=3.0).difference_mixture()[0].round(3).tolist()
     [4.243]
@@ -96,11 +96,11 @@ class GaussianLaw(IsotropicLaw):
         return self.deviation
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """A single Gaussian of twice the variance."""
+        """Return a single Gaussian of twice the variance."""
         return np.array([math.sqrt(2.0) * self.deviation]), np.ones(1)
 
     def radial_log_density(self, squares: Floating) -> Floating:
-        """-|e|^2 / (2 deviation^2)."""
+        """Return -|e|^2 / (2 deviation^2)."""
         squares *= squares.dtype.type(-0.5 / self.deviation**2)
         return squares
 
@@ -108,7 +108,7 @@ class GaussianLaw(IsotropicLaw):
 @_LAWS.add("l2_laplace")
 @dataclass(frozen=True, kw_only=True)
 class L2LaplaceLaw(IsotropicLaw):
-    """Density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
+    """Noise with density proportional to exp(-|e| / scale): the radius is Gamma(dim, scale).
 
     >>> law = L2LaplaceLaw(dim=2, scale=1.0)
     >>> scales, weights = law.difference_mixture(nodes=20)
@@ -124,18 +124,18 @@ class L2LaplaceLaw(IsotropicLaw):
 
     @property
     def sd(self) -> float:
-        """scale sqrt(dim + 1)."""
+        """Root mean square of the noise in one coordinate: scale sqrt(dim + 1)."""
         return self.scale * math.sqrt(self.dim + 1.0)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """s^2 = 2 scale^2 x with x ~ Gamma(dim + 1), by Gauss-Laguerre quadrature."""
+        """Return nodes of s^2 = 2 scale^2 x with x ~ Gamma(dim + 1), by Gauss-Laguerre quadrature."""
         from scipy.special import roots_genlaguerre
 
         points, weights = roots_genlaguerre(nodes, float(self.dim))
         return self.scale * np.sqrt(2.0 * points), weights / weights.sum()
 
     def radial_log_density(self, squares: Floating) -> Floating:
-        """-|e| / scale."""
+        """Return -|e| / scale."""
         np.sqrt(squares, out=squares)
         squares *= squares.dtype.type(-1.0 / self.scale)
         return squares
@@ -144,15 +144,16 @@ class L2LaplaceLaw(IsotropicLaw):
 @_LAWS.add("cells")
 @dataclass(frozen=True, kw_only=True)
 class CellLaw(NoiseLaw):
-    """k-ary randomised response: in the reported cell with probability `keep`, else in another one.
+    """k-ary randomised response: in the reported cell with probability `keep`, else in another cell.
 
-    The offset is from the cell's centre. As a Gaussian mixture its components have the root mean squares of
-    the two cases: an approximation that keeps the second moments.
+    The offset is from the cell's centre. The Gaussian mixture is an approximation: its components have the
+    root mean squares of the two cases.
 
     Args:
-        keep: probability that the reported cell is the true one.
-        width: side of a cell.
-        half_width: half the side of the public cube.
+        dim: Number of released coordinates.
+        keep: Probability that the reported cell is the true one.
+        width: Side of a cell.
+        half_width: Half the side of the public cube.
     """
 
     dim: int
@@ -167,19 +168,19 @@ class CellLaw(NoiseLaw):
 
     @property
     def sd(self) -> float:
-        """Root mean square over both cases, for a row that is uniform in the cube."""
+        """Root mean square of the noise in one coordinate, for a row that is uniform in the cube."""
         inside, outside = self._squares()
         return math.sqrt(self.keep * inside + (1.0 - self.keep) * outside)
 
     def difference_mixture(self, nodes: int = DEFAULT_NODES) -> tuple[FloatArray, FloatArray]:
-        """Three components: both rows in the right cell, one, none."""
+        """Return three components: both reported cells are true, one is, or none is."""
         inside, outside = self._squares()
         kept = self.keep
         scales = np.sqrt([2.0 * inside, inside + outside, 2.0 * outside])
         return scales, np.array([kept**2, 2.0 * kept * (1.0 - kept), (1.0 - kept) ** 2])
 
     def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Two levels: inside the cell and outside."""
+        """Return one of two levels: inside the cell or outside."""
         cell = self.width**self.dim
         rest = max((2.0 * self.half_width) ** self.dim - cell, np.finfo(np.float64).tiny)
         inside = (np.abs(offsets) <= 0.5 * self.width).all(axis=-1)
@@ -188,7 +189,7 @@ class CellLaw(NoiseLaw):
         return np.where(inside, math.log(self.keep) - math.log(cell), outside)
 
     def position_error(self, half_width: float) -> float:
-        """From the correlation of a uniform row with the reported centre."""
+        """Return the error from the correlation of a uniform row with the reported centre."""
         cells = (2.0 * self.half_width / self.width) ** self.dim
         excess = self.keep - (1.0 - self.keep) / (cells - 1.0)
         explained = excess**2 * (1.0 - (0.5 * self.width / self.half_width) ** 2)
@@ -199,12 +200,12 @@ class CellLaw(NoiseLaw):
 
 
 from_config = _LAWS.read
-"""Rebuild a law from its `to_config()`; anything else is an `InvalidParameter`."""
+"""Rebuild a law from its `to_config()`. Raises `InvalidParameter` for anything else."""
 
 
 def _width(value: object, *, name: str) -> float:
-    """A positive number whose square and inverse square are floats."""
+    """Return a positive number whose square and inverse square are finite floats."""
     width = _checks.number(value, name=name, minimum=1e-120)
     if width > 1e120:
-        raise InvalidParameter(f"{name} is beyond 1e120, which no table's scale is")
+        raise InvalidParameter(f"{name} is above 1e120: expected the scale of a table's values")
     return width
