@@ -113,7 +113,7 @@ def test_constants_are_those_that_the_tuning_worlds_chose_but_for_what_the_page_
                 assert (row["first_seed"], row["seeds"]) == (tune.STAGES[row["stage"]], count)
                 assert row["first_seed"] + row["seeds"] <= FIRST_REPORT_SEED
     assert left == set(tune.LEFT)
-    page = (RESULTS.parents[1] / "docs" / "explanation" / "releases.md").read_text()
+    page = (RESULTS.parents[1] / "docs" / "evidence" / "releases.md").read_text()
     assert all(f"*{name}*" in page for _, name in left)
     assert {row["group"] for row in rows} == set(tune.GROUPS)
 

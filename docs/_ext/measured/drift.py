@@ -1,4 +1,4 @@
-"""What `changing-people.md` shows."""
+"""Tables and pictures of `evidence/non-stationarity.md`."""
 
 from IPython.display import HTML, Markdown
 from pages import Row, bars, draw, load, pm, shown, table

@@ -1,4 +1,4 @@
-"""What `results-forgers.md` shows."""
+"""Tables and pictures of `evidence/forgers.md`."""
 
 import math
 from collections.abc import Callable

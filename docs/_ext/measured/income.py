@@ -1,4 +1,4 @@
-"""What `results-income.md` shows."""
+"""Tables and pictures of `evidence/income.md`."""
 
 import math
 

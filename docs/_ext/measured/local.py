@@ -1,4 +1,4 @@
-"""What `results-local.md` shows."""
+"""Tables and pictures of `evidence/local.md`."""
 
 from IPython.display import HTML, Markdown
 from pages import Row, draw, load, load_all, pm, shown, table

@@ -1,4 +1,4 @@
-"""What `results-ma2025.md` shows."""
+"""Tables and pictures of `evidence/ma2025.md`."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What `results-outsourced.md` shows."""
+"""Tables and pictures of `evidence/outsourced.md`."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `results-pavlovic2025.md` shows."""
+"""Tables and pictures of `evidence/pavlovic2025.md`."""
 
 from IPython.display import HTML, Markdown
 from pages import Row, draw, grid, load, shown, table

@@ -1,4 +1,4 @@
-"""What `results-people-tables.md` shows."""
+"""Tables and pictures of `evidence/people-tables.md`."""
 
 from typing import Any
 

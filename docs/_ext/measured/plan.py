@@ -1,4 +1,4 @@
-"""What `plan.md` and `results-board.md` show."""
+"""Tables and pictures of `guides/plan.md`, `evidence/plan.md` and `evidence/board.md`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ NOT_RUN = Markdown("The command of this page has not been run on this code.")
 
 
 def _held(name: str) -> Any:
-    """A result file; None before it was ever written."""
+    """Return a result file, or None if it does not exist."""
     return load(name) if (RESULTS / f"{name}.json").exists() else None
 
 
@@ -39,7 +39,7 @@ def plan_answers() -> Markdown:
         for trust, one in found["answers"].items()
     ]
     people = f"people needed at epsilon {found['promise']:g}"
-    return table(["whom people trust", "take", "smallest epsilon", people, "better after"], lines)
+    return table(["trust model", "take", "smallest epsilon", people, "better after"], lines)
 
 
 KINDS = {
@@ -48,17 +48,17 @@ KINDS = {
     "facts": ("plan-constants", "facts without rates"),
     "tables": ("plan-constants", "people of a table"),
 }
-"""Kind of worlds -> the file that it stands in, and words for it."""
+"""Kind of worlds -> its result file, and its name on the page."""
 
 
 def _tuned(part: str) -> list[tuple[str, Row, Row]]:
-    """Rows of one part of what constants rest on: of which worlds, all that is known of these, the row."""
+    """Return (name of the worlds, all rows of these worlds, row) for one part of the constants' files."""
     held = [(words, (_held(file) or {}).get(kind)) for kind, (file, words) in KINDS.items()]
     return [(words, of_kind, row) for words, of_kind in held if of_kind for row in of_kind[part]]
 
 
 def frontier() -> Markdown:
-    """Width and coverage on tuning worlds, each world judged by constants of the others."""
+    """Show width and coverage on tuning worlds, each world judged by constants of the others."""
     lines = [
         [
             words,
@@ -74,7 +74,7 @@ def frontier() -> Markdown:
 
 
 def off() -> Markdown:
-    """How far true shares lie off what so many simulated worlds say."""
+    """Show the distance of true shares from the mean of simulated worlds."""
     lines = [
         [words, f"{row['worlds']}", f"{row['root_mean_square']:.3f}", f"{row['median']:.3f}"]
         for words, _, row in _tuned("off")
@@ -83,7 +83,7 @@ def off() -> Markdown:
 
 
 def without_sets() -> Markdown:
-    """Coverage of every set of tuning worlds with constants of the others."""
+    """Show the coverage of every set of tuning worlds with constants of the others."""
     lines = [
         [
             words,
@@ -98,53 +98,60 @@ def without_sets() -> Markdown:
     return table(heads, lines) if lines else NOT_RUN
 
 
-AIMS: tuple[tuple[str, str, float, bool], ...] = (
-    ("covered", "shares in their interval", 0.9, True),
-    ("median_width", "median width of the intervals", 0.25, False),
-    ("reached", "recommended epsilons that reach the target", 0.8, True),
-    ("most_times_smallest", "the largest recommended epsilon, in smallest ones", 2.0, False),
+SETS = {
+    "plan-validation-seventh": "segments",
+    "plan-validation": "segments",
+    "plan-validation-sixth-rates": "rates",
+    "plan-validation-fifth": "rates",
+    "plan-validation-fourth": "neither",
+    "plan-validation-third": "neither",
+    "plan-validation-second": "neither",
+    "plan-validation-first": "neither",
+}
+"""Result file -> the most precise facts that its plans were given."""
+
+AIMS: tuple[tuple[str, float, bool], ...] = (
+    ("covered", 0.9, True),
+    ("median_width", 0.25, False),
+    ("reached", 0.8, True),
+    ("most_times_smallest", 2.0, False),
 )
-"""Name in the summary, what it is, the aim, and whether more is better."""
+"""Name in the summary, the aim, and whether a larger value is better."""
 
 
-def validation(name: str = "plan-validation") -> Markdown:
-    """How plans did on worlds that they were not made for: what misses its aim comes first."""
-    found = _held(name)
-    if found is None:
-        return NOT_RUN
-    one = found["summary"]
+def validations() -> Markdown:
+    """Show one line for each set of worlds; figures that miss their aim are bold."""
     lines = []
-    for measure, what, aim, more in AIMS:
-        value = one[measure]
-        holds = value is not None and (value >= aim if more else value <= aim)
-        words = "at least" if more else "at most"
-        shown = "none to judge" if value is None else pm(value, digits=2)
-        lines.append((holds, [what, shown, f"{words} {aim:g}", "holds" if holds else "**missed**"]))
-    return table(["what", "measured", "aim", ""], [line for _, line in sorted(lines, key=lambda one: one[0])])
-
-
-def validation_words(name: str = "plan-validation") -> Markdown:
-    """What the figures rest on, and what they leave out."""
-    found = _held(name)
-    if found is None:
-        return Markdown("")
-    one, how = found["summary"], found["settings"]
-    said = [
-        "The worlds were made by somebody who had not seen the code, and nobody looked at them before it was "
-        f"frozen. {one['worlds']} worlds, {one['shares']} planned shares (aim: 80), {how['reps']} runs of "
-        f"each true share from seed {how['first_seed']:,}, at most {how['worlds']} simulated worlds a plan.",
-        f"Half of the planned shares lie within {pm(one['median_miss'], digits=2)} of the true ones.",
-        f"An epsilon was recommended in {one['recommended']} of {len(found['answers'])} cases; of those with "
-        f"a smallest that does, {_percent(one['within_twice'])} were at most twice it.",
-        f"*Not reachable* was said in {one['reachable_but_not_said'] + one['rightly_not_reachable']} cases, "
-        f"in {one['reachable_but_not_said']} of them wrongly: some epsilon would have done.",
-    ]
-    said += [f"{one['world']} could not be planned: {one['error']}." for one in found["failed"]]
-    return Markdown(" ".join(said))
+    for name, told in SETS.items():
+        found = _held(name)
+        if found is None:
+            continue
+        one, how = found["summary"], found["settings"]
+        figures = []
+        for measure, aim, more in AIMS:
+            value = one[measure]
+            holds = value is None or (value >= aim if more else value <= aim)
+            figures.append(pm(value, digits=2) if holds else f"**{pm(value, digits=2)}**")
+        refused = one["reachable_but_not_said"] + one["rightly_not_reachable"]
+        lines.append(
+            [
+                f"{how['first_seed']:,}",
+                told,
+                f"{how['worlds']}, {how['reps']}",
+                f"{one['shares']}",
+                *figures[:2],
+                f"{one['recommended']} of {len(found['answers'])}",
+                *figures[2:],
+                f"{one['reachable_but_not_said']} of {refused}",
+            ]
+        )
+    heads = ["first seed", "rates told", "worlds, runs", "shares", "inside (aim .9)", "width (aim .25)"]
+    heads += ["recommended", "reach the target (aim .8)", "largest, in smallest ones (aim 2)"]
+    return table([*heads, "*not reachable* wrongly"], lines) if lines else NOT_RUN
 
 
 def validation_by_world(name: str = "plan-validation") -> Markdown:
-    """One line a world and trust model, the worst covered first."""
+    """Show one line for each world and trust model, the worst covered first."""
     found = _held(name)
     if found is None:
         return Markdown("")
@@ -166,12 +173,8 @@ def _epsilon(value: float | None) -> str:
     return "none" if value is None else f"{value:.2g}"
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f}%"
-
-
 def board(trust: str) -> Markdown:
-    """Rank sums over the eight worlds, and the rank in each."""
+    """Show rank sums over the eight worlds, and the rank in each."""
     found = _held("board")
     if found is None:
         return NOT_RUN
@@ -189,7 +192,7 @@ def board(trust: str) -> Markdown:
 
 
 def board_rewards(trust: str) -> Markdown:
-    """Mean reward in every world, and beside it what nobody's trust gives."""
+    """Show the mean reward in every world, beside policies without privacy."""
     found = _held("board")
     if found is None:
         return NOT_RUN
@@ -211,7 +214,7 @@ def board_rewards(trust: str) -> Markdown:
 
 
 def board_losses() -> Markdown:
-    """Where another policy of the same trust model earns more than ours, with the corrected p."""
+    """List policies that earn more than ours in the same trust model, with the corrected p."""
     found = _held("board")
     if found is None:
         return NOT_RUN

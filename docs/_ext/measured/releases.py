@@ -1,4 +1,4 @@
-"""What `releases.md` shows."""
+"""Tables and pictures of `evidence/releases.md`."""
 
 from typing import Any
 

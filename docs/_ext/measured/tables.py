@@ -1,4 +1,4 @@
-"""What `results-tables.md` shows."""
+"""Tables and pictures of `evidence/tables.md`."""
 
 from IPython.display import HTML, Markdown
 from pages import Row, draw, load, pm, shown, table

@@ -1,4 +1,4 @@
-"""What `results-transfer.md` shows."""
+"""Tables and pictures of `evidence/transfer.md`."""
 
 from IPython.display import HTML, Markdown
 from pages import Row, bars, draw, load, shown, table
