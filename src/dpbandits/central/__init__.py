@@ -1,17 +1,19 @@
-"""Central trust: one server sees raw data and everybody else is kept from learning about one user.
+"""Central trust: one server sees raw data, and its outputs are differentially private.
 
 - `GPBandit`: Gaussian-process bandit under joint differential privacy, the recommended policy.
-- `GPTuning`, `ExploreTuning`: what of them most people leave as it is.
-- `default_blocks`, `growing_blocks`: public schedules of its releases.
-- `uniform_decision_sets`: what it expects people to bring when nothing better is known.
+- `GPTuning`, `ExploreTuning`: options of the two policies that most users leave at their defaults.
+- `default_blocks`, `growing_blocks`: public schedules of the releases of a `GPBandit`.
+- `uniform_decision_sets`: the decision sets that it assumes when no better law is known.
 - `ExploreThenCommit`: explore uniformly, then answer at pure epsilon, or publish the whole function once.
-- `PublishedFunction`: what `publish()` gives, for any number of predictions: `PublishedPosterior` of a
+- `PublishedFunction`: result of `publish()`, for any number of predictions: `PublishedPosterior` of a
   `GPBandit`, `PublishedCells` of the others.
-- `LoggedTable`: a log of people with contexts and arms, or what a TOML file describes; `publish_once` learns
-  from it under a promise, and whatever interrupts pays and draws once; it gives a `PublishedTable`.
-- `ContextLaw`: where the law of contexts comes from, which these two lean on.
+- `LoggedTable`: logged bandit data with contexts and arms, or the data that a TOML file describes.
+- `publish_once`: learns from a `LoggedTable` and returns a `PublishedTable`. It charges the privacy budget
+  and draws noise only once, also if it is interrupted and run again.
+- `ContextLaw`: source of the distribution of contexts, which these two rely on.
 
-`central.published` holds algorithms as printed. Names load on first use: who needs one policy loads no other.
+`central.published` holds algorithms as printed in papers. Names load on first use, so that importing one
+policy loads no other.
 """
 
 from typing import TYPE_CHECKING

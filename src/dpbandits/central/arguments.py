@@ -1,4 +1,4 @@
-"""What constructors of central policies take, and how a natural mistake is answered."""
+"""Checks of constructor arguments of central policies, with suggestions for common mistakes."""
 
 from typing import Any, TypeVar
 
@@ -26,14 +26,14 @@ _KINDS: dict[str, tuple[type[Any], str]] = {
 
 
 def check_kinds(*, optional: tuple[str, ...] = ("noise",), **given: object) -> None:
-    """Refuse arguments of another kind, with what to pass instead.
+    """Raise `InvalidParameter` for arguments of the wrong type, and say what to pass instead.
 
     Args:
-        optional: names of those that may be None.
-        **given: arguments by their names.
+        optional: Names of the arguments that may be None.
+        **given: Arguments by their names.
 
     Raises:
-        InvalidParameter: one is of another kind.
+        InvalidParameter: An argument has the wrong type.
     """
     for name, value in given.items():
         kind, pass_ = _KINDS[name]
@@ -41,7 +41,7 @@ def check_kinds(*, optional: tuple[str, ...] = ("noise",), **given: object) -> N
 
 
 def tuned(tuning: T | None, kind: type[T]) -> T:
-    """The tuning that was passed, by default `kind()`; InvalidParameter for anything else."""
+    """Return `tuning`, or `kind()` if it is None. Raises `InvalidParameter` for another type."""
     instead = f"tuning={kind.__name__}(...), or leave it out"
     _checks.an(tuning, kind, name="tuning", pass_=instead, optional=True)
     return kind() if tuning is None else tuning

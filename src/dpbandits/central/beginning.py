@@ -1,13 +1,14 @@
-"""Beginning from what was learned of a private log: a published function as a policy's prior.
+"""Warm start from private data: a published function as a policy's prior.
 
-`GPBandit.warm_start(published, disjoint=...)` turns what the function predicts over the domain, mean and
-deviation, into statistics of made-up observations: as many as there are features, each as uncertain as the
-function says. The policy adds them to what it releases; it sees nothing of the log but what was published.
+`GPBandit.warm_start(published, disjoint=...)` takes the function's predictions over the domain, mean and
+standard deviation. It converts them to statistics of artificial observations: as many as there are features,
+each as uncertain as the function. The policy adds them to its releases. It sees only the published function.
 
-Privacy: for people of the log the function is a release, and the policy is post-processing of it. Its own
-users are other people (`disjoint=True`, which nobody checks): their promise is untouched. Or some may be the
-same: then both promises add up, in the statement and, where an account pays, in its ledger. Either way the
-log of releases holds the function's terms and whose it is, and a state that says otherwise is refused.
+**Privacy.** For users in the function's data, the function is a release and the policy is post-processing of
+it. There are two cases. With `disjoint=True`, which nobody checks, the policy has other users, and their
+promise is unchanged. With `disjoint=False` both promises add up, in the statement and in a ledger if an
+account pays. In both cases the log of releases holds the function's terms and the case. A state that
+contradicts them is refused.
 """
 
 import json
@@ -36,11 +37,10 @@ from dpbandits.tables.menu import Menu
 __all__ = ["Beginning", "observations_of"]
 
 POINTS = 1 << 12
-"""Points of the domain at which the function is asked: a hundred a feature, and more."""
+"""Number of points of the domain at which the function is evaluated: a hundred per feature and more."""
 
 LEAST_SD = 1e-3
-"""Smallest assumed standard deviation of a function learned from noisy releases, as a share of the reward
-range."""
+"""Smallest assumed standard deviation of a published function, as a share of the reward range."""
 
 DISJOINT = (
     "Nobody whose data is in the published function that warm_start was given is a user of this policy. (Of "
@@ -75,16 +75,16 @@ BOTH_ADD_UP = (
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """A published function that a policy began from.
+    """A published function that a policy started from.
 
     Args:
-        guarantee: of the function.
-        disjoint: whether the people in its data are said to be none of the policy's users.
-        paid: whether the policy's account paid for it "here", or "before", in a charge that was named; None
-            where no account was asked.
+        guarantee: Guarantee of the function.
+        disjoint: True if the user declares that nobody in its data is a user of the policy.
+        paid: "here" if the policy's account paid for it, "before" if a named earlier charge did; None if no
+            account was asked.
 
     Raises:
-        InvalidParameter: nothing is proven of the function, or its promise cannot be added to the policy's.
+        InvalidParameter: The function has no certificate, or its promise cannot be added to the policy's.
     """
 
     guarantee: Guarantee
@@ -95,7 +95,7 @@ class Beginning:
         if self.guarantee.certificate is None:
             raise InvalidParameter(
                 f"warm_start: the function's own statement has status {self.guarantee.status!r}, and nothing "
-                "is proven of it: what everybody may know comes as points and rewards"
+                "is proven of it: pass public data as points and rewards instead"
             )
         if not self.disjoint and not isinstance(self.guarantee.definition, JointDP):
             raise InvalidParameter(
@@ -105,10 +105,10 @@ class Beginning:
 
     @classmethod
     def from_function(cls, published: Any, *, disjoint: bool | None, charged_as: str | None) -> "Beginning":
-        """Build the beginning from what `warm_start` was given.
+        """Build a `Beginning` from the arguments of `warm_start`.
 
         Raises:
-            InvalidParameter: no published function, or it was not said whose data it is of.
+            InvalidParameter: `published` is no published function, or `disjoint` is missing.
         """
         if not isinstance(published, PublishedFunction):
             raise InvalidParameter(
@@ -117,19 +117,19 @@ class Beginning:
             )
         if not isinstance(disjoint, bool):
             raise InvalidParameter(
-                "warm_start: pass disjoint=True where nobody in the function's data is a user of this "
-                "policy, disjoint=False where some may be: their two promises are then added up"
+                "warm_start: pass disjoint=True if nobody in the function's data is a user of this policy, "
+                "or disjoint=False if some may be: their two promises are then added up"
             )
         if disjoint and charged_as is not None:
-            raise InvalidParameter("charged_as: where people are disjoint the account pays nothing for it")
+            raise InvalidParameter("charged_as: with disjoint=True the account pays nothing for the function")
         return cls(guarantee=published.guarantee, disjoint=disjoint)
 
     def paid_by(self, holder: Holder, *, charged_as: str | None = None) -> "Beginning":
-        """Return it with both promises paid by an account, which has paid under this id or pays now, once.
+        """Return a copy that an account paid for: under the id `charged_as`, or now, at most once.
 
         Raises:
-            InvalidParameter: no charge of this id, or none that suffices.
-            BudgetExceeded: the account cannot pay.
+            InvalidParameter: There is no charge with this id, or it is too small.
+            BudgetExceeded: The account cannot pay.
         """
         if self.disjoint or self.paid is not None:
             return self
@@ -143,7 +143,7 @@ class Beginning:
             return replace(self, paid="here")
         needed = cost.charged_to(holder.ledger.balance(holder.account).terms, account=holder.account)
         paid = holder.ledger.charged(holder.account, charged_as)
-        own = charged_as.startswith(holder.lineage)  # what this policy pays for itself is for itself
+        own = charged_as.startswith(holder.lineage)  # a charge of this policy pays for its own releases
         if own or paid is None or not paid.covers(needed):
             raise InvalidParameter(
                 "charged_as: the account has not paid for this function under that id: name the charge that "
@@ -154,7 +154,7 @@ class Beginning:
     # -- the statement --------------------------------------------------------------------------
 
     def stated(self, own: Guarantee) -> Guarantee:
-        """The statement of a policy that began so, from its own."""
+        """Return the statement of the policy with this warm start, from its own statement."""
         theirs = self.guarantee
         simulated = (SIMULATED_PRIOR,) if theirs.status == "simulated" else ()
         if self.disjoint:
@@ -199,7 +199,7 @@ class Beginning:
     # -- the log of releases --------------------------------------------------------------------
 
     def record(self) -> MechanismRecord:
-        """The function as one use of noise: its last mechanism, and the certificate of all of them."""
+        """Return the function as one mechanism: its last one, with the certificate of all of them."""
         name = "published function that warm_start was given"
         if not self.guarantee.mechanisms:
             raise InvalidParameter("warm_start: the function's statement names no use of noise")
@@ -207,7 +207,7 @@ class Beginning:
         return replace(last, name=name, certificate=self.guarantee.certificate, releases=1)
 
     def release(self) -> Release:
-        """Its entry in the log of releases."""
+        """Return the entry of the function in the log of releases."""
         source: Any = _Elsewhere(self.guarantee.status)
         purpose = OF_OTHERS if self.disjoint else OF_THE_SAME
         return Release(purpose=purpose, record=self.record(), noise=source, drawn=1, charge=None)
@@ -215,7 +215,7 @@ class Beginning:
     # -- state ------------------------------------------------------------------------------------
 
     def to_array(self) -> np.ndarray[Any, Any]:
-        """As bytes of JSON, for a state."""
+        """Return this object as bytes of JSON, for a state."""
         config = {
             "disjoint": self.disjoint,
             "paid": self.paid,
@@ -225,7 +225,7 @@ class Beginning:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray[Any, Any]]) -> "Beginning | None":
-        """Read one from a state that may hold it; CorruptState for anything else."""
+        """Read a `Beginning` from a state, None if it has none. Raises `CorruptState` for anything else."""
         kept = arrays.get("beginning", np.zeros(0, dtype=np.uint8))
         if not kept.size:
             return None
@@ -243,7 +243,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class _Elsewhere:
-    """Noise that another object drew."""
+    """Noise source of a release that another object made."""
 
     status: Status
 
@@ -264,7 +264,7 @@ def observations_of(
     reward_range: RewardRange,
     reward_variance: float,
 ) -> tuple[Placed, FloatArray]:
-    """Return features and values (k,) of artificial observations that are worth as much as the function.
+    """Return features and values (k,) of artificial observations that carry the function's information.
 
     At each of N points of the domain, where the function has mean y and deviation s, there is an observation
     of variance s^2 N/m. A function that is known by these alone then has deviation s, on average over the
@@ -272,12 +272,12 @@ def observations_of(
     function does not have get no observations.
 
     Args:
-        published: the function.
-        features, domain, menu, reward_range: the policy's.
-        reward_variance: the model's variance of a reward given its mean, in squared widths of the range.
+        published: Published function.
+        features, domain, menu, reward_range: Those of the policy.
+        reward_variance: Variance of a reward given its mean in the model, in squared widths of the range.
 
     Raises:
-        InvalidParameter: the function is of other contexts or another domain, or of none of the arms.
+        InvalidParameter: The function has other contexts, another domain, or none of the arms.
     """
     points = domain.sample(POINTS, np.random.Generator(np.random.Philox(0)))
     known, asked = published.asked_at(points, menu=menu, domain=domain)
@@ -288,5 +288,5 @@ def observations_of(
     rows = Placed(support, weight[:, None] * phi)
     values = weight * (mean - reward_range.middle) / reward_range.width
     if not (np.isfinite(rows.phi).all() and np.isfinite(values).all()):
-        raise InvalidParameter("warm_start: what the function predicts is not finite")
+        raise InvalidParameter("warm_start: the function's predictions are not finite")
     return rows, values

@@ -1,23 +1,24 @@
-"""Rewards summed in public cells, with discrete Laplace noise: pure epsilon, for domains of few dimensions.
+"""Rewards summed in public cells with discrete Laplace noise: pure epsilon, for domains of few dimensions.
 
-A one-hot contribution moves by as much whatever the number of cells, every block has noise of its own, and
-nothing is mixed: see `dpbandits.privacy.cell_sums`, where the proof stands. It needs no delta, no horizon and
-no allowance for rounding. One-hot in many columns needs too many cells: beyond about four dimensions mixed
-sums of features learn more.
+The sensitivity of a one-hot contribution does not depend on the number of cells. Every block has its own
+noise, and blocks are not mixed; `dpbandits.privacy.cell_sums` holds the proof. The release needs no delta, no
+horizon and no allowance for rounding. With many columns, one-hot vectors need too many cells. Beyond about
+four dimensions the matrix mechanism on features (`feature_release`) learns more.
 
-A block, step by step:
+A block has three steps:
 
-1. *Design*, from past releases and public coins. Public decision sets are answered by the block's released
-   policy; their chosen points, and some uniform ones (a wrong law costs reward, never privacy), are
-   clustered in the coordinates F^T phi, F F^T the posterior covariance: what is known no longer separates
-   points, and what is not known yet does. A cell is what lies nearest to one centre. Few cells ask few
-   questions, the ones that matter now, and later blocks ask others. With the cells come predictions: how many
-   people each will have, and their mean feature vector.
-2. *Draw*: centred rewards are summed in cells. (Successes and failures apart tell how many people a cell had,
-   at a quarter of the precision: on tuning seeds they lost, at every length of a block.)
+1. *Design*, from past releases and public coins. The block's released policy answers public decision sets.
+   Their chosen points, and some uniform ones, are clustered in the coordinates F^T phi, F F^T the posterior
+   covariance. Points separate in these coordinates only where the function is still uncertain. A cell
+   consists of the points nearest to one centre. Each block has few cells, for the questions that matter at
+   the time. The design also predicts each cell's number of users and mean feature vector. A wrong law of
+   decision sets costs reward, never privacy.
+2. *Draw*: centred rewards are summed in cells. (Separate sums of successes and failures would also tell the
+   number of users in a cell, at a quarter of the precision. On tuning seeds they lost for every block
+   length.)
 3. *Fit*: `dpbandits.models.cell_regression`.
 
-Privacy: pure epsilon; raw data meets noise in `CellRelease.draw`.
+Privacy: pure epsilon. Raw data meets noise in `CellRelease.draw`.
 """
 
 import warnings
@@ -47,33 +48,39 @@ from dpbandits.privacy.guarantee import Guarantee, MechanismRecord
 __all__ = ["CellDesign", "CellPast", "CellRelease"]
 
 N_FEATURES = 16
-"""Features of candidates, where their number is not said."""
+"""Default number of features of candidates."""
 
 FIRST_BLOCK, GROWTH = 30, 1.15
-"""Rounds in the first block, and how much longer each is than the last."""
+"""Number of rounds in the first block, and ratio of the lengths of consecutive blocks."""
 
 LAST_SHARE = 0.95
-"""No release after this share of the horizon: too few rounds would be left to use it."""
+"""Share of the horizon after which there is no release, because too few rounds are left to use it."""
 
 UNIFORM_SHARE = 0.4
-"""Share of uniform points among those that cells are made from; the others come from public decision sets."""
+"""Share of uniform points among those that are clustered; the others come from public decision sets."""
 
 UNIFORM_WEIGHT = 0.1
-"""Weight of a uniform point among the people expected. With 1 a cell that nobody visits reports 0, the middle
-of the range, as if people had been there: some runs then never tried it again."""
+"""Weight of a uniform point among the expected users.
+
+With weight 1, a cell that nobody visits reports 0, the middle of the range, as if users had been there. Some
+runs then never tried it again.
+"""
 
 FEWEST_CELLS, MOST_CELLS = 5, 24
-"""Numbers of cells of a block; chosen on tuning seeds, like the other numbers here."""
+"""Smallest and largest number of cells of a block; chosen on tuning seeds, like the other numbers here."""
 
 PEOPLE_A_CELL = 8
-"""At epsilon 1, in blocks long enough for more than the fewest cells."""
+"""Users per cell at epsilon 1, in blocks that are long enough for more than the fewest cells."""
 
 COUNT_ERROR = 0.1
-"""Believed relative deviation of the people in a cell from those that are expected."""
+"""Assumed relative deviation of the number of users in a cell from the expected number."""
 
 CERTAIN, ALARM = 6.0, 1e-6
-"""Standard deviations of the number of people in a cell that chance may explain, and the probability with
-which noise alone makes diagnostics warn."""
+"""Thresholds of a warning in diagnostics.
+
+The first is how many standard deviations of the number of users in a cell chance may explain. The second is
+the probability that noise alone causes the warning.
+"""
 
 OTHER_LAW = (
     "{cells} released sums are larger than the people expected in their cells can make them. People bring "
@@ -86,8 +93,11 @@ ROUNDS_OF_CLUSTERING = 6
 
 PLACE_DIGITS = 9
 ONE_PLACE = 10.0**-PLACE_DIGITS
-"""Centres that differ by less are one place. A matrix product may round a point otherwise in another row, by
-about 1e-15. Without this, one point of a finite domain makes two cells, and its people go to either."""
+"""Distance below which centres count as one place.
+
+A matrix product may round a point differently in another row, by about 1e-15. Without this tolerance one
+point of a finite domain could make two cells, with its users in either.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -95,10 +105,10 @@ class CellDesign:
     """Public design of a block.
 
     Attributes:
-        embedding: (m, m) from features to the coordinates that points are clustered in.
-        centres: (C, m) there: a point belongs to the nearest.
-        counts: (C,) people expected in every cell.
-        features: (C, m) their mean feature vectors.
+        embedding: Matrix (m, m) from features to the coordinates that points are clustered in.
+        centres: Centres (C, m) of the cells in these coordinates; a point belongs to the nearest.
+        counts: Expected number of users in every cell, (C,).
+        features: Mean feature vectors of these users, (C, m).
     """
 
     embedding: FloatArray
@@ -107,7 +117,7 @@ class CellDesign:
     features: FloatArray
 
     def locate(self, features: FloatArray) -> IntArray:
-        """Cells (n,) of feature vectors (n, m)."""
+        """Return the cells (n,) of feature vectors (n, m)."""
         return _nearest(features @ self.embedding, self.centres)
 
 
@@ -116,9 +126,9 @@ class CellPast(Past):
     """Data of the first k blocks; all of it is released or public.
 
     Attributes:
-        sums: (k, C) integers, in units of `cell_sums.CENTRED`.
-        counts: (k, C) people expected; C is `MOST_CELLS`, and of blocks with fewer the rest is 0.
-        features: (k, C, m) their mean feature vectors.
+        sums: Released integers (k, C), in units of `cell_sums.CENTRED`. C is `MOST_CELLS`.
+        counts: Expected number of users, (k, C); blocks with fewer cells have zeros at the end.
+        features: Mean feature vectors of these users, (k, C, m).
     """
 
     sums: IntArray
@@ -131,11 +141,11 @@ class CellPast(Past):
         return len(self.sums)
 
     def released(self, count: int) -> IntArray:
-        """(count, C), in units of `cell_sums.CENTRED`."""
+        """Return the first `count` releases, (count, C), in units of `cell_sums.CENTRED`."""
         return self.sums[:count].copy()
 
     def with_block(self, released: IntArray, design: CellDesign) -> "CellPast":
-        """The past with one block more; of the places that it does not need none is released."""
+        """Return the past with one more block; places for cells that the block lacks are zero."""
 
         def more(past: Any, block: Any) -> Any:
             padded = np.zeros(past.shape[1:], dtype=past.dtype)
@@ -158,13 +168,13 @@ class CellPast(Past):
 
 
 class CellRelease(MechanismKind[CellDesign, CellPast]):
-    """Histograms of rewards over public cells, pure epsilon.
+    """Sums of rewards in public cells, pure epsilon.
 
     Args:
-        setup: public arguments of the policy.
+        setup: Public arguments of the policy.
 
     Raises:
-        InvalidParameter: arguments that do not fit; contexts and arms, or public decision sets.
+        InvalidParameter: Arguments do not fit together, there are arms, or decision sets are public.
     """
 
     name = "cells"
@@ -198,22 +208,22 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`; the estimate is linear in every public number."""
+        """Estimate memory in bytes; the estimate is linear in every public number."""
         setup, m, held = self._setup, self.features.n_features, ScheduleSize.of(self.blocks, self._setup)
         rows = public_rows(setup.domain, self.tuning.public_decision_sets)
         past, locating = held.blocks * MOST_CELLS * (m + 2), held.longest * (2 * m + 3 * MOST_CELLS)
         return FLOAT * (2 * past + 2 * rows * m + locating) + held.book
 
     def record(self) -> MechanismRecord:
-        """Its one use of noise, for the log of releases."""
+        """Return the description of the noise, for the log of releases."""
         return self.mechanism.record(len(self.blocks))
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
-        """Pure epsilon-joint DP; the same before, during and after the run."""
+        """Return the pure epsilon-joint DP guarantee, which is the same before, during and after the run."""
         return cell_release_guarantee(privacy, self.record(), setting=setting)
 
     def nothing(self) -> CellPast:
-        """The past before any release."""
+        """Return the past before any release."""
         m = self.features.n_features
         return CellPast(
             sums=np.zeros((0, MOST_CELLS), dtype=np.int64),
@@ -222,7 +232,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> CellDesign:
-        """Cells of a block, and who is expected there."""
+        """Return the cells of a block, and the expected users in them."""
         setup, law, size = self._setup, posterior or self.prior, self.features.n_features
         sets = PublicSets.of(self.features, setup.domain, self.tuning.public_decision_sets, seed=setup.seed)
         order = np.argsort(coins.uniform(f"public points/{block}", 0, len(sets.rows), 1)[:, 0])
@@ -245,15 +255,13 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def _n_cells(self, block: int) -> int:
-        """More where a block is so long that noise is small beside what rewards scatter by themselves."""
+        """Return the number of cells of a block: long blocks have less relative noise and get more."""
         privacy = self._setup.privacy
         each = PEOPLE_A_CELL * (privacy.rounds_per_user / privacy.epsilon) ** 2
         return int(np.clip(self.rounds(block) / each, FEWEST_CELLS, MOST_CELLS))
 
     def draw(self, block: int, rows: BlockRows, design: CellDesign, past: CellPast) -> CellPast:
-        """Release a block. Raw data meets noise here: rewards are summed in each round's cell, and noise is
-        added.
-        """
+        """Release a block. Raw data meets noise here: rewards are summed in cells, and noise is added."""
         actions, rewards, told, _ = rows
         cells = design.locate(in_fixed_shapes(self.features, actions))[told]
         unit = self._setup.reward_range.to_centred(rewards[told]) + 0.5
@@ -261,7 +269,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return past.with_block(self.mechanism.release(sums), design)
 
     def fit(self, past: CellPast) -> WeightPosterior | None:
-        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
         if not past.count:
             return None
         return posterior_from_cells(
@@ -275,11 +283,11 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers of its noise."""
+        """Return public numbers about the noise."""
         return {"cell_noise_sd": self.mechanism.noise_sd}
 
     def foresight(self) -> Foresight:
-        """Forecast of the run from public numbers alone, if its horizon is known."""
+        """Return the forecast of the run from public numbers alone, if its horizon is known."""
         blocks, n_cells = len(self.blocks), self._n_cells(len(self.blocks) - 1)
         return foresight(
             self.features,
@@ -291,10 +299,10 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         )
 
     def findings(self, past: CellPast, count: int) -> Findings:
-        """Compare the size of released sums with the people that were expected in each cell.
+        """Compare the size of released sums with the expected number of users in each cell.
 
-        A centred reward is at most half the width of its range. So a sum that exceeds half the number of
-        people, by more than noise and chance explain, was made by more people than were expected.
+        A centred reward is at most half the width of its range. A sum that exceeds half the number of users,
+        by more than noise and chance explain, comes from more users than expected.
         """
         people = past.counts[:count]
         expected = people * (1.0 + COUNT_ERROR) + CERTAIN * np.sqrt(people)
@@ -304,7 +312,7 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
         return Findings({"crowded_cells": crowded}, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> CellPast:
-        """Read the past in a state; CorruptState if this configuration does not write it."""
+        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
         names = ("released", "cell_counts", "cell_features")
         sums, counts, features = (arrays[name] for name in names)
         k, m = len(sums), self.features.n_features
@@ -321,23 +329,23 @@ class CellRelease(MechanismKind[CellDesign, CellPast]):
 
 
 def _nearest(points: FloatArray, centres: FloatArray) -> IntArray:
-    from scipy.spatial.distance import cdist  # here: who has no cells need not wait for it
+    from scipy.spatial.distance import cdist  # imported here: other releases do not need it
 
     apart = cdist(points, centres)
     return np.asarray((apart <= apart.min(axis=1, keepdims=True) + ONE_PLACE).argmax(axis=1))
 
 
 def _clustered(points: FloatArray, n_cells: int, *, seed: int) -> FloatArray:
-    """Centres (C, m) of clusters of public points (n, m); `seed` is public.
+    """Return the centres (C, m) of clusters of public points (n, m); `seed` is public.
 
-    Where there are no more points than cells each is a centre, and what is left over lies on one of them.
+    If there are no more points than cells, each point is a centre, and the remaining centres repeat the last.
     """
-    from scipy.cluster.vq import kmeans2  # as above
+    from scipy.cluster.vq import kmeans2  # imported here: other releases do not need it
 
     distinct = points[np.unique(points.round(PLACE_DIGITS), axis=0, return_index=True)[1]]
     if len(distinct) <= n_cells:
         return np.concatenate([distinct, np.repeat(distinct[-1:], n_cells - len(distinct), axis=0)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # an empty cluster: nobody is expected there
+        warnings.simplefilter("ignore", UserWarning)  # an empty cluster has no expected users
         centres, _ = kmeans2(points, n_cells, iter=ROUNDS_OF_CLUSTERING, minit="++", seed=seed)
     return np.asarray(centres)

@@ -1,13 +1,13 @@
-"""Sums of phi phi^T and of centred rewards times features, with Gaussian noise, mixed over the blocks.
+"""Release of sums of phi phi^T and of centred rewards times features, by the matrix mechanism.
 
-It stands beside Dubey2021, Algorithm 1 (a binary tree over all rounds and a positive-definite shift), and
-departs from it in every part:
+The method corresponds to Dubey2021, Algorithm 1 (a binary tree over all rounds and a positive-definite
+shift), but every part differs:
 
-- few uneven blocks and a square root of the lower-triangular ones matrix instead of a tree;
-- rewards centred; Gram matrix and vector released jointly, at the price of the vector alone;
+- a few uneven blocks and a square root of the lower-triangular matrix of ones instead of a tree;
+- centred rewards; Gram matrix and vector released jointly, with the noise of the vector alone;
 - no shift: the Gram is shrunk towards a public prior and made positive semidefinite afterwards, and
-  the posterior is generalised least squares on block sums that knows the noise;
-- Thompson sampling with a scaled-down covariance instead of confidence bounds that the noise inflates.
+  the posterior is generalised least squares on block sums with the known noise covariance;
+- Thompson sampling with a scaled-down covariance instead of confidence bounds, which noise inflates.
 
 Privacy: (epsilon, delta), see `dpbandits.privacy.prefix_sums.blocks`. Raw data meets noise in
 `FeatureRelease.draw`.
@@ -40,10 +40,10 @@ from dpbandits.privacy.prefix_sums import BlockRelease
 __all__ = ["FeaturePast", "FeatureRelease"]
 
 CERTAIN = 4.0
-"""Standard deviations by which a finding exceeds the noise. Noise alone does that once in 30,000 runs."""
+"""Standard deviations by which a finding must exceed the noise. Noise alone does that once in 30,000 runs."""
 
 FEW_TOLD = 0.5
-"""Share of the rounds that count, below which diagnostics warn."""
+"""Share of the rounds with a reward below which diagnostics warn."""
 
 FEW = (
     "The released Gram matrix tells of about {told:.0%} of the rounds. The others have no reward yet, or "
@@ -52,14 +52,13 @@ FEW = (
 )
 
 N_FEATURES = 20
-"""Features of candidates, where their number is not said."""
+"""Default number of features of candidates."""
 
 ALL_SOLVED = 32
-"""Features of a support up to which all weights are solved for: leaving some out would save next to nothing.
-"""
+"""Number of features per support up to which all weights are solved for: leaving some out saves little."""
 
 _ROWS_TOGETHER = 4096
-"""Rows of a block that have features at once; a multiple of what `in_fixed_shapes` computes at once."""
+"""Rows whose features are computed together; a multiple of the fixed shape of `in_fixed_shapes`."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -67,9 +66,9 @@ class FeaturePast(Past):
     """Data of the first k blocks.
 
     Attributes:
-        raw_sums: (k, D), secret: later releases mix them again.
-        mixed: (k, D) what was released, in units of `prefix_sums.RELEASE_UNIT`.
-        grams: (k, C) expected Gram matrices by support, or the exact ones where decision sets are public.
+        raw_sums: Raw block sums, (k, D), secret: later releases mix them again.
+        mixed: Releases, (k, D), in units of `prefix_sums.RELEASE_UNIT`.
+        grams: Expected Gram matrices by support, (k, C), or the exact ones if decision sets are public.
     """
 
     raw_sums: IntArray
@@ -82,7 +81,7 @@ class FeaturePast(Past):
         return len(self.mixed)
 
     def released(self, count: int) -> IntArray:
-        """(count, D)."""
+        """Return the first `count` releases, (count, D)."""
         return self.mixed[:count].copy()
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -91,13 +90,13 @@ class FeaturePast(Past):
 
 
 class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
-    """Mixed block sums with Gaussian noise; a design is the block's expected Gram matrix (C,) by support.
+    """Mixed block sums with Gaussian noise. A design is the block's expected Gram matrix (C,) by support.
 
     Args:
-        setup: public arguments of the policy.
+        setup: Public arguments of the policy.
 
     Raises:
-        InvalidParameter: arguments that do not fit.
+        InvalidParameter: Arguments do not fit together.
     """
 
     name = "features"
@@ -126,7 +125,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         self._squares: tuple[Features, FloatArray | None] | None = None
 
     def bytes_needed(self) -> float:
-        """See `Kind.bytes_needed`; linear in supports, and quadratic in features of one and in blocks."""
+        """Estimate memory in bytes: linear in supports, quadratic in a support's features and in blocks."""
         setup, supports, public = self._setup, self.features.supports, self.mechanism.mechanism
         held, widest = ScheduleSize.of(self.blocks, setup), max(high - low for low, high in supports)
         solved, entries = widest, block_entries(supports)
@@ -136,7 +135,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         past = held.blocks * (2 * public.size + entries)
         drawing = past + 3 * held.blocks * public.size + 5 * held.longest * widest
         forget, fitted = self.tuning.forget, held.blocks
-        if forget is not None:  # older ones are left out: see `regression.FORGOTTEN`
+        if forget is not None:  # the regression leaves out older blocks: see `regression.FORGOTTEN`
             fitted = min(fitted, 10 * BLOCKS_A_HALF_LIFE)
         joint = fitted * solved  # the largest system has a row for each feature of each block
         fitting = fitted * (5 * public.size + 2 * entries + 6 * widest**2) + joint * (
@@ -146,16 +145,16 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return FLOAT * (past + 2 * entries + rows + drawn + max(drawing, fitting, rows)) + held.book
 
     def record(self) -> MechanismRecord:
-        """Its one use of noise, for the log of releases."""
+        """Return the description of the noise, for the log of releases."""
         return self.mechanism.record()
 
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
-        """(epsilon, delta)-joint DP; the same before, during and after the run."""
+        """Return the (epsilon, delta)-joint DP guarantee: the same before, during and after the run."""
         public = self._setup.tuning.decision_sets == "public"
         return block_release_guarantee(privacy, self.mechanism, setting=setting, public_decision_sets=public)
 
     def nothing(self) -> FeaturePast:
-        """The past before any release."""
+        """Return the past before any release."""
         size = self.mechanism.mechanism.size
         return FeaturePast(
             raw_sums=np.zeros((0, size), dtype=np.int64),
@@ -164,8 +163,10 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> FloatArray | None:
-        """Rounds of the block times the mean of phi phi^T when people bring the public sets and are answered
-        by this posterior; None where decision sets are public, and their Gram is exact.
+        """Return the expected sum of phi phi^T over the block; None if decision sets are public.
+
+        The expectation is for users with the public sets that this posterior answers. With public decision
+        sets the exact Gram is used.
         """
         if self._setup.tuning.decision_sets == "public":
             return None
@@ -180,10 +181,10 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return rounds * sets.mean_gram_of_best(self.weights(posterior, normals))
 
     def _largest(self) -> FloatArray | None:
-        """(m,) at most how much of the function's prior variance is each feature's; None to solve for all.
+        """Return bounds (m,) on each feature's part of the function's prior variance; None to solve for all.
 
-        All are, too, where functions are believed to be flatter than by default: whoever takes the highest
-        point looks at their shape, of which small features tell as much then as large ones.
+        All are also solved for if the prior variance is below the default. For such flat functions, small
+        features say as much about the position of the maximum as large ones.
         """
         features, variance = self.features, self.weight_variance
         few = max(high - low for low, high in features.supports) <= ALL_SOLVED
@@ -195,11 +196,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return None if squares is None else variance * squares
 
     def draw(self, block: int, rows: BlockRows, design: FloatArray | None, past: FeaturePast) -> FeaturePast:
-        """Release a block. Raw data meets noise here: the block is encoded, mixed with earlier ones, and
-        noise is added.
+        """Release a block. Raw data meets noise here: the block is encoded and mixed, and noise is added.
 
-        Only some rows have features at once, so that the memory does not grow with the block. Encoded sums
-        are integers: those of all parts add up to exactly that of the block, whose sensitivity is unchanged.
+        Features are computed for some rows at a time, so that memory does not grow with the block. Encoded
+        sums are integers. The sums of all parts add up to exactly that of the block, so its sensitivity is
+        unchanged.
         """
         actions, rewards, told, refused = rows
         sums = np.zeros(self.mechanism.mechanism.size, dtype=np.int64)
@@ -207,9 +208,8 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         for start in range(0, len(actions), together):
             part = slice(start, start + together)
             support, phi = self.features.placed(actions[part], through=in_fixed_shapes)
-            if (
-                design is None
-            ):  # then all rows are one part: the last bits of a Gram depend on its sums' order
+            if design is None:
+                # All rows are one part here: the last bits of a Gram depend on the order of its sums.
                 gram = Placed(support[~refused], phi[~refused]).gram(self.features.supports)
             used = told[part]
             centred = self._setup.reward_range.to_centred(rewards[part][used])
@@ -222,11 +222,11 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def draw_ahead(self) -> Callable[[], None] | None:
-        """Draws the next release's noise, where the source can."""
+        """Return a function that draws the next release's noise, if the source can."""
         return self.mechanism.prepare if hasattr(self.noise, "prepare") else None
 
     def fit(self, past: FeaturePast) -> WeightPosterior | None:
-        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
         if not past.count:
             return None
         ends = np.array(self.blocks[: past.count])
@@ -242,7 +242,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers of its noise."""
+        """Return public numbers about the noise."""
         variances = self.mechanism.factor.prefix_variance()
         return {
             "gram_noise_sd": self.mechanism.gram_noise_sd,
@@ -251,7 +251,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         }
 
     def foresight(self) -> Foresight:
-        """Forecast of the run from public numbers alone, if its horizon is known."""
+        """Return the forecast of the run from public numbers alone, if its horizon is known."""
         return foresight(
             self.features,
             self._setup.domain,
@@ -263,15 +263,15 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         )
 
     def _growth(self, count: int) -> float:
-        """Standard deviation of the noise in the sum of the first `count` blocks, in units of one release."""
+        """Return the noise sd of the sum of the first `count` blocks, in units of one release's."""
         return float(np.sqrt(self.mechanism.factor.prefix_variance()[count - 1]))
 
     def findings(self, past: FeaturePast, count: int) -> Findings:
-        """Compare the released Gram matrix with the one that was expected.
+        """Compare the released Gram matrix with the expected one.
 
-        The trace says how many rounds counted, as feature vectors are about equally long. `law_misfit` is the
-        relative deviation of the rest: near 1 where people choose among other points than the public law of
-        decision sets has. It is no warning by itself, as the regression corrects for it.
+        The trace tells how many rounds counted, since feature vectors are about equally long. `law_misfit` is
+        the relative deviation of the rest. It is near 1 if users choose among other points than the public
+        law of decision sets has. It is no warning by itself, as the regression corrects for it.
         """
         mechanism = self.mechanism.mechanism
         if not count or mechanism.vector_only:
@@ -295,7 +295,7 @@ class FeatureRelease(MechanismKind[FloatArray | None, FeaturePast]):
         return Findings(numbers, found)
 
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> FeaturePast:
-        """Read the past in a state; CorruptState if this configuration does not write it."""
+        """Read the past from a state. Raises `CorruptState` if this configuration does not write it."""
         raw_sums, mixed, grams = arrays["raw_sums"], arrays["released"], arrays["grams"]
         entries, size, k = block_entries(self.features.supports), self.mechanism.mechanism.size, len(mixed)
         summed = all(part.shape == (k, size) and part.dtype == np.int64 for part in (raw_sums, mixed))

@@ -1,8 +1,8 @@
-"""Predict, before any data, how much of a reward function a whole run can learn.
+"""Forecast, before any data, of how much of a reward function a whole run can learn.
 
-Constructors use it for the warning `NothingToLearn`. It depends on public numbers alone: the features, the
-domain, the number of rounds and the scale of the noise. It is an estimate: decisions are taken to be spread
-over the domain, and the released Gram matrix to be read as it is.
+Constructors use it for the warning `NothingToLearn`. It depends only on public numbers: the features, the
+domain, the number of rounds and the scale of the noise. It is an estimate. It assumes that decisions are
+spread over the domain, and that the released Gram matrix is used without shrinkage.
 """
 
 from typing import NamedTuple
@@ -26,26 +26,33 @@ __all__ = [
 ]
 
 POINTS = 256
-"""Public points of the domain over which the correlation is taken."""
+"""Number of public points of the domain over which the correlation is computed."""
 
 DRAWS, MOST_ARMS = 256, 8
-"""Public draws over which the correlation is averaged, and arms that stand for all where there are more."""
+"""Number of public draws over which the correlation is averaged, and largest number of simulated arms."""
 
 TYPICAL_VARIANCE = 0.01
-"""Variance of a reward function over its domain, in squared widths of the reward range: a standard deviation
-of a tenth. The prior of a policy is ten times as wide, so that it learns fast."""
+"""Variance of a reward function over its domain, in squared widths of the reward range.
+
+It is a standard deviation of a tenth. The prior of a policy is ten times as wide, so that it learns fast.
+"""
 
 NOTHING_TO_LEARN = 0.25
-"""Correlation below which a constructor warns. In the settings below it, 38% of the runs of 16 tuning worlds
-ended worse than random, and 16% in those above (`reproduction/tuning/foresight.py`, seeds 0 to 15)."""
+"""Correlation below which a constructor warns.
+
+In the settings below it, 38% of the runs of 16 tuning worlds ended worse than random, and 16% in those above
+(`reproduction/tuning/foresight.py`, seeds 0 to 15).
+"""
 
 FLAT = 0.05
-"""Share of the prior variance that lies in differences between points, below which a kernel is called flat:
-such as Matern(nu=2.5) with a lengthscale above 1.6 times the range of one column, or above 2.2 in two."""
+"""Share of the prior variance in differences between points, below which a kernel is called flat.
+
+Examples are Matern(nu=2.5) with a lengthscale above 1.6 times the range of one column, or above 2.2 in two.
+"""
 
 
 FLAT_POINTS = 64
-"""Public points along each column, at which a kernel is looked at."""
+"""Number of public points along each column at which a kernel is evaluated."""
 
 FLAT_COLUMN = (
     "kernel: along column {column} of {columns} only {share:.1%} of its variance lies in differences, so the "
@@ -55,11 +62,12 @@ FLAT_COLUMN = (
 
 
 class Foresight(NamedTuple):
-    """Prediction for a whole run.
+    """Forecast for a whole run.
 
     Attributes:
-        correlation: between a typical function and what is learned of it, over the domain: mean over runs.
-        varies: share of the prior variance that lies in differences between points of the domain.
+        correlation: Mean over runs of the correlation of a typical function with its estimate over the
+            domain.
+        varies: Share of the prior variance that lies in differences between points of the domain.
     """
 
     correlation: float
@@ -76,7 +84,7 @@ def foresight(
     prior_variance: float,
     reward_variance: float,
 ) -> Foresight:
-    """The correlation after `rounds` rounds at points that are spread over the domain.
+    """Return the forecast after `rounds` rounds at points that are spread over the domain.
 
     The vector u = sum z phi and the Gram matrix G = sum phi phi^T are known up to noise. Noise of standard
     deviation s' in G is noise of s' |w| in the coordinates of G w, for weights w. In the directions of the
@@ -84,14 +92,14 @@ def foresight(
     v = rho^2/g + (s^2 + s'^2 |w|^2)/g^2, where g = rounds l, and shrunk by p / (p + v).
 
     Args:
-        features: separate ones of every arm are judged by one arm's share of the rounds, and differences
-            between arms count as those between points do.
-        domain: domain of the points.
-        rounds: number of rounds that the releases cover.
-        noise_sd: s, noise standard deviation of each coordinate of the vector after the last release.
-        gram_noise_sd: s', noise standard deviation of each entry of the Gram matrix; 0 where it is known.
-        prior_variance: p, prior variance of a weight.
-        reward_variance: rho^2, variance of a reward given its mean.
+        features: Feature map. If every arm has its own features, each is evaluated with one arm's share of
+            the rounds. Differences between arms then count like differences between points.
+        domain: Domain of the points.
+        rounds: Number of rounds that the releases cover.
+        noise_sd: Noise standard deviation s of each coordinate of the vector after the last release.
+        gram_noise_sd: Noise standard deviation s' of each entry of the Gram matrix; 0 if it is public.
+        prior_variance: Prior variance p of a weight.
+        reward_variance: Variance rho^2 of a reward given its mean.
     """
     arms = 1
     if isinstance(features, ArmFeatures) and isinstance(domain, Product):
@@ -128,21 +136,21 @@ def expected_correlation(
     unexplained: float = 0.0,
     arms: int = 1,
 ) -> float:
-    """Mean over runs of the correlation between a function and its estimate, over points and arms.
+    """Return the mean over runs of the correlation of a function with its estimate, over points and arms.
 
-    Functions are sum_j f_j psi_j(x), one an arm, with f_j normal of variance `typical`. The estimate has the
+    Functions are sum_j f_j psi_j(x), one per arm, with f_j normal of variance `typical`. The estimate has the
     weights s_j (f_j + e_j), with e_j normal of variance `error` and s_j = p / (p + error). The mean is taken
-    over `DRAWS` public draws of f and e. A ratio of means would be larger: a run whose function or error is
-    unlucky has a low correlation, but little weight in it.
+    over `DRAWS` public draws of f and e. A ratio of means would be larger: a run with an unlucky function or
+    error has a low correlation, but little weight in such a ratio.
 
     Args:
-        squares: (m,) mean squares of the psi_j, which are orthogonal over the points.
-        means: (m,) their means over the points.
-        error: (m,) variance of the error of a weight.
-        prior_variance: p, of a weight in the posterior.
-        typical: variance of a weight of the function.
-        unexplained: mean square of what no psi_j describes, for weights of variance one.
-        arms: K, with separate weights.
+        squares: Mean squares of the psi_j, which are orthogonal over the points, shape (m,).
+        means: Means of the psi_j over the points, shape (m,).
+        error: Variance of the error of a weight, shape (m,).
+        prior_variance: Variance p of a weight in the prior.
+        typical: Variance of a weight of the function.
+        unexplained: Mean square of the part that no psi_j describes, for weights of variance one.
+        arms: Number of arms with separate weights.
     """
     rng, shape = np.random.default_rng(0), (DRAWS, min(arms, MOST_ARMS), len(squares))
     shrunk = prior_variance / (prior_variance + error)
@@ -160,14 +168,14 @@ def expected_correlation(
 
 
 def flat_column(kernel: Kernel, points: FloatArray) -> str | None:
-    """A warning's words about the column along which a kernel is flat; None where there is none.
+    """Return a warning about the column along which a kernel is flat; None if there is none.
 
-    With the other columns held fixed, a share of `FLAT`/d of the variance has to lie in differences along
-    each of the d columns, as a sum of d kernels over one column each has about 1/d.
+    With the other columns held fixed, a share of `FLAT`/d of the variance must lie in differences along
+    each of the d columns. A sum of d kernels over one column each has about 1/d.
 
     Args:
-        kernel: over the columns, in the unit of the points.
-        points: (n, d) public, spread over the domain.
+        kernel: Kernel over the columns, in the unit of the points.
+        points: Public points spread over the domain, shape (n, d).
     """
     columns = points.shape[1]
     for column in range(columns):

@@ -1,13 +1,13 @@
 """A Gaussian-process bandit under joint differential privacy that learns from a few noisy releases.
 
-The policy learns only at a few block boundaries, fixed in advance. At each it makes a release; everything it
-ever computes comes from these releases. What is released is the business of a `Kind` (`kinds.py`); what all
-kinds share stands here: asking and telling, blocks, releases made beside the answers, the log of releases,
-saving, publishing and public data.
+The policy learns only at a few block boundaries, fixed in advance. It makes a release at each. All its
+answers are computed from these releases. A `Kind` (`kinds.py`) decides the content of a release. This module
+holds what all kinds share: asks and tells, blocks, releases in another thread, the log of releases, saving,
+publishing and public data.
 
-Privacy: (epsilon, delta)-joint DP; the unit is one user's whole contribution, decision sets and rewards
-of at most `rounds_per_user` rounds. A round belongs to the block of its ask, whatever becomes of its
-reward. Raw data meets noise in one place, the kind's `draw`.
+Privacy: (epsilon, delta)-joint DP. The unit is one user's whole contribution: decision sets and rewards of at
+most `rounds_per_user` rounds. A round belongs to the block of its ask, whether or not its reward arrives. Raw
+data meets noise only in the kind's `draw`.
 """
 
 import warnings
@@ -71,28 +71,32 @@ KINDS: dict[KindName, type[Kind[Any, Any]]] = {
 
 
 CELL_BOXES = ((4, 1e-6, 3.0, 3_000), (4, 1e-3, 1.0, 3_000), (4, 1e-6, 1.0, 10_000), (6, 1e-6, 1.0, 3_000))
-"""Limits within which cells are chosen by default: columns, delta, epsilon per round of a user, rounds. Cells
-lost less than features within each of them on families of functions that are for tuning alone
-(`reproduction/studies/releases.py --group rule`; see the page on releases), where the law of candidates was
-the one that is expected."""
+"""Limits within which cells are chosen by default: columns, delta, epsilon per round of a user, rounds.
+
+Within each of them cells lost less reward than features, on families of functions that are used only for
+tuning (`reproduction/studies/releases.py --group rule`; see the page on releases). The law of candidates was
+the expected one there.
+"""
 
 UNKNOWN_HORIZON = 10_000
-"""Horizon that the rule assumes for an unknown one; features need more noise for one, and cells do not."""
+"""Horizon that the rule assumes for an unknown one. Features need more noise for an unknown horizon."""
 
 PUBLIC_POINTS = 512
-"""Points of the domain at which diagnostics compare predictions with the reward range."""
+"""Number of points of the domain at which diagnostics compare predictions with the reward range."""
 
 BEYOND, BEYOND_SDS = 0.5, 2.0
-"""Diagnostics warn of predictions outside the reward range by more than half its width and more than two of
-their standard deviations. On 16 tuning seeds in eight settings, with candidates of the expected law,
-predictions left the range by at most 0.37 widths and 1.74 deviations. With contexts of visitors beside the
-candidates, predictions of the cell release left the range by up to 5.7 widths and 20.6 deviations
-(`reproduction/tuning/foresight.py`)."""
+"""Thresholds for predictions outside the reward range: widths of the range, and standard deviations.
+
+Diagnostics warn if a prediction exceeds both. On 16 tuning seeds in eight settings, with candidates of the
+expected law, predictions left the range by at most 0.37 widths and 1.74 deviations. With contexts of visitors
+beside the candidates, predictions of the cell release left the range by up to 5.7 widths and 20.6 deviations
+(`reproduction/tuning/foresight.py`).
+"""
 
 OUT_OF_RANGE = (
-    "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. What "
-    "was released does not fit the model: candidates may follow another law than public_decision_sets, or "
-    "the kernel may be wrong."
+    "Predictions from {lowest:.3g} to {highest:.3g} contradict the reward range {low:g} to {high:g}. The "
+    "releases do not fit the model: candidates may follow another law than public_decision_sets, or the "
+    "kernel may be wrong."
 )
 
 HARDLY_LEARNS = (
@@ -111,7 +115,7 @@ KERNEL_TOO_SMALL = (
 FEWER = "take fewer columns, arms, features (GPTuning(n_features=...)) or blocks"
 
 SMALL_KERNEL = 0.1
-"""Variance of a kernel below which the warning that hardly anything is learned names it as the cause."""
+"""Variance of a kernel below which the warning `NothingToLearn` names it as the cause."""
 
 HARDLY_VARIES = (
     "kernel: only {varies:.1%} of its variance lies in differences between points of the domain, so it "
@@ -121,18 +125,18 @@ HARDLY_VARIES = (
 
 
 def kind_for(setup: Setup) -> KindName:
-    """The kind of release where none is named: a rule of public arguments alone.
+    """Return the default kind of release: a rule that uses public arguments only.
 
-    | what people bring | kind |
+    | decision sets | kind |
     |---|---|
-    | candidates or nothing, delta is 0 | cells: no other kind keeps that promise there |
-    | anything, beside arguments that only features understand | features |
-    | contexts, for arms, and no kernel; delta is 0, or tables have room for most columns | marginals |
-    | candidates of a declared public law, or nothing, within `CELL_BOXES` | cells, unless an account pays |
-    | anything else | features |
+    | candidates, or none (the whole domain is offered), and delta is 0 | cells: the only pure kind for them |
+    | any, with arguments that only features use | features |
+    | contexts and arms without a kernel, and delta is 0 or tables hold most columns | marginals |
+    | candidates of a declared public law, or none, within `CELL_BOXES` | cells if no account pays |
+    | any other | features |
 
-    Cells assume a law of candidates and cannot correct a wrong one, so they need a declared law. Where an
-    account pays, features are taken: most accounts add up zCDP, in which pure epsilon costs many times more.
+    Cells assume a law of candidates and cannot correct a wrong one, so they need a declared law. With an
+    account the choice is features: most accounts add up zCDP, where pure epsilon costs many times more.
     """
     tuning, privacy, people = setup.tuning, setup.privacy, setup.menu is not None
     pure, columns = privacy.delta == 0.0, setup.domain.dim
@@ -162,14 +166,14 @@ _Made = tuple[Past, WeightPosterior | None]
 
 @dataclass(eq=False, repr=False)
 class _UnderWay:
-    """A release that is made beside the answers; once drawn, it is not drawn again where fitting fails.
+    """A release that another thread makes. If fitting fails, its noise is not drawn again.
 
     Attributes:
-        block: its number.
-        rows: of the block, as `RoundBook.block` gives them.
-        done: what is being made of it; None where that has yet to begin.
-        drawn: with those before it.
-        noise_position: of a simulated source after its draw.
+        block: Index of the block.
+        rows: Rows of the block, as `RoundBook.block` returns them.
+        done: Future of the release; None if the work has not begun.
+        drawn: Past with this release; None before it is drawn.
+        noise_position: Position of a simulated noise source after the draw.
     """
 
     block: int
@@ -183,31 +187,31 @@ class GPBandit(RoundPolicy):
     """Gaussian-process bandit that learns from a few noisy releases.
 
     Args:
-        contexts: public columns of a person's context: who asks brings one, and is given one of the `arms`.
-        arms: labels of the arms: texts, numbers or booleans, all different.
-        domain: instead of these two, a public set; who asks brings candidates of it, one of which is chosen,
-            or none: then the whole domain is on offer.
-        reward_range: public (low, high).
-        horizon: rounds in all; the noise is calibrated to the blocks they are cut into. None where it is
-            not known: every block then gets fresh noise by itself (parallel composition), which costs more.
-        privacy: epsilon, delta and `rounds_per_user`.
-        kernel: what the reward function looks like, a public choice: over the columns of the domain; or over
-            encoded contexts (ranges in [0, 1], categories as codes), and then separate for every arm. The
-            unit of a lengthscale is the range: 0.3 is three tenths of each range of a box, and of a context.
-            Default for a box: `models.features.people.box_kernel`. With contexts and no kernel, marginal
-            tables learn main effects and interactions (`dpbandits.central.marginals`). The release "features"
-            of contexts takes `models.features.people.context_kernel` if no kernel is given.
-        tuning: see `GPTuning`.
+        contexts: Public columns of a user's context. An ask passes a context and returns one of the `arms`.
+        arms: Labels of the arms: strings, numbers or booleans, all different.
+        domain: Public set of actions, instead of contexts and arms. An ask passes candidates from it, or
+            nothing to choose from the whole domain.
+        reward_range: Public range (low, high) of rewards.
+        horizon: Total number of rounds; noise is calibrated to the blocks they are divided into. None for an
+            unknown horizon: every block then gets fresh noise (parallel composition), which costs more.
+        privacy: Promise: epsilon, delta and `rounds_per_user`.
+        kernel: Public model of the reward function. It is over the columns of the domain, or over encoded
+            contexts (ranges in [0, 1], categories as codes), and then separate for every arm. A lengthscale
+            is a share of each range of a box or context: 0.3 is three tenths of the range. Default for a box:
+            `models.features.people.box_kernel`. Contexts without a kernel use marginal tables, which learn
+            main effects and interactions (`dpbandits.central.marginals`). The release "features" with
+            contexts uses `models.features.people.context_kernel` by default.
+        tuning: Further options; see `GPTuning`.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Raises:
-        InvalidParameter: arguments that do not fit together.
+        InvalidParameter: Arguments do not fit together.
 
     Warns:
-        NothingToLearn: public numbers alone say that hardly anything will be learned, or that the kernel
-            hardly varies over the domain. What `warm_start` will tell is not known then.
+        NothingToLearn: Public numbers alone show that hardly anything can be learned, or that the kernel
+            hardly varies over the domain. A later `warm_start` is not taken into account.
 
-    Privacy: (epsilon, delta)-joint DP; `guarantee.explain()` says it in words.
+    Privacy: (epsilon, delta)-joint DP; `guarantee.explain()` describes it in words.
 
     References:
         Denisov et al. 2022 (matrix mechanism on adaptive streams); compare Dubey2021, Algorithm 1.
@@ -244,7 +248,7 @@ class GPBandit(RoundPolicy):
     privacy: JointDP
     features: Features
     bytes_needed: float
-    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features say it
+    config_omits = RoundPolicy.config_omits | {"kernel"}  # the features replace it
     config_parsers: ClassVar[Mapping[str, Any]] = {
         **RoundPolicy.config_parsers,
         "tuning": GPTuning.from_config,
@@ -323,7 +327,7 @@ class GPBandit(RoundPolicy):
         self._under_way: list[_UnderWay] = []
         self._position_kept = 0
         self._fitted: tuple[int, WeightPosterior | None] = (0, None)
-        self.features(self.domain.sample(1, np.random.default_rng(0)))  # a map of another domain fails here
+        self.features(self.domain.sample(1, np.random.default_rng(0)))  # raises for a map of another domain
         self._past: Past = self._kind.nothing()
         self._posterior: WeightPosterior | None = None
         self._public_data: tuple[FloatArray, FloatArray] | None = None
@@ -333,7 +337,7 @@ class GPBandit(RoundPolicy):
         self._warn_of_silent_failure(kernel)
 
     def _warn_of_silent_failure(self, kernel: Kernel | None) -> None:
-        """Warn where public arguments alone say that hardly anything will be learned."""
+        """Warn if public arguments alone show that hardly anything can be learned."""
         found, privacy = self._foresight, self.privacy
         flat = None if kernel is None else self._flat_column(kernel)
         if found is None or self.horizon is None:
@@ -364,12 +368,12 @@ class GPBandit(RoundPolicy):
             warnings.warn(said, NothingToLearn, stacklevel=caller_level())
 
     def _flat_column(self, kernel: Kernel) -> str | None:
-        """Words about a column along which the kernel is flat, of a box or of contexts."""
+        """Return a warning about a column of a box or of contexts along which the kernel is flat."""
         rng = np.random.default_rng(0)
         if self.menu is not None and isinstance(self.domain, domains.Product):
             contexts = domains.Product(*self.domain.parts[:-1])
             return flat_column(kernel, contexts.sample(FLAT_POINTS, rng))
-        if isinstance(self.domain, domains.Box):  # the unit of a lengthscale is the range
+        if isinstance(self.domain, domains.Box):  # lengthscales are shares of the range
             return flat_column(kernel, rng.random((FLAT_POINTS, self.domain.dim)))
         return None
 
@@ -377,10 +381,10 @@ class GPBandit(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(epsilon, delta)-joint DP; the same before, during and after the run.
+        """Guarantee of (epsilon, delta)-joint DP, the same before, during and after the run.
 
-        After `warm_start` from a published function it says so, and of people who may be in both what both
-        promises come to.
+        After `warm_start` from a published function the guarantee says so. For users who may be in both, it
+        adds up both promises.
         """
         own = self._own_guarantee()
         return own if self._beginning is None else self._beginning.stated(own)
@@ -400,15 +404,17 @@ class GPBandit(RoundPolicy):
 
     @property
     def released(self) -> IntArray:
-        """Return all releases, as integers: mixed sums (blocks released, D), in units of
-        `prefix_sums.RELEASE_UNIT`; sums in cells (blocks released, C), in units of `cell_sums.CENTRED`; of
-        marginal tables each block's sums, in 1024ths of the reward range, and counts, one after another.
+        """All releases, as integers.
+
+        - features: sums mixed by the factor (blocks released, D), in units of `prefix_sums.RELEASE_UNIT`;
+        - cells: sums in cells (blocks released, C), in units of `cell_sums.CENTRED`;
+        - marginals: each block's sums, in 1024ths of the reward range, and counts, one block after another.
         """
         return self._past.released(self.blocks_released)
 
     @property
     def blocks_released(self) -> int:
-        """Releases that are durable; one whose saving failed has not left and is not shown."""
+        """Number of durable releases. A release whose saving failed is not counted and not shown."""
         return (0, *self.blocks).index(self._settled)
 
     # -- releasing ------------------------------------------------------------------------------
@@ -434,7 +440,7 @@ class GPBandit(RoundPolicy):
         self._past = drawn
 
     def _closing(self, block: int) -> BlockRows:
-        """Copies of a block's rows, whose release is entered into the log before its noise is drawn."""
+        """Return a block's rows, after entering its release into the log (always before drawing noise)."""
         rows = self._book.block((0, *self.blocks)[block], self.blocks[block])
         self._enter_release(self._uses()[0], block)
         return BlockRows(*rows)
@@ -446,33 +452,33 @@ class GPBandit(RoundPolicy):
         before: Past,
         posterior: WeightPosterior | None,
     ) -> Past:
-        """Design the block from what was released before it, then let raw data meet noise."""
+        """Design the block from earlier releases, then let the kind's `draw` add noise to raw data."""
         with one_thread():
             design = self._kind.design(block, posterior, self._coins)
             after: Past = self._kind.draw(block, rows, design, before)
         return after
 
-    # -- beside the answers ---------------------------------------------------------------------
+    # -- releases in another thread -------------------------------------------------------------
 
     def _prepare(self) -> None:
         if self.tuning.lag:
-            if self._rounds_out > self._settled:  # no new noise before what there is was kept
+            if self._rounds_out > self._settled:  # save the last release before new noise is drawn
                 self._settle()
             self._begin_releases()
         super()._prepare()
         block = self._past.count
         ahead = self._kind.draw_ahead() if self._drawn_ahead < block < len(self.blocks) else None
         if ahead is not None:
-            with suppress(RuntimeError):  # no thread to be had: the release draws its noise itself
+            with suppress(RuntimeError):  # no thread is available: the release draws its noise itself
                 self._beside.begin(ahead)
                 self._drawn_ahead = block
 
     def _rounds_ended(self, asked: int) -> int:
-        """Rounds of the blocks that are due once `asked` rounds were asked."""
+        """Return the number of rounds in the blocks that are due after `asked` asks."""
         return (0, *self.blocks)[self._deadlines.due(asked)]
 
     def _begin_releases(self) -> None:
-        """Begin the releases that are due, each by the one before it; raise what one of them raised."""
+        """Begin the releases that are due, each after the one before it; raise an error of earlier work."""
         self._under_way = [one for one in self._under_way if one.block >= self._past.count]
         for one in self._under_way:
             if one.done is not None and one.done.done():
@@ -491,7 +497,7 @@ class GPBandit(RoundPolicy):
             before = one.done
 
     def _make(self, one: _UnderWay, before: Future[_Made]) -> _Made:
-        """A release and the posterior after it, given those before; raises what those raised."""
+        """Return a release and the posterior after it; raise the error of the release before it, if any."""
         drawn, posterior = before.result()
         if one.drawn is None:
             one.drawn = self._draw(one.block, one.rows, drawn, posterior)
@@ -499,9 +505,7 @@ class GPBandit(RoundPolicy):
         return one.drawn, self._posterior_of(one.drawn)
 
     def _wait_for(self, one: _UnderWay) -> _Made:
-        """Wait for the release that a thread makes; after a failure the next ask makes it and later ones
-        again.
-        """
+        """Wait for a release in another thread; after an error the next ask restarts it and later ones."""
         done = one.done
         if done is None:
             raise ProtocolError("the release was not begun: ask again")
@@ -530,7 +534,7 @@ class GPBandit(RoundPolicy):
         self._posterior = posterior
 
     def _posterior_of(self, past: Past) -> WeightPosterior | None:
-        """Posterior of the feature weights (rewards centred, width 1) from releases and public data."""
+        """Return the posterior of the feature weights (rewards centred, width 1) after `past`."""
         with one_thread():
             return self._kind.believed(past, self._public_data)
 
@@ -562,8 +566,9 @@ class GPBandit(RoundPolicy):
         return self._kind.choose_over(self._maximiser, self._posterior, start, count, self._coins)
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The deviation includes what the features leave out of the kernel; before any release it is the
-        prior's.
+        """Return means and standard deviations at points; before any release those of the prior.
+
+        The deviation includes the part of the kernel that the features leave out.
         """
         law = self._posterior or self._kind.prior
         mean, spread = law.predict_function(
@@ -575,14 +580,14 @@ class GPBandit(RoundPolicy):
     def publish(self, *, prior: bool = False) -> PublishedPosterior:
         """Return the learned function: it decides for anyone, anywhere, and costs no further privacy.
 
-        What is due is released first, as it is before the next ask. Everything in it is computed from
+        A release that is due is made first, as before the next ask. The function is computed only from
         releases and public numbers.
 
         Args:
-            prior: what is believed before any data is meant too; then there is no warning.
+            prior: True if the prior is wanted before any release; there is then no warning.
 
         Warns:
-            NothingReleased: nothing of rewards was released, and there is no public data.
+            NothingReleased: No rewards were released, and there is no public data.
         """
         self._prepare()
         if self._kind.says_nothing(self._posterior) and not prior:
@@ -606,14 +611,14 @@ class GPBandit(RoundPolicy):
 
     @in_turn
     def public_draws(self, count: int) -> FloatArray:
-        """(count, m) weights by which it would decide the next rounds, were nothing released meanwhile.
+        """Return the (count, m) Thompson weights for the next rounds, if no release is made meanwhile.
 
-        Of public coins and of what was released, like every decision: they say nothing further. For
-        `PublishedPosterior.to_decisions`, so that replicas explore as this policy does.
+        They come from public coins and releases, like every decision, and cost no further privacy. Pass them
+        to `PublishedPosterior.to_decisions`, so that replicas explore as this policy does.
 
         Raises:
-            InvalidParameter: no positive integer.
-            ProtocolError: no rewards were released, and arms are drawn evenly.
+            InvalidParameter: `count` is no positive integer.
+            ProtocolError: No rewards were released, so that arms are chosen uniformly.
         """
         _checks.integer(count, name="count")
         self._prepare()
@@ -622,17 +627,17 @@ class GPBandit(RoundPolicy):
         return self._kind.draws_for(self._posterior, self._book.asked, count, self._coins)
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers and released quantities, and what they say about the run.
+        """Return public numbers and released quantities, with warnings about the run.
 
         | key | meaning |
         |---|---|
         | `release` | kind of release: "features", "cells" or "marginals" |
-        | `expected_correlation` | of what runs learn with a typical reward function, on average; or None |
+        | `expected_correlation` | forecast correlation of estimate and typical reward function, or None |
         | `predictions` | lowest and highest prediction at public points of the domain |
         | `told_share`, `read_share` | share of the rounds that are in the released sums, or counts |
         | `warnings` | list of sentences: problems found in the releases, and remedies |
 
-        Privacy: everything is computed from releases that are durable and from public numbers.
+        Privacy: everything is computed from durable releases and public numbers.
         """
         count = self.blocks_released
         numbers, warned = self._kind.findings(self._past, count)
@@ -654,7 +659,7 @@ class GPBandit(RoundPolicy):
         }
 
     def _predictions(self) -> dict[str, Any]:
-        """Ends of the predictions at public points, and how many of them contradict the reward range."""
+        """Return the extremes of predictions at public points, and how many contradict the reward range."""
         points = self.domain.sample(PUBLIC_POINTS, np.random.default_rng(0))
         mean, sd = self._predict(points)
         low, high = self.reward_range.low, self.reward_range.high
@@ -669,7 +674,7 @@ class GPBandit(RoundPolicy):
     # -- configuration and state ----------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
+        """Return all public arguments that rebuild this policy."""
         return super().to_config() | ({"horizon": None} if self.open_ended else {})
 
     def _learn_public(self, points: FloatArray, rewards: FloatArray) -> None:
@@ -694,7 +699,7 @@ class GPBandit(RoundPolicy):
 
     def _charge(self) -> None:
         super()._charge()
-        if self._beginning is not None:  # an account that came with a ledger later pays for it as well
+        if self._beginning is not None:  # an account that was added later pays for the function as well
             self._beginning = self._beginning.paid_by(self._holder)
 
     def _add_public(self, rows: Placed, values: FloatArray) -> None:

@@ -1,18 +1,18 @@
-"""Kinds of release that a `GPBandit` can make of a block, and what they have in common.
+"""Kinds of release that a `GPBandit` can make of a block, and their common interface.
 
-A policy asks and tells, keeps its book, its log of releases and its state; how it learns is a `Kind`:
+A policy handles asks and tells, its rounds, its log of releases and its state. A `Kind` does the learning:
 
-| step | sees | gives |
+| step | input | result |
 |---|---|---|
-| `design` | past releases (their posterior), public coins | what is public of the block that closes |
-| `draw` | the block's rows, its design | the past with one release more: here raw data meets noise |
-| `fit` | the past | the law of feature weights that answers come from |
+| `design` | posterior of past releases, public coins | public design of the block that closes |
+| `draw` | the block's rows, its design | the past with one more release: here raw data meets noise |
+| `fit` | the past | posterior of feature weights, which answers are computed from |
 
-Everything but `draw` is computed from releases and public numbers. A kind says of its noise what it is
-(`record`) and what that promises (`guarantee`); its `Past` is what a state keeps of it.
+Only `draw` uses raw data; everything else is computed from releases and public numbers. A kind describes its
+noise (`record`) and its promise (`guarantee`). A state saves its `Past`.
 
-To add one: a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, its name in `GPTuning.release` and
-`gp_bandit.KINDS`.
+To add a kind, write a subclass of `Kind`, or of `MechanismKind`, and one of `Past`, and add its name to
+`GPTuning.release` and `gp_bandit.KINDS`.
 """
 
 from abc import ABC, abstractmethod
@@ -45,18 +45,21 @@ from dpbandits.tables.menu import Menu
 __all__ = ["BlockRows", "Findings", "Kind", "MechanismKind", "Past", "ScheduleSize", "Setup"]
 
 _AT_ONCE = 32
-"""Rounds whose Thompson weights are drawn in one product, which rounds by its shape: it is the same one
-however they are asked, round by round or in batches."""
+"""Number of rounds whose Thompson weights are drawn in one matrix product.
+
+The shape of a product affects its rounding. A fixed shape gives the same weights for rounds that are asked
+one by one and in batches.
+"""
 
 
 class BlockRows(NamedTuple):
-    """Copies of a block's rounds, as `RoundBook.block` gives them: secret.
+    """Copies of a block's rounds, as `RoundBook.block` returns them: secret.
 
     Attributes:
-        actions: (n, d), every round of the block.
-        rewards: (n,), of those that were told.
-        told: (n,) whether a reward counts.
-        refused: (n,) whether the decision set was bad, and a public point stands in for it.
+        actions: Actions of all rounds of the block, (n, d).
+        rewards: Rewards, (n,), valid if they were told.
+        told: Booleans (n,), True if the round has a reward that counts.
+        refused: Booleans (n,), True if the decision set was invalid and a public point replaces it.
     """
 
     actions: FloatArray
@@ -69,7 +72,7 @@ class BlockRows(NamedTuple):
 
 
 class Past(ABC):
-    """Releases of the first blocks, and the raw data that the next release needs; never changed."""
+    """Base class: releases of the first blocks, and the raw data that the next release needs. Immutable."""
 
     @property
     @abstractmethod
@@ -90,12 +93,12 @@ class Past(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """The public arguments of a `GPBandit` that a kind is built from; see there.
+    """The public arguments of a `GPBandit` that a kind is built from; see `GPBandit`.
 
     Args:
-        horizon: None where it is not known.
-        longest: rounds at most.
-        charged: whether a ledger's account pays.
+        horizon: Total number of rounds; None if it is not known.
+        longest: Largest possible number of rounds.
+        charged: True if an account of a ledger pays.
     """
 
     domain: Domain
@@ -111,10 +114,10 @@ class Setup:
     charged: bool
 
     def learned_in(self, *, of_rows: int) -> Features:
-        """The features that were given, or those of the kernel; InvalidParameter as `features_for`.
+        """Return the features that were passed, or the kernel's. Raises `InvalidParameter` as `features_for`.
 
         Args:
-            of_rows: their number over the domain, where none is given.
+            of_rows: Number of features over a domain of candidates if no number was passed.
         """
         return features_for(
             self.domain,
@@ -127,12 +130,12 @@ class Setup:
 
 
 class ScheduleSize(NamedTuple):
-    """Sizes of a schedule that take memory; of an unknown horizon the first 10,000 rounds are counted.
+    """Sizes of a schedule that determine memory. For an unknown horizon the first 10,000 rounds are counted.
 
     Attributes:
-        blocks: number of blocks.
-        longest: rounds of the longest one.
-        book: bytes of the rounds that no release holds yet, and 150 bytes for every user's count.
+        blocks: Number of blocks.
+        longest: Number of rounds in the longest block.
+        book: Bytes of the rounds that no release holds yet, plus 150 bytes for every user's count.
     """
 
     blocks: int
@@ -150,11 +153,11 @@ class ScheduleSize(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Findings of releases about a run.
+    """Information in the releases about a run.
 
     Attributes:
-        numbers: entries of `GPBandit.diagnostics`.
-        warnings: sentences: what the releases contradict, and what to do.
+        numbers: Entries of `GPBandit.diagnostics`.
+        warnings: Sentences about contradictions between releases and assumptions, with remedies.
     """
 
     numbers: dict[str, Any]
@@ -162,13 +165,13 @@ class Findings(NamedTuple):
 
 
 class _Draws(NamedTuple):
-    """Public draws of the rounds `number` * `_AT_ONCE` ..
+    """Public draws for the `_AT_ONCE` rounds from `number` * `_AT_ONCE` on.
 
     Attributes:
-        number, posterior, features: by which they were drawn.
-        ties: (n,) coins.
-        weights: (n, m) Thompson weights.
-        to_score: the same as `Features.scores_of_known` takes them.
+        number, posterior, features: Inputs of the draws; they identify cached draws.
+        ties: Coins that break ties, (n,).
+        weights: Thompson weights, (n, m).
+        to_score: Thompson weights in the form that `Features.scores_of_known` takes.
     """
 
     number: int
@@ -184,18 +187,17 @@ D = TypeVar("D")
 
 
 class Kind(ABC, Generic[D, P]):
-    """One kind of release. D is the type of a block's design, P of its past.
+    """Base class of a kind of release. D is the type of a block's design, P of its past.
 
     Attributes:
-        name: in `GPTuning.release`.
-        tuning: with everything filled in that was left to the kind.
-        blocks: ends of the blocks.
-        features: of points, in whose weights it learns.
-        noise: where the noise comes from.
-        prior_variance, thompson_scale: defaults of `GPTuning`'s.
-        draws_every_round: whether `choose` takes another draw of the weights for every round, so that
-            `choose_one` does as it.
-        counted_first: number of blocks at the beginning whose releases say nothing of rewards.
+        name: Name in `GPTuning.release`.
+        tuning: Options with this kind's defaults filled in.
+        blocks: Ends of the blocks.
+        features: Feature map of points; the kind learns weights of these features.
+        noise: Noise source.
+        prior_variance, thompson_scale: Defaults of the options of `GPTuning` with these names.
+        draws_every_round: True if `choose` draws new weights for every round, so that `choose_one` agrees.
+        counted_first: Number of blocks at the beginning whose releases hold no rewards.
     """
 
     name: ClassVar[KindName]
@@ -211,14 +213,14 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def __init__(self, setup: Setup) -> None:
-        """The kind that these arguments describe; InvalidParameter where they do not fit it."""
+        """Build the kind from public arguments. Raises `InvalidParameter` if they do not fit it."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
     @classmethod
     def filled(cls, tuning: GPTuning, **found: Any) -> GPTuning:
-        """The tuning with this kind's name, what was `found`, and its defaults for what was left out."""
+        """Return `tuning` with this kind's name, the options in `found`, and defaults for the rest."""
         variance, scale = tuning.prior_variance, tuning.thompson_scale
         return replace(
             tuning,
@@ -229,7 +231,7 @@ class Kind(ABC, Generic[D, P]):
         )
 
     def rounds(self, block: int) -> int:
-        """Rounds of a block."""
+        """Return the number of rounds in a block."""
         return int(np.diff((0, *self.blocks))[block])
 
     @abstractmethod
@@ -243,17 +245,17 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def record(self) -> MechanismRecord:
-        """Its one use of noise, for the log of releases."""
+        """Return the description of the kind's noise, for the log of releases."""
 
     @abstractmethod
     def guarantee(self, privacy: JointDP, setting: Setting) -> Guarantee:
-        """The statement of a policy whose only contact with raw data is `draw`."""
+        """Return the statement of a policy that touches raw data only in `draw`."""
 
     # -- a release ------------------------------------------------------------------------------
 
     @abstractmethod
     def nothing(self) -> P:
-        """The past before any release."""
+        """Return the past before any release."""
 
     @abstractmethod
     def design(self, block: int, posterior: WeightPosterior | None, coins: PublicCoins) -> D:
@@ -264,28 +266,28 @@ class Kind(ABC, Generic[D, P]):
         """Release a block. Raw data meets noise here: the block's rows are encoded, and noise is added.
 
         Args:
-            block: its number, that of releases in the past.
-            rows: every round of the block; what is not told contributes nothing.
-            design: of this block.
-            past: before it.
+            block: Index of the block, equal to the number of releases in the past.
+            rows: All rounds of the block; rounds without a reward contribute nothing.
+            design: Design of this block.
+            past: Past before this block.
         """
 
     def draw_ahead(self) -> Callable[[], None] | None:
-        """A call that draws the next release's noise ahead of time; None where that gains nothing."""
+        """Return a function that draws the next release's noise ahead of time; None if that gains nothing."""
         return None
 
     # -- post-processing ------------------------------------------------------------------------
 
     @abstractmethod
     def fit(self, past: P) -> WeightPosterior | None:
-        """The law of the weights, rewards centred and width 1; None where nothing was released."""
+        """Return the law of the weights (rewards centred, range of width 1); None before any release."""
 
     def says_nothing(self, posterior: WeightPosterior | None) -> bool:
-        """Return whether a law of the weights rests on no release of rewards and no public data."""
+        """Return True if a law of the weights rests on no release of rewards and no public data."""
         return posterior is None
 
     def believed(self, past: P, public: tuple[FloatArray, FloatArray] | None) -> WeightPosterior | None:
-        """The law of the weights after `past` and public data: Gram (C,) and vector; see `fit`."""
+        """Return the law of the weights after `past` and public data, a Gram (C,) and vector; see `fit`."""
         posterior = self.fit(past)
         if public is None:
             return posterior
@@ -294,39 +296,39 @@ class Kind(ABC, Generic[D, P]):
         return (posterior or self.prior).given(grams, vector, reward_variance=REWARD_VARIANCE)
 
     def kept(self, count: int) -> FloatArray:
-        """(count,) what counts of all that was known before it, when each of the first blocks ends."""
+        """Return the (count,) factors by which earlier information is discounted at each block's end."""
         return np.asarray(kept_after(np.diff((0.0, *self.blocks[:count])), self.tuning.forget))
 
     def answering(
         self, posterior: WeightPosterior, features: Features, *, released: int, informed: bool = False
     ) -> WeightPosterior:
-        """Return the law that people are answered by: computed from published and public numbers alone.
+        """Return the law for answering users, computed from published and public numbers only.
 
         Args:
-            posterior: the published law of the weights.
-            features: the published features.
-            released: number of releases that it rests on.
-            informed: whether it rests on `warm_start` as well.
+            posterior: Published law of the weights.
+            features: Published features.
+            released: Number of releases that the law rests on.
+            informed: True if it also rests on `warm_start`.
         """
         return posterior
 
     def features_of(self, posterior: WeightPosterior) -> Features:
-        """The features whose weights a law is of: those of the kind, unless it learns more as it goes."""
+        """Return the features that a law's weights belong to: the kind's, unless it adds features later."""
         return self.features
 
     @property
     def weight_variance(self) -> float:
-        """Prior variance of a weight: the function's prior does not depend on the features' scale."""
+        """Prior variance of a weight. The function's prior does not depend on the features' scale."""
         variance = self.tuning.prior_variance
         return (self.prior_variance if variance is None else variance) * self.features.scale**2
 
     @property
     def prior(self) -> WeightPosterior:
-        """The law of the weights before any data."""
+        """Law of the weights before any data."""
         return WeightPosterior.prior(self.weight_variance, self.features.supports)
 
     def weights(self, posterior: WeightPosterior, normals: FloatArray) -> FloatArray:
-        """Thompson weights (k, m) from public standard normals (k, m)."""
+        """Return Thompson weights (k, m) from public standard normals (k, m)."""
         scale = self.tuning.thompson_scale
         with one_thread():
             return posterior.sample_weights(normals, scale=self.thompson_scale if scale is None else scale)
@@ -339,9 +341,10 @@ class Kind(ABC, Generic[D, P]):
         start: int,
         coins: PublicCoins,
     ) -> tuple[IntArray, FloatArray | None]:
-        """Rows (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start..
+        """Return rows (B,) and propensities (B,) or None for decision sets (B, n, d) of rounds start...
 
-        Uniform before any release; then the best under public Thompson weights, another draw every round.
+        Before any release the choice is uniform. Then it maximises public Thompson weights, redrawn every
+        round.
         """
         n_sets, n = candidates.shape[:2]
         if posterior is None:
@@ -357,7 +360,7 @@ class Kind(ABC, Generic[D, P]):
     def choose_one(
         self, posterior: WeightPosterior, candidates: FloatArray, start: int, coins: PublicCoins
     ) -> int:
-        """`choose` for one decision set (n, d), all of it available, once there was a release."""
+        """Return `choose` for one decision set (n, d) without unavailable rows, after the first release."""
         drawn, place = self._drawn(posterior, start // _AT_ONCE, coins), start % _AT_ONCE
         weights = drawn.to_score[place : place + 1]
         scores = self.features.scores_of_known(candidates[None], weights)[0]
@@ -371,9 +374,9 @@ class Kind(ABC, Generic[D, P]):
         count: int,
         coins: PublicCoins,
     ) -> FloatArray:
-        """Points (count, d) of the whole domain for rounds start..: where the functions drawn are highest.
+        """Return points (count, d) of the whole domain for rounds start...: maxima of the sampled functions.
 
-        Before any release they are points of public coins.
+        Before any release they are random points from public coins.
         """
         if posterior is None:
             return whole.drawn(coins.uniform("ties", start, start + count, 1)[:, 0])
@@ -381,14 +384,14 @@ class Kind(ABC, Generic[D, P]):
         return np.concatenate([whole.of_weights(one.weights[theirs]) for _, theirs, one in drawn])
 
     def draws_for(self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins) -> FloatArray:
-        """Thompson weights (count, m) of rounds start..: public, like the coins and the posterior."""
+        """Return Thompson weights (count, m) of rounds start...: public, like the coins and the posterior."""
         drawn = self._drawn_for(posterior, start, count, coins)
         return np.concatenate([one.weights[theirs] for _, theirs, one in drawn])
 
     def _drawn_for(
         self, posterior: WeightPosterior, start: int, count: int, coins: PublicCoins
     ) -> Iterator[tuple[slice, slice, _Draws]]:
-        """Yield places of rounds among `count` from `start` on, places in a set of draws, and the draws."""
+        """Yield slices of the `count` rounds from `start` on, slices of a set of draws, and the draws."""
         done = 0
         while done < count:
             first = start + done
@@ -398,7 +401,7 @@ class Kind(ABC, Generic[D, P]):
             done += k
 
     def _drawn(self, posterior: WeightPosterior, number: int, coins: PublicCoins) -> _Draws:
-        """Draws of `_AT_ONCE` rounds, kept until others are asked for or the posterior changes."""
+        """Return the draws for `_AT_ONCE` rounds, cached until other rounds or a new posterior come."""
         drawn, features = self._draws, self.features_of(posterior)
         same = drawn is not None and drawn.posterior is posterior and drawn.features is features
         if drawn is None or drawn.number != number or not same:
@@ -417,39 +420,39 @@ class Kind(ABC, Generic[D, P]):
 
     @abstractmethod
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers of its noise."""
+        """Return public numbers about the noise."""
 
     @abstractmethod
     def findings(self, past: P, count: int) -> Findings:
-        """Return the findings of the first `count` releases about the run: post-processing.
+        """Return information about the run from the first `count` releases: post-processing.
 
-        Privacy: reads what was released and what is public, never raw sums.
+        Privacy: reads releases and public numbers, never raw sums.
         """
 
     # -- state ----------------------------------------------------------------------------------
 
     @abstractmethod
     def taken_up(self, arrays: Mapping[str, np.ndarray[Any, Any]]) -> P:
-        """The past that a state kept.
+        """Return the past that a state saved.
 
         Raises:
-            CorruptState: arrays that this configuration does not write. Whatever is missing or of another
-                kind may raise as it does.
+            CorruptState: This configuration does not write such arrays. Missing arrays, or arrays of another
+                type, may raise other errors.
         """
 
 
 class MechanismKind(Kind[D, P]):
-    """A kind whose noise one mechanism adds.
+    """Base class of a kind whose noise one mechanism adds.
 
     Attributes:
-        mechanism: a dataclass that holds the source of the noise.
+        mechanism: Dataclass that holds the noise source.
     """
 
     mechanism: Any
 
     @property
     def noise(self) -> NoiseSource:
-        """Source of the noise."""
+        """Noise source."""
         found: NoiseSource = self.mechanism.noise
         return found
 

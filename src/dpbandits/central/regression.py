@@ -1,9 +1,9 @@
-"""From released block sums to a posterior: post-processing, in plain numbers.
+"""Posterior of feature weights from released block sums: post-processing.
 
-The released Gram matrices are shrunk towards what is expected from public decision sets. How far is
-decided by one number, the relative deviation c of people from those sets. It is chosen among a few by the
-marginal likelihood of the released Grams (`likely_spread`): from releases and public numbers alone, so it
-costs no privacy.
+The released Gram matrices are shrunk towards those expected from public decision sets. One number decides how
+far: the relative deviation c of users' decision sets from the public ones. It is chosen among a few values by
+the marginal likelihood of the released Grams (`likely_spread`). This uses releases and public numbers only,
+so it costs no privacy.
 """
 
 from typing import Any
@@ -25,20 +25,23 @@ __all__ = [
 ]
 
 REWARD_VARIANCE = 0.25
-"""Largest variance of a reward, in squared widths of its range: bounds every law."""
+"""Largest variance of a reward, in squared widths of its range: an upper bound for every distribution."""
 
 SPREADS = (0.01, 0.03, 0.1, 0.3)
-"""Relative deviations of people from the public sets that `likely_spread` chooses from, increasing."""
+"""Relative deviations from the public sets that `likely_spread` chooses from, increasing."""
 
 FORGOTTEN = 1e-3
-"""Weight below which a block is left out: it is reached after ten half-lives."""
+"""Weight below which a block is left out. It is reached after ten times the half-life."""
 
 INDISTINCT = 2.0
-"""A difference of log-likelihoods that is no evidence: odds of seven to one."""
+"""Difference of log-likelihoods that does not count as evidence: odds of seven to one."""
 
 UNRESOLVED = 1.0
-"""Share of the variance of a mean of all rewards: functions that vary by less at every point keep their prior
-law. On tuning seeds no smaller share saves reward: `reproduction/studies/less_work.py --group unresolved`."""
+"""Share of the variance of a mean of all rewards that defines negligible features.
+
+Features whose functions vary by less at every point keep their prior law. On tuning seeds no smaller share
+saves reward: `reproduction/studies/less_work.py --group unresolved`.
+"""
 
 
 def posterior_from_releases(
@@ -52,23 +55,23 @@ def posterior_from_releases(
     kept: FloatArray | None = None,
     largest: FloatArray | None = None,
 ) -> WeightPosterior:
-    """Posterior of the feature weights (rewards centred, range of width 1).
+    """Return the posterior of the feature weights (rewards centred, range of width 1).
 
-    Weights of features that so many rounds cannot resolve (see `resolved`) keep their prior law. Their
+    Weights of features that this many rounds cannot resolve (see `resolved`) keep their prior law. Their
     statistics are nearly all noise, and cost as much to solve for as those of other features.
 
     Args:
-        release: the mechanism that made the releases.
-        released: (k, D) releases of the first k blocks.
-        grams: (k, C) exact Gram matrix of each block if decision sets are public, else the expected one; by
-            support, see `models.features.supports`.
-        block_sizes: (k,) rounds in each block.
-        prior_variance: of a weight.
-        supports: ranges of features that are treated apart.
-        kept: (k,) weight of every block in the regression if the past is discounted. Blocks of a weight below
-            `FORGOTTEN` are left out.
-        largest: (m,) public upper bound on every feature's share of the function's prior variance at a point;
-            None to solve for all.
+        release: Mechanism that made the releases.
+        released: Releases of the first k blocks, (k, D).
+        grams: Gram matrix of each block, (k, C), by support (see `models.features.supports`): exact if
+            decision sets are public, else expected.
+        block_sizes: Number of rounds in each block, (k,).
+        prior_variance: Prior variance of a weight.
+        supports: Ranges of features that are solved separately.
+        kept: Weight of every block in the regression if the past is discounted, (k,). Blocks with a weight
+            below `FORGOTTEN` are left out.
+        largest: Public upper bound on each feature's part of the function's prior variance at any point,
+            (m,); None to solve for all features.
     """
     k = len(released)
     mechanism = release.mechanism
@@ -113,16 +116,16 @@ def posterior_from_releases(
 
 
 def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
-    """Increasing indices of the features whose weights so many rounds can tell something about.
+    """Return increasing indices of the features whose weights this many rounds can resolve.
 
-    With U = `UNRESOLVED` the others together make up at most U rho^2 / n of the function's prior variance at
-    every point. So n rewards without any noise could not shrink the variance of one of their weights by more
-    than a part U / (1 + U), and what they add to the mean of n rewards has at most the part U of its
-    variance. Both hold at every point where `largest` does, and rest on public numbers alone.
+    With U = `UNRESOLVED`, the other features together make up at most U rho^2 / n of the function's prior
+    variance at every point. So n rewards without noise would shrink the variance of one of their weights by
+    at most a part U / (1 + U). Their contribution to the mean of n rewards has at most the part U of its
+    variance. Both hold at every point where `largest` holds, and rest on public numbers only.
 
     Args:
-        largest: (m,) at most p phi_j^2 over the domain, p the prior variance of a weight.
-        rounds: n.
+        largest: Upper bound on p phi_j^2 over the domain, p the prior variance of a weight, (m,).
+        rounds: Number n of rounds.
 
     Example:
         >>> resolved(np.array([0.2, 2e-3, 2e-4, 2e-6]), rounds=500)
@@ -134,24 +137,24 @@ def resolved(largest: FloatArray, *, rounds: float) -> IntArray:
 
 
 def _part(matrices: FloatArray, among: IntArray) -> FloatArray:
-    """(..., a, a) of (..., m, m); itself where nothing is left out."""
+    """Return the rows and columns `among` of matrices, (..., a, a) of (..., m, m)."""
     return matrices if len(among) == matrices.shape[-1] else matrices[..., among[:, None], among]
 
 
 def likely_spread(deviations: FloatArray, noise: FloatArray, block_sizes: FloatArray) -> float:
-    """The smallest of `SPREADS` under which the released Grams' deviations from the expected ones are likely.
+    """Return the smallest of `SPREADS` that explains the released Grams' deviations from the expected ones.
 
-    That is, whose log-likelihood is within `INDISTINCT` of the best: without evidence the public law is
-    trusted. Deviations between blocks are N(0, diag((c n)^2) + noise), independently in every isometric
-    coordinate of the Gram (the diagonal, and sqrt(2) times what stands above it).
+    A spread explains them if its log-likelihood is within `INDISTINCT` of the best, so that without evidence
+    the public law is trusted. Deviations between blocks are N(0, diag((c n)^2) + noise), independently in
+    every isometric coordinate of the Gram (the diagonal, and sqrt(2) times the entries above it).
 
     Args:
-        deviations: (k, C) released less expected, in isometric coordinates.
-        noise: (k, k) covariance of the release noise between blocks, in a coordinate.
-        block_sizes: (k,).
+        deviations: Released less expected Grams in isometric coordinates, (k, C).
+        noise: Covariance of the release noise between blocks in one coordinate, (k, k).
+        block_sizes: Number of rounds in each block, (k,).
 
     Raises:
-        InvalidData: deviations that are not finite.
+        InvalidData: Deviations are not finite.
     """
     if not np.isfinite(deviations).all():
         raise InvalidData("statistics contain NaN or infinite entries")

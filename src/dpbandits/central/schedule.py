@@ -1,7 +1,8 @@
-"""When block release updates what it has learned: a public schedule fixed before any data.
+"""Public schedules of block releases, fixed before any data.
 
-Every block that is added costs noise (more sums share one budget), every round that waits for a release
-costs regret, and the first block, answered at random, costs most. So blocks start short and grow.
+Each additional block costs noise, because more sums share one privacy budget. Each round that waits for a
+release costs regret. The first block, which is answered at random, costs most. Therefore blocks start short
+and grow.
 """
 
 from collections.abc import Sequence
@@ -25,34 +26,34 @@ FIRST_BLOCK = 24
 """Length of the first block at horizon 1024; chosen on tuning seeds."""
 
 FIRST_BLOCK_EXPONENT = 0.15
-"""How the first block grows with the horizon; chosen on tuning seeds."""
+"""Exponent by which the first block grows with the horizon; chosen on tuning seeds."""
 
 OPEN_ENDED_GROWTH = 1.25
-"""With fresh noise in every block few blocks carry most of what is known: later ones must dominate."""
+"""Ratio of consecutive blocks for an unknown horizon: with fresh noise, late blocks must dominate."""
 
 BLOCKS = 20
-"""Blocks aimed at; chosen on tuning seeds."""
+"""Number of blocks aimed at; chosen on tuning seeds."""
 
 LAST_SHARE = 0.85
-"""No release after this share of the horizon: too few rounds would be left to use it."""
+"""Share of the horizon after which there is no release, because too few rounds are left to use it."""
 
 BLOCKS_A_HALF_LIFE = 8
-"""Where the past fades: no block is longer than such a part of the half-life; chosen on tuning seeds."""
+"""Least number of blocks per half-life with exponential discounting; chosen on tuning seeds."""
 
 MOST_FADING = 2048
-"""Blocks of a policy whose past fades."""
+"""Largest number of blocks with exponential discounting."""
 
 
 def growing_blocks(
     horizon: int, *, first: int, growth: float, last_share: float = LAST_SHARE
 ) -> tuple[int, ...]:
-    """Ends of blocks, the first `first` rounds long, each next one `growth` times as long.
+    """Return the ends of blocks: the first has `first` rounds, and each next is `growth` times as long.
 
     Args:
-        horizon: rounds in all.
-        first: rounds in the first block, at least 1.
-        growth: at least 1.
-        last_share: no block ends after last_share * horizon.
+        horizon: Total number of rounds.
+        first: Number of rounds in the first block, at least 1.
+        growth: Ratio of the lengths of consecutive blocks, at least 1.
+        last_share: Share of the horizon after which no block ends.
 
     Example:
         >>> growing_blocks(1000, first=50, growth=1.5)
@@ -67,7 +68,7 @@ def growing_blocks(
 
 
 def default_blocks(horizon: int) -> tuple[int, ...]:
-    """The schedule used when none is given: about `BLOCKS` growing blocks.
+    """Return the schedule used when none is given: about `BLOCKS` growing blocks.
 
     Example:
         >>> default_blocks(1024)
@@ -75,14 +76,14 @@ def default_blocks(horizon: int) -> tuple[int, ...]:
     """
     first = max(1, min(round(FIRST_BLOCK * (horizon / 1024) ** FIRST_BLOCK_EXPONENT), horizon // 2))
     low, high = 1.0, 64.0
-    for _ in range(60):  # the growth at which the last of BLOCKS blocks ends at LAST_SHARE of the horizon
+    for _ in range(60):  # find the growth with which block number BLOCKS ends at LAST_SHARE of the horizon
         middle = 0.5 * (low + high)
         low, high = (middle, high) if _end(first, middle, BLOCKS) < LAST_SHARE * horizon else (low, middle)
     return tuple(dict.fromkeys(growing_blocks(horizon, first=first, growth=low, last_share=LAST_SHARE)))
 
 
 def open_ended_blocks(longest: int) -> tuple[int, ...]:
-    """Blocks for an unknown horizon: each a quarter longer than the last, up to `longest` rounds.
+    """Return blocks for an unknown horizon: each is a quarter longer than the last, up to `longest` rounds.
 
     Example:
         >>> open_ended_blocks(1 << 22)[:4], len(open_ended_blocks(1 << 22))
@@ -92,15 +93,15 @@ def open_ended_blocks(longest: int) -> tuple[int, ...]:
 
 
 def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -> tuple[int, ...]:
-    """The same blocks where nothing fades; else none longer than a part of the half-life, to the very end.
+    """Return `ends`, cut to blocks of at most a part of the half-life up to the last round if there is one.
 
     Args:
-        ends: of blocks that suit a world at rest.
-        half_life: in rounds, or None.
-        longest: rounds at most.
+        ends: Ends of blocks for a stationary environment.
+        half_life: Half-life in rounds; None for no discounting.
+        longest: Largest number of rounds.
 
     Raises:
-        InvalidParameter: more than `MOST_FADING` blocks.
+        InvalidParameter: There would be more than `MOST_FADING` blocks.
 
     Example:
         >>> fading_blocks((50, 125, 238, 406, 659), 800, longest=700)
@@ -115,16 +116,16 @@ def fading_blocks(ends: Sequence[int], half_life: int | None, *, longest: int) -
     if short + (longest - begun) // most > MOST_FADING:
         raise InvalidParameter(
             f"forget: a half-life of {half_life} cuts {longest} rounds into more than {MOST_FADING} blocks: "
-            "take a longer one, or name a horizon"
+            "use a longer one, or pass a horizon"
         )
     return (*ends[:short], *range(begun + most, longest + 1, most))
 
 
 def check_half_life(half_life: int | None) -> int | None:
-    """Rounds, at least `BLOCKS_A_HALF_LIFE`, or None.
+    """Return a half-life of at least `BLOCKS_A_HALF_LIFE` rounds, or None.
 
     Raises:
-        InvalidParameter: neither.
+        InvalidParameter: The half-life is neither.
     """
     return (
         None if half_life is None else _checks.integer(half_life, name="forget", minimum=BLOCKS_A_HALF_LIFE)
@@ -132,7 +133,7 @@ def check_half_life(half_life: int | None) -> int | None:
 
 
 def check_boundaries(boundaries: Sequence[int], horizon: int, *, name: str = "blocks") -> tuple[int, ...]:
-    """Boundaries as a strictly increasing tuple of integers in [1, horizon]."""
+    """Return the boundaries as a strictly increasing tuple of integers in [1, horizon]."""
     with reading("a sequence of round indices"):
         values = np.asarray(boundaries)
     if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
@@ -143,5 +144,5 @@ def check_boundaries(boundaries: Sequence[int], horizon: int, *, name: str = "bl
 
 
 def _end(first: float, growth: float, count: int) -> float:
-    """Where block number `count` ends."""
+    """Return the end of block number `count`."""
     return first * (count if growth == 1.0 else (growth**count - 1.0) / (growth - 1.0))

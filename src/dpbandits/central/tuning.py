@@ -1,4 +1,4 @@
-"""What of a `GPBandit` most people leave as it is: `GPTuning`."""
+"""`GPTuning`: options of a `GPBandit` that most users leave at their defaults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,69 +28,76 @@ from dpbandits.privacy.prefix_sums import Factor, factor_for
 __all__ = ["LONGEST_HORIZON", "GPTuning", "KindName"]
 
 KindName = Literal["features", "cells", "marginals"]
-"""What is released of a block; see `GPTuning.release`."""
+"""Name of a kind of release; see `GPTuning.release`."""
 
 LONGEST_HORIZON = 1 << 22
-"""What int64 sums hold: the horizon when none is given."""
+"""Largest number of rounds that int64 sums can hold: the horizon when none is given."""
 
 
 @worded
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GPTuning(Configured):
-    """What of a `GPBandit` most people leave as it is; all of it is public and fixed before any data.
+    """Options of a `GPBandit` that most users leave at their defaults.
+
+    All are public and fixed before any data.
 
     Args:
-        release: the kind of release: "features" (mixed sums with Gaussian noise, for any domain; see
-            `dpbandits.central.feature_release`), "cells" (rewards summed in cells, pure epsilon, for
-            candidates in a domain of few dimensions; see `dpbandits.central.cells`) or, of contexts and
-            arms, "marginals" (tables of few columns at a time, pure epsilon where delta is 0; see
-            `dpbandits.central.marginals`). None for the kind that `dpbandits.central.gp_bandit.kind_for`
-            takes by public numbers, which `GPBandit.diagnostics` names. Every kind has defaults of its own
-            for what is left out here, and ignores what it has no use for.
-        n_features: size of the Mercer feature map of the kernel over the domain, or over contexts where there
-            are arms; more of them fit finer functions and carry more noise. Default 20, of contexts 8, in
-            cells 16. Of more than 32 over a box of up to three columns, those that so many rounds cannot tell
-            anything about are left as they were believed to be (`central.regression.resolved`).
-        features: another feature map with norm at most 1, instead of a kernel; of encoded contexts with the
-            arm's code as last column.
-        decision_sets: "private" (decision sets and rewards are protected), or "public" (everybody may
-            know what every user was offered; only rewards are protected and the Gram is exact). Where
-            everybody is offered the whole domain nothing but rewards is private, and "public" needs no noise
-            for the Gram.
-        blocks: round indices at which to release, strictly increasing; default `default_blocks`.
-        reporting_delay: what a block's release waits for its last rewards, from the block's last ask on:
-            rounds, or a time. How to choose it, and what it costs: `dpbandits.policy.deadlines`. With a time,
-            asks take place at the wall clock's or at `ask(..., at=...)`, and there is no `lag`.
-        lag: rounds that go on being answered by the releases before, from there on, while noise is drawn and
-            the posterior fitted beside the answers. A release takes effect where it ends, however long the
-            work took: an ask that comes sooner waits. With 0 the ask that is due does the work.
-        factor: how the blocks are mixed; default the one that `factor_for` takes.
-        public_decision_sets: the law of the candidates that people are expected to bring, known without their
-            data: (S, n, d) example sets; or "whole" where nobody brings candidates, so that each is offered
-            the whole domain and candidates are refused. None where no law is known: uniform sets are
-            expected, releases correct for it as far as they can, and the automatic choice takes no cells,
-            which cannot. A wrong law costs reward, never privacy.
-        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range; a weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
-        forget: half-life in rounds, where people change: a release counts for half as much so many rounds
-            after its block, and public data after so many rounds. Blocks are then short, and each has fresh
-            noise that is mixed with no other's, unless `blocks` and `factor` say otherwise. What was released
-            stays released; that it counts for less is computed from releases and costs no privacy. None where
-            the past stays true.
-        census: whether the first block of marginal tables counts people in bins of each range and nothing
-            else; ranges that people fill to a small part only are then cut where people are (see
-            `dpbandits.central.marginals.release`). Its people are answered at random. It is refused with
-            `forget` or an unknown horizon. None makes a census if `blocks` and `forget` are left out, there
-            is a range, and the census takes at most 4% of a known horizon.
-        thompson_scale: multiplies posterior deviations in Thompson draws; 0 is greedy. With a known horizon,
-            and without `forget`, marginal tables also multiply them by the share of releases still to come.
-            Default .25, in cells .2.
+        release: Kind of release. None chooses by public numbers (`dpbandits.central.gp_bandit.kind_for`), and
+            `GPBandit.diagnostics` names the choice. Each kind has its own defaults for the options below, and
+            ignores options that it does not use.
+
+            - "features": matrix mechanism on sums of features with Gaussian noise, for any domain; see
+              `dpbandits.central.feature_release`.
+            - "cells": rewards summed in cells, pure epsilon, for candidates in a domain of few dimensions;
+              see `dpbandits.central.cells`.
+            - "marginals": for contexts and arms, tables over few columns at a time, pure epsilon if delta is
+              0; see `dpbandits.central.marginals`.
+        n_features: Number of features in the Mercer feature map of the kernel over the domain, or over
+            contexts if there are arms. More features fit finer functions and carry more noise. Default 20,
+            for contexts 8, in cells 16. If there are more than 32, over a box of up to three columns,
+            features that this number of rounds cannot resolve keep their prior law
+            (`central.regression.resolved`).
+        features: Another feature map with norm at most 1, which replaces the kernel's. For contexts and arms
+            its input is the encoded context, with the arm's code as last column.
+        decision_sets: "private" protects decision sets and rewards. "public" means that anyone may know which
+            decision set each user had: only rewards are protected, and the Gram matrix is exact. If every
+            user is offered the whole domain, only rewards are private, and "public" avoids noise on the Gram.
+        blocks: Round indices at which to release, strictly increasing; default `default_blocks`.
+        reporting_delay: Time from a block's last ask to its release, in which rewards may still arrive: a
+            number of rounds, or a `timedelta`. `dpbandits.policy.deadlines` says how to choose it and what it
+            costs. With a `timedelta`, asks happen at the wall clock's time or at `ask(..., at=...)`, and
+            `lag` must be 0.
+        lag: Number of rounds after a release is due that the earlier releases still answer. Meanwhile noise
+            is drawn and the posterior is fitted in another thread. The release takes effect exactly after
+            `lag` rounds: an ask that comes before the work is done waits. With 0 the ask that is due does the
+            work.
+        factor: Mixing matrix of the blocks; default the one that `factor_for` chooses.
+        public_decision_sets: Expected law of users' candidates, known without their data: example sets of
+            shape (S, n, d), or "whole" if users bring no candidates. With "whole" each user is offered the
+            whole domain, and candidates are refused. None means that no law is known. Uniform sets are then
+            expected, and releases correct for other sets as far as they can. The automatic choice then avoids
+            cells, which cannot correct. A wrong law costs reward, never privacy.
+        prior_variance: Prior variance of the function for a kernel of variance 1, in squared widths of the
+            reward range. A weight of features with `scale` s has s^2 times as much. Default .2, in cells .25.
+        forget: Half-life in rounds, for non-stationary rewards: the weight of a release, and of public data,
+            halves after this many rounds. Blocks are then short and have fresh noise without mixing, unless
+            `blocks` and `factor` say otherwise. Discounting is computed from releases and costs no privacy;
+            earlier releases remain public. None means no discounting.
+        census: True if the first block of marginal tables only counts users in bins of each range. Ranges
+            that users fill only in part then get finer bins where users are (see
+            `dpbandits.central.marginals.release`). The users of this block are answered at random. It is not
+            available with `forget` or an unknown horizon. None makes a census if `blocks` and `forget` are
+            left out, there is a range, and the census takes at most 4% of a known horizon.
+        thompson_scale: Factor on posterior deviations in Thompson sampling; 0 is greedy. With a known
+            horizon, and without `forget`, marginal tables also multiply deviations by the share of releases
+            still to come. Default .25, in cells .2.
 
     Raises:
-        InvalidParameter: a number out of its range.
+        InvalidParameter: A number is out of its range.
 
     Example:
-        A law of candidates that is known without people's data. Each visitor brings a context, age as a share
+        A law of candidates that is known without users' data. Each visitor brings a context, age as a share
+        of its range, and is offered eleven prices. A census says that visitors are mostly young:
         of its range, and is offered eleven prices; a census says that visitors are mostly young:
 
         >>> import numpy as np
@@ -145,7 +152,7 @@ class GPTuning(Configured):
             raise InvalidParameter("lag: is counted in rounds, and needs a reporting_delay in rounds")
 
     def schedule(self, horizon: int | None) -> tuple[tuple[int, ...], Factor]:
-        """Blocks and how they are mixed, as a policy of this horizon uses them."""
+        """Return the ends of the blocks and their mixing matrix, for a policy of this horizon."""
         rounds = LONGEST_HORIZON if horizon is None else horizon
         blocks = check_boundaries(self.blocks, rounds) if self.blocks is not None else None
         if blocks is None:
