@@ -192,7 +192,7 @@ def _command(line: str) -> Answer:
 
 def as_markdown(room: str) -> str:
     """The mistakes of a room and what is answered, as a table."""
-    lines = ["| | what is written | the answer |", "|---|---|---|"]
+    lines = ["| mistake | code | answer |", "|---|---|---|"]
     for one in (one for one in MISTAKES if one.room == room):
         with place():
             got, here = answer(one), f"{Path.cwd()}/"
