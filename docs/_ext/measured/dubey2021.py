@@ -1,0 +1,230 @@
+"""Tables and pictures of `evidence/dubey2021-analysis.md`, computed when the page is built."""
+
+import numpy as np
+from IPython.display import HTML, Markdown
+from pages import draw, load, shown, table
+
+import dpbandits as dpb
+from dpbandits.central import default_blocks
+from dpbandits.central.published import (
+    correct_scale,
+    printed_local_scales,
+    printed_scale,
+    real_epsilon,
+    real_local_mu,
+)
+from dpbandits.lab.plot import PALETTE
+from dpbandits.models.features import MercerFeatures
+from dpbandits.models.features.fourier import QuadratureFourierFeatures
+from dpbandits.privacy.calibration import gaussian_mu, membership_bound
+from dpbandits.privacy.gram_vector import gram_noise_norm
+from dpbandits.privacy.prefix_sums import (
+    BinaryTree,
+    identity,
+    optimised_factor,
+    prefix_cost,
+    square_root_toeplitz,
+)
+from reproduction.dubey2021 import theory
+
+LEVELS, DELTA = 11, 1e-5
+"""Levels of the tree at T = 1,024, and the delta of the pictures."""
+
+FORMULAS = {"lemma-2": "blue", "lemma-2-statement": "green", "lemma-12": "orange", "lemma-12-proof": "sky"}
+"""Printed formula -> the colour of its line."""
+
+
+def _ratio(formula: str, epsilon: float) -> float:
+    """Return printed over correct noise scale at T = 1,024."""
+    at = {"epsilon": epsilon, "levels": LEVELS, "delta": DELTA}
+    return printed_scale(formula, **at) / correct_scale(**at)
+
+
+def ratios_picture() -> HTML:
+    """Show printed over correct noise, by epsilon."""
+    epsilons = np.geomspace(0.01, 10, 60)
+    figure, (axes,) = draw(width=7.6, height=4.2)
+    for formula, colour in FORMULAS.items():
+        ratios = [_ratio(formula, epsilon) for epsilon in epsilons]
+        axes.loglog(epsilons, ratios, color=PALETTE[colour], label=formula)
+    axes.axhline(1.0, color=PALETTE["black"], linestyle="--", label="correct")
+    axes.fill_between(epsilons, 1e-3, 1.0, color=PALETTE["orange"], alpha=0.12)
+    axes.text(0.25, 3e-2, "too little noise: broken", color=PALETTE["orange"])
+    axes.set(ylim=(3e-3, 1e6), xlabel="epsilon", ylabel="printed over correct noise")
+    axes.set_title("T = 1,024, delta = 1e-5")
+    axes.legend()
+    alt = "Printed over correct noise by epsilon. The two formulas of Lemma 12 fall below 1 at small epsilon."
+    return shown(figure, alt)
+
+
+def ratios_table() -> Markdown:
+    """Show printed over correct noise, and what the statement of Lemma 12 really keeps."""
+    epsilons = (0.02, 0.05, 0.07, 0.1, 1, 10)
+    lines = [[name, *(f"{_ratio(name, epsilon):.3g}" for epsilon in epsilons)] for name in FORMULAS]
+    scales = [printed_scale("lemma-12", epsilon=one, levels=LEVELS, delta=DELTA) for one in epsilons[:4]]
+    kept = [f"{real_epsilon(scale, levels=LEVELS, delta=DELTA):.3g}" for scale in scales]
+    lines.append(["epsilon that lemma-12 keeps", *kept, "", ""])
+    return table(["claimed epsilon", *(f"{epsilon:g}" for epsilon in epsilons)], lines)
+
+
+def attack() -> Markdown:
+    """Attack Lemma 12's noise at epsilon .02 by the likelihood-ratio test on all nodes of a user."""
+    rng, draws, epsilon = np.random.default_rng(1), 400_000, 0.02
+    scale = printed_scale("lemma-12", epsilon=epsilon, levels=LEVELS, delta=DELTA)
+    side = rng.integers(2, size=draws)
+    seen = (side - 0.5) * 2 * np.sqrt(2 * LEVELS) + scale * rng.standard_normal(draws)
+    rate = np.mean((seen > 0) == side)
+    allowed = membership_bound(epsilon, DELTA)
+    return Markdown(
+        f"At a claimed epsilon of {epsilon:g} it guesses right in {rate:.4f} ± {0.5 / draws**0.5:.4f} of "
+        f"{draws:,} cases, and the claim allows {allowed:.4f}."
+    )
+
+
+def lemma_5_table() -> Markdown:
+    """Show mu of the Gram, of the vector and of both under Lemma 5's scales, at (10, 1e-5)."""
+    promise, lines = {"epsilon": 10, "delta": DELTA}, []
+    logs = {
+        "as printed, m = 64": {"n_features": 64, "failure_probability": DELTA},
+        "bounded rewards, no log": {},
+    }
+    for words, tail in logs.items():
+        for bound in (1, 20):
+            found = printed_local_scales(**promise, **tail, reward_bound=bound)
+            parts = (2**0.5 / found.gram, 2 * bound / found.vector, real_local_mu(found, reward_bound=bound))
+            lines.append([words, bound, *(f"{mu:.3f}" for mu in parts)])
+    half, whole = gaussian_mu(5, DELTA / 2), gaussian_mu(10, DELTA)
+    lines.append(["allowed", "", f"{half:.3f}", f"{half:.3f}", f"{whole:.3f}"])
+    return table(["scales", "B", "Gram", "vector", "both at once"], lines)
+
+
+def lemma_5_picture() -> HTML:
+    """Show allowed mu over kept mu of Lemma 5, by epsilon."""
+    epsilons = np.geomspace(0.01, 50, 80)
+    figure, (axes,) = draw(width=7.6, height=3.6)
+    lines = (("B = 1", 1, True, "blue"), ("B = 20", 20, True, "orange"), ("no log", 1, False, "green"))
+    for words, bound, log, colour in lines:
+        tail = {"n_features": 64, "failure_probability": DELTA} if log else {}
+        ratios = [
+            gaussian_mu(epsilon, DELTA)
+            / real_local_mu(
+                printed_local_scales(epsilon=epsilon, delta=DELTA, reward_bound=bound, **tail),
+                reward_bound=bound,
+            )
+            for epsilon in epsilons
+        ]
+        axes.semilogx(epsilons, ratios, color=PALETTE[colour], label=f"Lemma 5, {words}")
+    axes.axhline(1.0, color=PALETTE["black"], linestyle="--", label="allowed")
+    axes.fill_between(epsilons, 0.5, 1.0, color=PALETTE["orange"], alpha=0.12)
+    axes.text(0.012, 0.72, "too little noise: broken", color=PALETTE["orange"])
+    axes.set(ylim=(0.5, None), xlabel="epsilon", ylabel="allowed mu over kept mu")
+    axes.set_title("local, delta = 1e-5")
+    axes.legend()
+    return shown(figure, "Allowed mu over kept mu of Lemma 5. It falls below 1 at large epsilon.")
+
+
+def halves() -> Markdown:
+    """Show what two honest halves of a promise compose to."""
+    lines = []
+    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 1e-5)):
+        half, whole = gaussian_mu(epsilon / 2, delta / 2), gaussian_mu(epsilon, delta)
+        lines.append([f"({epsilon:g}, {delta:g})", f"{2**0.5 * half:.3f}", f"{whole:.3f}"])
+    return table(["promise", "mu of two halves", "allowed mu"], lines)
+
+
+def shift() -> Markdown:
+    """Show the printed and the sharp shift of the Gram at T = 1,024 and m = 64."""
+    lines = []
+    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 1e-5)):
+        sd = np.sqrt(LEVELS) * correct_scale(levels=LEVELS, epsilon=epsilon, delta=delta)
+        given = {"noise_sd": sd, "n_features": 64, "rounds": 1024, "failure_probability": 0.1}
+        shifts = [f"{2 * gram_noise_norm(bound=bound, **given):,.0f}" for bound in ("printed", "sharp")]
+        lines.append([f"({epsilon:g}, {delta:g})", *shifts, f"{1024 / 64:.0f}"])
+    return table(["promise", "shift, printed", "shift, sharp", "Gram of users, mean direction"], lines)
+
+
+def _disc() -> tuple[dpb.kernels.SquaredExponential, dpb.domains.Ball, np.ndarray]:
+    disc = dpb.domains.Ball(centre=[0, 0], radius=2)
+    return dpb.kernels.SquaredExponential(lengthscale=1.0), disc, disc.sample(500, np.random.default_rng(0))
+
+
+def _quadrature_error(nodes: int) -> float:
+    kernel, _, points = _disc()
+    phi = QuadratureFourierFeatures(kernel=kernel, dim=2, nodes=nodes)(points)
+    return float(np.abs(phi @ phi.T - kernel(points)).max())
+
+
+def radius() -> Markdown:
+    """Show the four terms of Theorem 1's confidence radius, and Theorem 3's regret bound."""
+    features, rounds, rho, lines = 64, 1024, 0.5, []
+    for epsilon, delta in ((1, 1e-5), (1, 0.1), (10, 0.1)):
+        spectrum = theory.noise_spectrum(
+            noise_sd=correct_scale(levels=LEVELS, epsilon=epsilon, delta=delta) / 2**0.5,
+            levels=LEVELS,
+            n_features=features,
+            rounds=rounds,
+            failure_probability=0.1,
+        )
+        width = theory.confidence_width(
+            spectrum=spectrum,
+            log_determinant=theory.log_determinant_bound(
+                n_features=features, rounds=rounds, smallest=spectrum.smallest, ridge=rho**2
+            ),
+            rounds=rounds,
+            reward_sd=rho,
+            failure_probability=0.1,
+            approximation_error=_quadrature_error(8),
+        )
+        regret = theory.regret_bound(rounds=rounds, width=width.total, gain=20.0, reward_sd=rho)
+        terms = (width.norm, width.approximation, width.vector, width.rewards)
+        lines.append([f"({epsilon:g}, {delta:g})", *(f"{term:.1f}" for term in terms), f"{regret:,.0f}"])
+    return table(["promise", "norm", "features", "vector", "rewards", "regret at most"], lines)
+
+
+def asked() -> Markdown:
+    """Show errors of features and the numbers of features that the theory asks for."""
+    bound = theory.quadrature_error(dim=2, nodes=8, lengthscale=0.25)
+    corollary, remark = (theory.features_asked(rounds=1024, dim=2, own_gain=own) for own in (False, True))
+    return Markdown(
+        f"The measured error of 8 x 8 nodes is {_quadrature_error(8):.3f}; Theorem 2 bounds it by "
+        f"{bound:,.1f}. "
+        f"At T = 1,024 Corollary 1 asks for {corollary:,.0f} features, and Remark 3 for {remark:,.0f}."
+    )
+
+
+def features() -> Markdown:
+    """Show the largest error of quadrature and of Mercer features on a disc."""
+    kernel, disc, points = _disc()
+    lines = [["quadrature", nodes**2, f"{_quadrature_error(nodes):.4f}"] for nodes in (8, 10, 12)]
+    for size in (15, 20, 28):
+        phi = MercerFeatures(kernel=kernel, domain=disc, n_features=size, n_landmarks=300)(points)
+        lines.append(["Mercer", size, f"{np.abs(phi @ phi.T - kernel(points)).max():.4f}"])
+    return table(["features", "m", "largest error"], lines)
+
+
+def prefix_costs() -> Markdown:
+    """Show variances of released prefix sums, in units of a single release."""
+    schedule = default_blocks(1024)
+    mechanisms = {
+        "single release": identity(1),
+        f"fresh noise, K = {len(schedule)}": identity(len(schedule)),
+        f"square root, K = {len(schedule)}": square_root_toeplitz(len(schedule)),
+        f"optimised, K = {len(schedule)}": optimised_factor(schedule, 1024),
+        "square root, K = 1,024": square_root_toeplitz(1024),
+        "binary tree, T = 1,024": BinaryTree(1024),
+    }
+    costs = {name: prefix_cost(mechanism) for name, mechanism in mechanisms.items()}
+    lines = [
+        [name, *(f"{value:.2f}" for value in (cost[0], cost.mean(), cost[-1]))]
+        for name, cost in costs.items()
+    ]
+    return table(["mechanism", "first", "mean", "last"], lines)
+
+
+def distributed() -> Markdown:
+    """Show the regret of fresh noise in every block in the world of Figure 1."""
+    lines = [
+        [row["column"], f"{row['regret']:.0f} ± {row['standard_error']:.0f}"]
+        for row in load("dubey2021-distributed")
+    ]
+    return table(["policy", "regret of 1,024 rounds"], lines)
