@@ -60,7 +60,7 @@ def test_discrete_observations_are_categories():
 
 def test_what_is_no_bandit_is_refused():
     long = GymWorld(Offers(steps=2), reward_range=(0, 1), horizon=5)
-    with pytest.raises(InvalidData, match="went on"):
+    with pytest.raises(InvalidData, match="continued"):
         long.rewards(0, 1, [0])
     with pytest.raises(InvalidData, match="indices"):
         long.rewards(0, 2, [0])

@@ -64,7 +64,7 @@ def test_a_reward_reaches_the_round_of_its_own_person_and_no_other():
     policy = block()
     mab, twins = MAB(policy), np.array([[40.0, 1.0], [40.0, 1.0]])
     given = mab.predict(twins)
-    with pytest.raises(InvalidData, match="1 rows came and 2 decisions wait"):
+    with pytest.raises(InvalidData, match="got 1 rows for 2 open decisions"):
         mab.partial_fit(given[1:], [1.0], twins[1:])
     assert len(policy.pending) == 2  # nothing was taken
     mab.partial_fit(given, [np.nan, 1.0], twins)
@@ -92,9 +92,9 @@ def test_a_row_of_no_decision_counts_nothing_and_the_others_count():
     given = mab.predict(people)
     others = people.copy()
     others[1, 0] = (people[1, 0] + 30) % 100
-    with pytest.raises(InvalidData, match="the others have counted"):
+    with pytest.raises(InvalidData, match="the others were"):
         mab.partial_fit(given, [1.0, 1.0, 1.0], others)
-    with pytest.raises(InvalidData, match="0 decisions wait"):
+    with pytest.raises(InvalidData, match="0 open decisions"):
         mab.partial_fit(given, [1.0, 1.0, 1.0], people)
     assert policy.pending == ()
 

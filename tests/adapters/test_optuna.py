@@ -60,7 +60,7 @@ def test_a_point_of_a_box_is_asked_for_once_a_trial():
     assert policy.pending == ()
     trial = study.ask()
     sampler.meet(trial, {"age": 4})
-    with pytest.raises(InvalidParameter, match="leave it out"):
+    with pytest.raises(InvalidParameter, match="pass no context"):
         trial.suggest_float("x0", 0, 1)
     with pytest.raises(InvalidParameter, match="from x0 to x1"):
         trial.suggest_float("lr", 0, 1)

@@ -405,7 +405,7 @@ def test_an_outbox_that_lost_the_name_of_its_spec_is_refused(tmp_path):
     FileOutbox(tmp_path).put("ab12", report)
     with pytest.raises(IncompatibleState, match="another spec"):
         Client(spec_of(seed=1), outbox=FileOutbox(tmp_path))
-    with pytest.raises(CorruptState, match="not the spec"):
+    with pytest.raises(CorruptState, match="file spec is missing"):
         Client(spec, outbox=FileOutbox(tmp_path))
     assert not (tmp_path / "spec").exists()
     (tmp_path / "spec").write_text("torn")

@@ -637,7 +637,7 @@ def test_a_server_changed_behind_its_log_is_refused_and_the_log_stays_whole(tmp_
         told(server, 1)
         server.server.attach(*source_server())
         for call in (server.publish, lambda: server.absorb([]), lambda: server.attach(*source_server())):
-            with pytest.raises(ProtocolError, match="behind its log"):
+            with pytest.raises(ProtocolError, match="outside its log"):
                 call()
     with opened(tmp_path, TREE) as again:
         assert again.server.totals.accepted == 4

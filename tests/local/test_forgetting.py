@@ -141,9 +141,9 @@ def test_the_half_life_is_part_of_the_spec_and_of_no_promise():
         ({"forget": True}, "forget"),
         ({"forget": "60"}, "forget"),
         ({"forget": 2**60}, "from 50 to"),
-        ({"learner": "tree"}, "only the learners"),
-        ({"learner": "eliminate"}, "only the learners"),
-        ({"dim": 12}, "one grid has room for"),
+        ({"learner": "tree"}, "forget needs the learner"),
+        ({"learner": "eliminate"}, "forget needs the learner"),
+        ({"dim": 12}, "one grid covers"),
     ],
 )
 def test_what_cannot_be_forgotten_is_refused_when_the_spec_is_made(own, said):
@@ -153,8 +153,8 @@ def test_what_cannot_be_forgotten_is_refused_when_the_spec_is_made(own, said):
 
 def test_a_target_that_forgets_learns_from_no_others():
     target, privacy = spec_of(forget=60), dpb.LocalDP(epsilon=1)
-    with pytest.raises(InvalidParameter, match="forgets"):
+    with pytest.raises(InvalidParameter, match="with forget"):
         SourceSpec(target=target, name="past", n_users=100, privacy=privacy)
     evidence = Server(spec_of("tree", forget=None, seed=1))
-    with pytest.raises(ProtocolError, match="forgets"):
+    with pytest.raises(ProtocolError, match="with forget"):
         Server(target).attach_target("other", evidence)

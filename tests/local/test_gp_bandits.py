@@ -502,5 +502,5 @@ def test_features_of_another_domain_are_refused():
 
 def test_of_candidates_rows_are_left_out_instead_of_a_list_of_arms():
     contract = spec()
-    with pytest.raises(InvalidParameter, match="leave rows out"):
+    with pytest.raises(InvalidParameter, match="leave out rows"):
         Client(contract).choose(Server(contract).publish(), [[0.2], [0.7]], available=[0])

@@ -146,10 +146,10 @@ def test_a_version_about_the_place_does_not_ask_for_the_reward():
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"chooser": "client"}, "the server chooses"),
+        ({"chooser": "client"}, "expected 'server'"),
         ({"constants": {"parts": 3}}, "power of two"),
         ({"constants": {"parts": 32}}, "power of two"),
-        ({"dim": 65}, "more than can be asked about"),
+        ({"dim": 65}, "too many for the learner"),
     ],
 )
 def test_what_a_spec_of_questions_cannot_be(own, said):

@@ -323,9 +323,9 @@ def test_attaching_loses_no_report_that_was_accepted(window):
 def test_no_target_counts_twice():
     target = spec_for(world("tune-stripes"))
     mine, other, third = (Server(replace(target, seed=seed)) for seed in range(3))
-    with pytest.raises(IncompatibleState, match="counts in both"):
+    with pytest.raises(IncompatibleState, match="both would count"):
         mine.attach_target("me", mine)
-    with pytest.raises(IncompatibleState, match="counts in both"):
+    with pytest.raises(IncompatibleState, match="both would count"):
         mine.attach_target("a copy", Server(mine.spec))
     mine.attach_target("other", other)
     mine.attach_target("other", other)

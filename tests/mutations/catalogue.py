@@ -939,7 +939,7 @@ MUTATIONS = (
         ),
         (
             "local/device/client.py",
-            "last.choice = None  # what the report was about is not kept",
+            "last.choice = None  # the private data is no longer needed",
             "pass",
         ),
         (
@@ -2002,7 +2002,7 @@ MUTATIONS = (
         ),
         (
             "local/device/client.py",
-            "        last.choice = None  # what the report was about is not kept\n",
+            "        last.choice = None  # the private data is no longer needed\n",
             "",
         ),
         tests="tests/local/test_client_and_outbox.py::test_a_report_that_could_not_be"

@@ -1,6 +1,7 @@
-"""Other libraries' ways of asking, on top of ours, and theirs in our laboratory.
+"""Adapters to the interfaces of other libraries.
 
-Ours in their words; each says which of its calls raw data enters by, and what may leave:
+Five adapters offer a private policy or release through another library's interface. Each module says which
+calls take raw data and which outputs may be published:
 
 - `sklearn.LoggedPolicy`: a scikit-learn estimator over a log; needs scikit-learn.
 - `mabwiser.MAB`: MABWiser's calls on a policy; needs nothing.
@@ -8,11 +9,11 @@ Ours in their words; each says which of its calls raw data enters by, and what m
 - `optuna.PolicySampler`: Optuna's sampler over a policy; needs optuna.
 - `botorch.noisy_input_model`: the noisy-input kernel as a BoTorch model; needs torch and botorch.
 
-Theirs in the laboratory, where nobody is protected:
+One adapter makes another library's environment a simulated world. It protects nobody:
 
 - `gymnasium.GymWorld`: an environment as a world; needs gymnasium.
 
-No package is imported before it is needed.
+Importing this package imports none of these libraries.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
-"""The noisy-input kernel as a BoTorch model: for acquisition functions that are not ours.
+"""The noisy-input kernel as a BoTorch model, for use with BoTorch's acquisition functions.
 
-`noisy_input_model` conditions on the answers so far with exactly the Gaussian process of the `flat`
-posterior: the expected kernel under the rows' noise law between rows, and the nugget as noise of each
-answered row. The model's posterior at a row that was not asked is that of the part it shares with others;
-its nugget (`nugget`) comes on top.
+`noisy_input_model` builds the Gaussian process of the `flat` posterior and conditions it on the answers so
+far. The covariance between rows is the expected kernel under the noise law of the rows. The nugget is added
+to the noise of each answered row. At a row without an answer, the model's posterior covers the part of the
+function that rows share. Add `nugget` to its variance for the part that belongs to that row alone.
 """
 
 import importlib
@@ -29,21 +29,22 @@ def noisy_input_model(
     noise_sd: float,
     mean: float = 0.0,
 ) -> tuple[Any, float]:
-    """A BoTorch model in evaluation mode, and the nugget.
+    """Return a BoTorch model in evaluation mode, and the nugget.
 
     Args:
-        published: whose rows.
+        published: Release whose rows were answered.
         answered: (row, answer) pairs, at least one.
-        kernel: squared exponential, or a multiple of it, in public coordinates.
-        noise_sd: scatter of answers around f, above 0.
-        mean: prior mean.
+        kernel: Squared exponential, or a multiple of one, in public coordinates.
+        noise_sd: Standard deviation of an answer around f, above 0.
+        mean: Prior mean of f.
 
     Returns:
-        (model, nugget): model.posterior(torch.tensor(published.inputs[rows])) is over the shared part.
+        (model, nugget): model.posterior(torch.tensor(published.inputs[rows])) covers the part that rows
+        share.
 
     Raises:
         MissingExtra: torch or botorch is not installed.
-        InvalidParameter: another kernel, or no answers.
+        InvalidParameter: the kernel is of another kind, or there are no answers.
     """
     try:
         torch, gpytorch, botorch_models = (
@@ -53,13 +54,13 @@ def noisy_input_model(
         raise MissingExtra("BoTorch models need torch and botorch: pip install torch botorch") from None
     noise_sd = _checks.number(noise_sd, name="noise_sd")
     if not answered:
-        raise InvalidParameter("the model needs at least one answer")
+        raise InvalidParameter("answered: expected at least one (row, answer) pair")
     smooth, nugget = expected_kernel(kernel, *published.law.difference_mixture(), dim=published.dim)
     squares = torch.tensor(np.array([np.broadcast_to(row, published.dim) for row in smooth.squares]))
     variances = torch.tensor(np.array(smooth.variances))
 
     class MixtureKernel(gpytorch.kernels.Kernel):  # type: ignore[name-defined]
-        """sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m, j])), fixed."""
+        """The fixed kernel sum_m variances[m] exp(-sum_j (x_j - y_j)^2 / (2 squares[m, j]))."""
 
         has_lengthscale = False
 

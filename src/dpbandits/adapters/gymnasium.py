@@ -1,8 +1,8 @@
-"""Gymnasium's environments as worlds (`GymWorld`).
+"""Gymnasium environments as simulated worlds (`GymWorld`).
 
-A bandit is an environment whose episodes end with their first step: the observation is the context, the
-action the arm. They are for the laboratory: observations, rewards and `info` are raw, and whoever records an
-environment (`RecordVideo`, `RecordEpisodeStatistics`) keeps them.
+A bandit is an environment whose episodes end with their first step. The observation is the context, and the
+action is the arm. Use these worlds for evaluation only: observations, rewards and `info` are raw data, and
+wrappers that record an environment (`RecordVideo`, `RecordEpisodeStatistics`) store them.
 """
 
 from collections.abc import Sequence
@@ -28,26 +28,26 @@ _EXTRA = "dpbandits.adapters.gymnasium needs gymnasium: pip install gymnasium"
 class GymWorld:
     """A one-step environment as a world for `lab.evaluation`.
 
-    Round t is the episode that starts with `reset(seed=...)`, the seed being drawn from (seed, t). Everything
-    an episode does must follow from that seed and the action, as Gymnasium asks of environments. An episode
-    is a call of Python: a round costs what the environment costs, twice.
+    Round t is the episode that starts with `reset(seed=s)`, where s is drawn from (seed, t). Everything in an
+    episode must follow from that seed and the action, as Gymnasium requires. Each round resets the
+    environment twice, once for its context and once for its reward, by calls in Python.
 
     Args:
-        env: its observations are a bounded `Box` or a `Discrete`, its actions a `Discrete`.
-        reward_range: public (low, high).
-        horizon: rounds.
-        seed: keys every episode.
-        arms: labels of the actions; by default their numbers from 0.
+        env: Environment with bounded `Box` or `Discrete` observations and `Discrete` actions.
+        reward_range: Public (low, high).
+        horizon: Number of rounds.
+        seed: Public seed from which the seed of every episode is drawn.
+        arms: Labels of the actions; by default the numbers from 0.
 
     Attributes:
-        contexts: the schema of an observation: columns x0, x1, ... or one of categories.
-        arms: labels of the arms.
+        contexts: Schema of an observation: ranges x0, x1, ..., or one column x0 of categories.
+        arms: Labels of the arms.
 
     Raises:
         MissingExtra: gymnasium is not installed.
-        InvalidParameter: spaces of another kind, or without bounds.
+        InvalidParameter: a space is of another kind, or has no bounds.
 
-    Privacy: none; a world shows what no policy may see.
+    Privacy: none. A world reveals rewards and contexts that a policy may not see.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GymWorld:
             from gymnasium import spaces
         seen, done = env.observation_space, env.action_space
         if not isinstance(done, spaces.Discrete):
-            raise InvalidParameter("env: expected actions of a Discrete space, one an arm")
+            raise InvalidParameter("env: expected a Discrete action space, whose actions are the arms")
         if isinstance(seen, spaces.Discrete):
             values = list(range(int(seen.start), int(seen.start + seen.n)))
             self.contexts = Schema(x0=Categories(values))
@@ -72,12 +72,12 @@ class GymWorld:
             columns = {f"x{number}": Range(low, high, clip=True) for number, (low, high) in enumerate(bounds)}
             self.contexts = Schema(**columns)
         else:
-            raise InvalidParameter("env: expected observations of a Discrete space, or of a Box with bounds")
+            raise InvalidParameter("env: expected a Discrete observation space, or a Box with bounds")
         self._env, self._first = env, int(done.start)
         self.arms = tuple(range(int(done.n)) if arms is None else arms)
         self._menu = Menu(contexts=self.contexts, arms=self.arms)
         if self._menu.n_arms != int(done.n):
-            raise InvalidParameter(f"arms: expected {int(done.n)} labels, one an action")
+            raise InvalidParameter(f"arms: expected {int(done.n)} labels, one for each action")
         self.name = "environment" if env.spec is None else str(env.spec.id)
         self.reward_range = RewardRange.of(reward_range)
         self.seed = _checks.integer(seed, name="seed", minimum=0)
@@ -85,7 +85,7 @@ class GymWorld:
 
     @property
     def domain(self) -> Domain:
-        """Encoded observations beside arm codes."""
+        """Domain of an encoded observation with an arm code."""
         return self._menu.domain
 
     @property
@@ -94,7 +94,7 @@ class GymWorld:
         return self._menu.n_arms
 
     def _reset(self, t: int) -> Any:
-        """The observation of round t."""
+        """Return the observation of round t."""
         drawn = np.random.SeedSequence([self.seed, t]).generate_state(1)[0]
         return self._env.reset(seed=int(drawn) >> 1)[0]
 
@@ -104,17 +104,17 @@ class GymWorld:
         return range(start, stop)
 
     def decision_sets(self, start: int, stop: int) -> FloatArray:
-        """(B, K, d + 1) the observation of each round beside every arm."""
+        """Return (B, K, d + 1): the observation of each round joined with every arm."""
         seen = [np.ravel(self._reset(t)) for t in self._rounds(start, stop)]
         if not seen:
             return np.zeros((0, self.n_candidates, self.domain.dim))
         return self._menu.sets(self._menu.encode(np.array(seen)))
 
     def rewards(self, start: int, stop: int, indices: ArrayLike) -> FloatArray:
-        """(B,) what the first step of each episode pays.
+        """Return (B,) rewards of the first step of each episode.
 
         Raises:
-            InvalidData: an episode has a second step, or pays off the range.
+            InvalidData: an episode has a second step, or its reward lies outside the range.
         """
         rounds, chosen, paid = self._rounds(start, stop), np.asarray(indices), np.empty(stop - start)
         if chosen.shape != (len(rounds),) or chosen.dtype.kind not in "iu":
@@ -124,10 +124,10 @@ class GymWorld:
             _, paid[t - start], terminated, truncated, _ = self._env.step(self._first + action)
             if not (terminated or truncated):
                 raise InvalidData(
-                    "env: an episode went on after its first step, where its reward may come later: expected "
-                    "a bandit, or wrap it so that one step is a whole episode"
+                    "env: an episode continued after its first step, and its reward may come later: expected "
+                    "a bandit, or wrap the environment so that one step is a whole episode"
                 )
         return self.reward_range.validate(paid, clip=False)
 
     def mean_rewards(self, start: int, stop: int) -> None:
-        """Not known."""
+        """Return None: mean rewards are not known."""

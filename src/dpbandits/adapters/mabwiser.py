@@ -1,26 +1,26 @@
-"""MABWiser's calls on a private policy (`MAB`).
+"""MABWiser's methods on a private policy (`MAB`).
 
     mab = MAB(GPBandit(contexts=..., arms=[...], privacy=JointDP(1, 1e-6, user_ids=False), ...))
-    mab.fit(decisions, rewards, contexts)             # a log, once and first; or leave it out
-    arms = mab.predict(contexts)                      # takes a round a person
-    mab.partial_fit(arms, rewards, contexts)          # the rewards of these
-    mab.predict_expectations(contexts)                # from releases: takes nothing
+    mab.fit(decisions, rewards, contexts)             # optional
+    arms = mab.predict(contexts)                      # uses one round for each person
+    mab.partial_fit(arms, rewards, contexts)          # rewards of `arms`
+    mab.predict_expectations(contexts)                # from releases: uses no round
 
-What becomes of raw data:
+How each method treats raw data:
 
-- `predict` reads a person's context and takes one of the horizon's rounds, whatever comes of it. The arm
-  comes from releases and is for that person's eyes. MABWiser's own `predict` may be called as often as one
-  likes.
-- `partial_fit` gives rewards to decisions made here, and to no others: rows of other decisions would take
-  rounds, and so move other people's. Decisions of named users are found by `users`; without names every
-  decision that waits needs its row, in order, NaN where no reward came: else one person's missing row would
-  hand that of the next to another.
-- `fit` takes a log whose arms others chose, a round a row. A second one is refused: MABWiser forgets and
-  starts anew, and a release cannot be taken back.
-- `predict_expectations` shows releases only, and may be published.
+- `predict` reads the contexts and uses one round of the horizon for each person, also when a context cannot
+  be read. The arm is computed from releases and is for that person alone. In MABWiser, `predict` uses
+  nothing.
+- `partial_fit` accepts rewards of decisions made by `predict` only. A row of another decision would use a
+  round, and would change the rounds of other people. With `users`, a row is matched to that user's decision.
+  Without, each open decision needs a row, in order, with NaN for a missing reward. Otherwise one person's
+  missing row would give the next person's reward to the wrong decision.
+- `fit` takes a log whose arms others chose, and uses one round for each row. A second call is refused: in
+  MABWiser it starts anew, but a release cannot be undone.
+- `predict_expectations` depends on releases only, and may be published.
 - `add_arm`, `remove_arm` and `warm_start` are refused, as are copies and pickles.
 
-The promise is the policy's, on the policy's assumptions: `mab.guarantee`.
+The guarantee, with its assumptions, is the policy's: `mab.guarantee`.
 """
 
 import threading
@@ -41,23 +41,23 @@ from dpbandits.tables.menu import Menu
 __all__ = ["MAB"]
 
 _KEPT = 4096
-"""Decisions of named users that are kept before those whose reward would come too late are forgotten."""
+"""Number of named users' open decisions above which those that can no longer be told are removed."""
 
 _FIXED = (
     "arms are public and fixed: features, noise and schedule were made for them. Build a new policy, with a "
-    "promise of its own; a person who may not be given an arm is asked about with available= on the policy"
+    "guarantee of its own; to exclude an arm for one person, pass available= to ask on the policy"
 )
 
 
 class MAB:
-    """MABWiser's calls on one of our policies; see the module for what raw data enters and leaves by.
+    """MABWiser's methods on one policy; the module describes how they treat raw data.
 
     Args:
-        policy: with `contexts` and `arms`, and not asked yet; with `JointDP(..., user_ids=False)`, or name
-            `users` in every call.
+        policy: Policy with `contexts` and `arms` that has not been asked yet. Without
+            `JointDP(..., user_ids=False)`, pass `users` in every call.
 
     Raises:
-        InvalidParameter: a policy without arms.
+        InvalidParameter: the policy has no arms.
 
     Example:
         >>> import dpbandits as dpb
@@ -79,13 +79,13 @@ class MAB:
             raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
         self._menu = menu
         self._begun, self._lock = False, threading.Lock()
-        self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision -> user, context, arm; raw data
+        self._waiting: dict[str, tuple[object, bytes, int]] = {}  # decision id -> user, context, arm; raw
 
     def __repr__(self) -> str:
         return f"MAB({self._policy!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise ProtocolError("a MAB cannot be copied or pickled: it holds people's contexts. Save its policy")
+        raise ProtocolError("a MAB cannot be copied or pickled: it holds raw contexts. Save its policy")
 
     @property
     def arms(self) -> list[Label]:
@@ -94,7 +94,7 @@ class MAB:
 
     @property
     def guarantee(self) -> Guarantee:
-        """The policy's."""
+        """The policy's guarantee."""
         stated: Guarantee = self._policy.guarantee
         return stated
 
@@ -106,37 +106,37 @@ class MAB:
         *,
         users: Sequence[object] | None = None,
     ) -> None:
-        """Learn from a log, a round a row; once, and before anything else.
+        """Learn from a log, one round for each row. Call it once, before every other method.
 
         Args:
-            decisions: n labels. A row of another label, or whose context cannot be read, counts nothing.
-            rewards: (n,); NaN where none came.
-            contexts: of n people, as `ask_batch` takes them; lists of values in the schema's order.
-            users: n ids, where the policy asks for them.
+            decisions: n labels. A row with an unknown label or an unreadable context contributes nothing.
+            rewards: (n,); NaN for a missing reward.
+            contexts: Contexts of n people, as for `ask_batch`; lists of values follow the schema's order.
+            users: n user ids, if the policy requires them.
 
         Raises:
-            ProtocolError: something was learned or predicted before.
-            InvalidData: not one reward and one decision a context.
+            ProtocolError: `fit` or `predict` was called before.
+            InvalidData: decisions, rewards and contexts differ in number.
         """
         people, given = _table(contexts), _column(decisions)
         values = _checks.contents(rewards, name="rewards")
         if not len(self._menu.points(people)) == len(given) == len(values):
-            raise InvalidData("fit: expected one decision and one reward a context")
+            raise InvalidData("fit: expected one decision and one reward for each context")
         with self._lock:
             if self._begun:
                 raise ProtocolError(
-                    "fit: a second fit would release the same people's data again, and what was released "
-                    "cannot be forgotten; bring rewards of new decisions to partial_fit, or build a new "
-                    "policy with a promise of its own"
+                    "fit: a second fit would release the same people's data again, and a release cannot be "
+                    "undone; pass rewards of new decisions to partial_fit, or build a new policy with a "
+                    "guarantee of its own"
                 )
             decided = self._policy.ask_batch(people, users=users, available=[[label] for label in given])
             self._begun = True
             self._policy.tell_batch(decided.ids, values)
 
     def predict(self, contexts: Any, *, users: Sequence[object] | None = None) -> Any:
-        """The arm of each person: a label for one, a list for several. Takes a round each.
+        """Return the arm of each person: a label for one person, a list for several.
 
-        Whoever's context cannot be read has None, and a round taken.
+        Each person uses one round. The arm is None, and the round is used, if the context cannot be read.
         """
         people = _table(contexts)
         points = self._menu.points(people)
@@ -159,25 +159,25 @@ class MAB:
         *,
         users: Sequence[object] | None = None,
     ) -> None:
-        """Rewards of decisions that `predict` made.
+        """Add the rewards of decisions that `predict` made.
 
         Args:
-            decisions, contexts: as they were then.
-            rewards: (n,); NaN where none will come. One off the range counts nothing, unless the policy
-                clips.
-            users: as they were named then. Without names, a row for every decision that waits, in their
-                order.
+            decisions, contexts: The arms that `predict` returned and the contexts that it was given.
+            rewards: (n,); NaN for a reward that will not come. A reward outside the range contributes
+                nothing, unless the policy clips.
+            users: User ids that `predict` was given. Without ids, pass a row for every open decision, in the
+                order of the decisions.
 
         Raises:
-            InvalidData: another number of rows than decisions wait, and nothing was taken. Or some rows are
-                of no decision made here: these count nothing, and the others have counted.
+            InvalidData: the number of rows differs from the number of open decisions, and nothing was
+                changed; or some rows match no decision, and only the other rows were used.
         """
         values = _checks.contents(rewards, name="rewards")
         codes, points = self._menu.cells(_column(decisions)), self._menu.points(_table(contexts))
         if (users is None) == self._policy.user_ids:
-            raise InvalidData("partial_fit: name users where predict named them, and there alone")
+            raise InvalidData("partial_fit: pass users if and only if predict was given users")
         if not len(points) == len(codes) == len(values):
-            raise InvalidData("partial_fit: expected one decision and one reward a context")
+            raise InvalidData("partial_fit: expected one decision and one reward for each context")
         rows = [(point.tobytes(), int(code)) for point, code in zip(points, codes, strict=True)]
         with self._lock:
             found = self._in_order(rows) if users is None else self._by_user(rows, users)
@@ -188,16 +188,16 @@ class MAB:
                 self._policy.tell_batch(list(over), np.array(list(over.values())))
         if len(known) < len(rows):
             raise InvalidData(
-                "partial_fit: some rows are of no decision made here, and count nothing; the others have "
-                "counted. Pass arms and contexts as they were at the decision"
+                "partial_fit: some rows match no decision made here, and were not used; the others were. "
+                "Pass arms and contexts as they were at the decision"
             )
 
     def _in_order(self, rows: Sequence[tuple[bytes, int]]) -> list[str | None]:
-        """The decision of each row, where every decision that waits has its row; None where they differ."""
+        """Return the decision of each row, in the order of decisions; None where context or arm differ."""
         if len(rows) != len(self._waiting):
             raise InvalidData(
-                f"partial_fit: {len(rows)} rows came and {len(self._waiting)} decisions wait: bring one "
-                "row a decision, in order, with reward NaN where none came; or name users"
+                f"partial_fit: got {len(rows)} rows for {len(self._waiting)} open decisions: pass one row "
+                "for each decision, in order, with reward NaN where none came; or pass users"
             )
         waiting = self._waiting.items()
         return [
@@ -206,42 +206,42 @@ class MAB:
         ]
 
     def _by_user(self, rows: Sequence[tuple[bytes, int]], users: Sequence[object]) -> list[str | None]:
-        """The user's own oldest decision of each row's context and arm."""
+        """Return the user's oldest open decision with each row's context and arm, None if there is none."""
         if len(users) != len(rows):
-            raise InvalidData("partial_fit: expected one user a row")
+            raise InvalidData("partial_fit: expected one user for each row")
         ids: dict[tuple[object, ...], list[str]] = {}
         for id_, key in self._waiting.items():
             ids.setdefault(key, []).append(id_)
-        named = map(person_in, users)  # compared as the policy compares them
+        named = map(person_in, users)  # normalised as the policy does
         queues = [ids.get((user, *row)) for user, row in zip(named, rows, strict=True)]
         return [queue.pop(0) if queue else None for queue in queues]
 
     def predict_expectations(self, contexts: Any) -> Any:
-        """Expected reward of each arm, from releases only: a dict for one person, a list for several."""
+        """Return each arm's expected reward under releases: a dict for one person, a list for several."""
         means, _ = self._policy.predict(_table(contexts))
         found = [dict(zip(self.arms, row, strict=True)) for row in means.tolist()]
         return found[0] if len(found) == 1 else found
 
     def add_arm(self, arm: object, binarizer: object = None) -> NoReturn:
-        """Refused."""
+        """Raise ProtocolError: arms are fixed."""
         raise ProtocolError(f"add_arm: {_FIXED}")
 
     def remove_arm(self, arm: object) -> NoReturn:
-        """Refused."""
+        """Raise ProtocolError: arms are fixed."""
         raise ProtocolError(f"remove_arm: {_FIXED}")
 
     def warm_start(self, arm_to_features: object, distance_quantile: object) -> NoReturn:
-        """Refused: MABWiser's copies what was seen of one arm to another."""
+        """Raise ProtocolError: MABWiser's method copies one arm's observations to another."""
         raise ProtocolError(
-            "warm_start: MABWiser's copies what was seen of one arm to another, and here nothing is seen but "
-            "releases; public data goes to the policy's warm_start before the first decision"
+            "warm_start: MABWiser's method copies the observations of one arm to another, and this object "
+            "stores releases only; pass public data to the policy's warm_start before the first decision"
         )
 
 
 def _table(contexts: Any) -> Any:
-    """One person's values as a list or table of one person.
+    """Return contexts as a table or a list of rows; one person's values become one row.
 
-    A list stays one: in an array of all people one person's text would turn everybody's numbers into text.
+    A list is not converted to an array: one text among the values would turn all numbers into text.
     """
     if isinstance(contexts, list | tuple) and contexts:
         one = not any(isinstance(own, list | tuple | np.ndarray) or hasattr(own, "keys") for own in contexts)

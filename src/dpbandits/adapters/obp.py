@@ -1,17 +1,17 @@
-"""Open Bandit Pipeline's feedback dict, without its package.
+"""The feedback dict of Open Bandit Pipeline, without importing that package.
 
-- `learn(policy, feedback)`: a log in its dict into an `ExploreThenCommit`.
-- `action_dist(published, context)`: (n, K, 1), what its estimators take as an evaluation policy.
-- `feedback_of(world, rounds=)`: its dict of a world of ours, logged by uniform choices.
+- `learn(policy, feedback)`: add a logged feedback dict to an `ExploreThenCommit`.
+- `action_dist(published, context)`: a published policy as an evaluation policy, shape (n, K, 1).
+- `feedback_of(world, rounds=)`: the feedback dict of a simulated world, logged by uniform choices.
 
-What becomes of raw data:
+How raw data is treated:
 
-- The dict is raw: contexts, actions, rewards. `learn` reads it; what leaves is what `publish` gives.
-- Whatever its estimators compute from the dict (inverse propensity, direct method, doubly robust) is a
-  statistic of raw rewards, with no noise: show it to those who may see the log.
+- The dict holds raw contexts, actions and rewards. `learn` reads it; only `publish` makes a release.
+- The pipeline's off-policy estimators (inverse propensity, direct method, doubly robust) return statistics of
+  raw rewards without noise. Show them only to people who may see the log.
 
-Its actions are numbers, the codes of our arms in their order; of lists of several actions those at
-position 0 are learned from.
+Actions are numbers: the codes of the policy's arms, in their order. If an entry is a list of several actions,
+only the action at position 0 is used.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,34 +34,34 @@ _KEYS = ("context", "action", "reward")
 def learn(
     policy: ExploreThenCommit, feedback: Mapping[str, Any], *, users: Sequence[object] | None = None
 ) -> None:
-    """Learn from its feedback dict: raw data enters the policy, and nothing leaves.
+    """Add a feedback dict to the policy's secret sums; nothing is released.
 
     Args:
-        policy: built with `contexts` and `arms`; contexts are in the schema's order.
+        policy: Policy with `contexts` and `arms`; context columns follow the schema's order.
         feedback: `context` (n, d), `action` (n,) codes, `reward` (n,), `pscore` (n,) or None (actions were
-            drawn uniformly), `position` (n,) or None (all are 0). A row at another position, or of no arm,
-            counts nothing, and no other row is the worse for it.
-        users: n ids, where the policy asks for them.
+            drawn uniformly), `position` (n,) or None (all are 0). A row at another position, or with an
+            unknown action, contributes nothing and does not affect other rows.
+        users: n user ids, if the policy requires them.
 
     Raises:
-        InvalidData: a key is missing, or there is not one position a row.
+        InvalidData: a key is missing, or `position` and `action` differ in shape.
     """
     _checks.an(policy, ExploreThenCommit, name="policy", pass_="ExploreThenCommit(contexts=..., arms=...)")
     if policy.arms is None:
         raise InvalidParameter("policy: expected one that was built with contexts= and arms=")
     missing = [key for key in _KEYS if key not in feedback]
     if missing:
-        raise InvalidData(f"the feedback lacks {missing}")
+        raise InvalidData(f"feedback: missing keys {missing}")
     codes, position = _checks.contents(feedback["action"], name="action"), feedback.get("position")
     if position is not None:
         places = _checks.contents(position, name="position")
         if places.shape != codes.shape:
-            raise InvalidData(f"position of shape {places.shape}: expected None, or one a row")
+            raise InvalidData(f"position of shape {places.shape}: expected None, or one for each row")
         codes = np.where(places == 0.0, codes, np.nan)
     labels = dict(enumerate(policy.arms))
     policy.learn(
         feedback["context"],
-        [labels.get(code, UNREADABLE) for code in codes.tolist()],  # what is no arm counts nothing
+        [labels.get(code, UNREADABLE) for code in codes.tolist()],  # UNREADABLE: the row contributes nothing
         feedback["reward"],
         propensities=feedback.get("pscore"),
         users=users,
@@ -69,17 +69,17 @@ def learn(
 
 
 def action_dist(published: PublishedFunction, context: Any) -> FloatArray:
-    """(n, K, 1) chances of the arms by what was published: 1 for the best and 0 for the others."""
+    """Return (n, K, 1) probabilities of the arms under the release: 1 for the best arm, 0 for the others."""
     best = published.choose(context)
     return np.eye(len(published.arms) + 1, len(published.arms))[best][:, :, None]
 
 
 def feedback_of(world: Any, *, rounds: int | None = None) -> dict[str, Any]:
-    """Its dict of a world's first rounds, logged by uniform choices. For evaluation only.
+    """Return the feedback dict of a world's first rounds, logged by uniform choices. For evaluation only.
 
     Args:
-        world: with arms: decision sets hold one person's context beside every arm.
-        rounds: all of the world's by default.
+        world: World with arms: a decision set holds one person's context joined with every arm.
+        rounds: Number of rounds; by default all rounds of the world.
     """
     n = world.horizon if rounds is None else _checks.integer(rounds, name="rounds")
     sets, k = world.decision_sets(0, n), world.n_candidates

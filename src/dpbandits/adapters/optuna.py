@@ -1,26 +1,27 @@
-"""Optuna's sampler over a policy (`PolicySampler`): a study asks, and a private policy decides.
+"""A private policy as a sampler for Optuna (`PolicySampler`).
 
-One trial is one person, whose arm is a categorical parameter; or, of a policy over a domain without arms, a
-point of it, whose columns are the floats `x0`, `x1`, ...
+One trial is one person. The arm is a categorical parameter. A policy over a domain without arms suggests a
+point instead, whose columns are the floats `x0`, `x1`, ...
 
     sampler = PolicySampler(policy)
     study = optuna.create_study(sampler=sampler, direction="maximize")
     trial = study.ask()
     sampler.meet(trial, {"age": 44, "region": "west"}, user="u-17")
-    offer = trial.suggest_categorical("offer", ["mail", "call"])    # takes a round
+    offer = trial.suggest_categorical("offer", ["mail", "call"])    # uses one round
     study.tell(trial, reward)                                       # tells the policy
 
-What becomes of raw data:
+How raw data is treated:
 
-- A context is given to `meet` and kept out of the study: do not put it into `user_attrs`.
-- The study keeps every person's arm and raw reward as long as it lives, and shows them: `trials`,
-  `best_value`, `trials_dataframe`, plots, and the log lines of `optimize`. None of it is a release; it is for
-  those who may see the data. So `meet` refuses a study whose storage is not in memory, and Optuna's log at
-  level INFO, which prints every reward, or WARNING, which prints arm and value of a trial that failed.
-- What was learned leaves through the policy's `publish`.
-- A trial that fails or is pruned has no reward; its round is taken all the same.
+- `meet` takes the context and does not store it in the study: do not put it into `user_attrs`.
+- The study stores each person's arm and raw reward and shows them: `trials`, `best_value`,
+  `trials_dataframe`, plots, and the log lines of `optimize`. None of it is a release; show it only to people
+  who may see the data.
+- `meet` refuses a study whose storage is not in memory. It also refuses Optuna's log levels INFO, which
+  prints every reward, and WARNING, which prints arm and value of a failed trial.
+- Only the policy's `publish` releases what was learned.
+- A trial that fails or is pruned has no reward, but its round is used.
 
-Nothing of Optuna is imported here.
+This module imports nothing from Optuna.
 """
 
 import logging
@@ -36,15 +37,15 @@ __all__ = ["PolicySampler"]
 
 
 _Key = tuple[str, int]
-"""A study's name and a trial's number: several studies may share a policy."""
+"""A study's name and a trial's number; the name is part of the key as several studies may share a policy."""
 
 
 def _refuse_leaks(trial: Any) -> None:
-    """ProtocolError where raw rewards would be written down beside the policy."""
+    """Raise ProtocolError if raw rewards would be stored on disk or printed to a log."""
     if type(trial.storage).__name__ != "InMemoryStorage":
         raise ProtocolError(
-            "the study's storage would keep everybody's raw rewards in plain text: create the study without "
-            "storage=, and keep the policy with save"
+            "the study's storage would store raw rewards in plain text: create the study without storage=, "
+            "and save the policy with save"
         )
     if logging.getLogger("optuna").isEnabledFor(logging.WARNING):
         raise ProtocolError(
@@ -54,50 +55,50 @@ def _refuse_leaks(trial: Any) -> None:
 
 
 class PolicySampler:
-    """One person a trial, decided by a policy; see the module.
+    """An Optuna sampler that lets a private policy decide each trial; see the module.
 
     Args:
-        policy: with `contexts` and `arms`, or with a domain that can be asked without candidates.
+        policy: Policy with `contexts` and `arms`, or with a domain that needs no candidates.
     """
 
     def __init__(self, policy: RoundPolicy) -> None:
         self.policy: Any = _checks.an(policy, RoundPolicy, name="policy", pass_="GPBandit(...)")
         self._lock = Lock()
         self._points: dict[_Key, FloatArray] = {}
-        self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, until they are decided for
+        self._people: dict[_Key, tuple[Any, object]] = {}  # raw data, removed at the decision
         self._open: dict[_Key, str] = {}
 
     def __str__(self) -> str:
         return type(self).__name__
 
     def __reduce__(self) -> NoReturn:
-        raise ProtocolError("a sampler cannot be copied or pickled: it stands for one policy")
+        raise ProtocolError("a sampler cannot be copied or pickled: save its policy instead")
 
     def meet(self, trial: Any, context: Any = None, *, user: object | None = None) -> None:
-        """Say whose trial it is.
+        """Set the context and the user of a trial, before the trial suggests an arm.
 
         Args:
-            trial: what `study.ask()` gave, or the objective's argument.
-            context: as `ask` takes it; it is read when the arm is suggested. None where there are no arms.
-            user: as `ask` takes it.
+            trial: Result of `study.ask()`, or the objective's argument.
+            context: Context as for `ask`, read when the arm is suggested; None for a policy without arms.
+            user: User id as for `ask`.
 
         Raises:
-            ProtocolError: the study keeps raw rewards on disk, or prints them; nothing was taken.
+            ProtocolError: the study stores raw rewards on disk or prints them; nothing was changed.
         """
         _refuse_leaks(trial)
         with self._lock:
             self._people[trial.study.study_name, trial.number] = context, user
 
     def infer_relative_search_space(self, study: Any, trial: Any) -> dict[str, Any]:
-        """Nothing is sampled before it is known whose trial it is."""
+        """Return no parameters: the decision needs the trial's context."""
         return {}
 
     def sample_relative(self, study: Any, trial: Any, search_space: dict[str, Any]) -> dict[str, Any]:
-        """Nothing."""
+        """Return no values."""
         return {}
 
     def sample_independent(self, study: Any, trial: Any, param_name: str, param_distribution: Any) -> Any:
-        """Decide."""
+        """Return the arm, or the point's coordinate, that the policy decides for this trial."""
         with self._lock:
             key = study.study_name, trial.number
             menu, labels = self.policy.menu, list(getattr(param_distribution, "choices", ()))
@@ -114,12 +115,12 @@ class PolicySampler:
             return decision.arm
 
     def before_trial(self, study: Any, trial: Any) -> None:
-        """Refuse a study of several objectives, or of the other direction."""
+        """Raise InvalidParameter unless the study has one objective, which it maximises."""
         if [direction.name.lower() for direction in study.directions] != ["maximize"]:
             raise InvalidParameter('expected a study of one objective, direction="maximize"')
 
     def after_trial(self, study: Any, trial: Any, state: Any, values: Any) -> None:
-        """Tell what came."""
+        """Tell the policy the trial's reward, or abandon the decision if the trial did not complete."""
         key, reward = (study.study_name, trial.number), float(values[0]) if state.name == "COMPLETE" else None
         with self._lock:
             self._people.pop(key, None)
@@ -131,22 +132,22 @@ class PolicySampler:
                 self.policy.tell(decision, reward)
 
     def reseed_rng(self) -> None:
-        """Nothing to do: public coins are keyed by their round."""
+        """Do nothing: public coins depend on the round alone."""
 
     def _met(self, key: _Key, name: str) -> tuple[Any, object]:
         if key not in self._people:
-            raise ProtocolError(f"{name}: a trial has one decision, and first needs sampler.meet(trial, ...)")
+            raise ProtocolError(f"{name}: call sampler.meet(trial, ...) first; a trial has one decision")
         return self._people.pop(key)
 
     def _coordinate(self, key: _Key, name: str) -> float:
-        """A column of the trial's point, which is asked for once."""
+        """Return a column of the trial's point; the first call for a trial asks the policy for the point."""
         names = [f"x{column}" for column in range(self.policy.domain.dim)]
         if name not in names:
             raise InvalidParameter(f"{name}: expected a column of the domain, from x0 to {names[-1]}")
         if key not in self._points:
             context, user = self._met(key, name)
             if context is not None:
-                raise InvalidParameter("context: this policy chooses among points: leave it out")
+                raise InvalidParameter("context: this policy chooses among points: pass no context")
             decision = self.policy.ask(user=user)
             self._open[key], self._points[key] = decision.id, decision.action
         return float(self._points[key][names.index(name)])

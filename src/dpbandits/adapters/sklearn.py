@@ -4,19 +4,19 @@
     estimator.fit(frame, rewards, arms=given, users=ids)     # learns, and releases once
     estimator.predict(frame)                                 # labels, from the release
 
-What becomes of raw data:
+How raw data is treated:
 
 - `fit` and `partial_fit` read contexts, arms and rewards; `partial_fit` only adds them to secret sums.
-- `publish`, which `fit` calls, releases what was learned, once. `predict`, `predict_proba` and
-  `decision_function` come from the release alone: before there is one they are refused, as scikit-learn
-  refuses an unfitted estimator. Afterwards no row is added.
-- One promise is for one release: a second one of the same estimator, or of a clone of it (as cross-validation
-  and grid search make them, over the same people), is refused. With an `account` every release is paid
-  from it, and a second is made where it can pay.
-- Nothing is copied or pickled (`joblib`, `n_jobs`): two copies would each release, and memory holds raw sums.
-  `estimator.published_.save(folder)` keeps what was published.
-- A step before it in a pipeline that learns from X, as `StandardScaler` does, shows what it learned; our
-  promise does not cover that. The schema's bounds scale contexts here.
+- `publish`, which `fit` calls, makes one release. `predict`, `predict_proba` and `decision_function` use the
+  release alone, and raise scikit-learn's `NotFittedError` before it. No row is added after the release.
+- The guarantee covers one release. A second release by the same estimator, or by a clone, is refused:
+  cross-validation and grid search clone an estimator and fit it on the same people. With an `account`, each
+  release is charged to it, and further releases are made while its budget suffices.
+- Copies and pickles (`joblib`, `n_jobs`) are refused: two copies would each release, and memory holds raw
+  sums. `estimator.published_.save(folder)` saves the release.
+- An earlier pipeline step that learns from X, such as `StandardScaler`, reveals what it learned. The
+  guarantee
+  does not cover it, and it is not needed: the schema's bounds scale contexts.
 
 There is no `score`: it would be a statistic of raw rewards.
 """
@@ -51,46 +51,47 @@ __all__ = ["LoggedPolicy", "NotReleased"]
 
 
 class NotReleased(ProtocolError, NotFittedError):
-    """There is no release to predict from: call `fit`, or `publish` after the last `partial_fit`."""
+    """No release exists to predict from: call `fit`, or `publish` after the last `partial_fit`."""
 
 
 class _OneRelease:
-    """State that an estimator and its clones share: the one policy that the promise was given to."""
+    """State shared by an estimator and its clones: the one policy that may release under the guarantee."""
 
     def __init__(self) -> None:
         self._lock, self._policy = Lock(), None
 
     def take(self, policy: Any) -> None:
-        """For this policy; None only asks whether it is still to be had."""
+        """Reserve the release for `policy`; with None, only check that it is not yet reserved."""
         with self._lock:
             if self._policy is not None and self._policy is not policy:
                 raise BudgetExceeded(
-                    "this estimator, or the one it was cloned from, has made the release that its promise is "
-                    "for: another one, as in cross-validation, needs an account, which pays for each"
+                    "this estimator, or one that shares its guarantee by cloning, has made its one release: "
+                    "further releases, as in cross-validation, need an account, which is charged for each"
                 )
             self._policy = policy
 
 
 class LoggedPolicy(BaseEstimator):
-    """Learn which arm is best for whom from a log, privately; see the module.
+    """Learn privately from a log which arm is best for each person; see the module.
 
-    Arguments are kept as they are, as scikit-learn expects, and checked where learning begins.
+    As scikit-learn requires, the constructor stores its arguments unchanged. Learning checks them.
 
     Args:
-        contexts: public columns, a `Schema`; X is whatever `Schema` reads: a frame, or an array in its order.
-        arms: labels.
-        reward_range: public (low, high); rewards off it count zero, unless a `RewardRange` clips them.
-        horizon: most rows that count, a public number chosen without looking at the log.
-        privacy: `JointDP` with delta above 0; with its `user_ids`, fits name their `users`.
-        kernel, tuning: as in `ExploreThenCommit`.
-        seed, noise, account: as in `PolicyOptions`.
+        contexts: Public columns, a `Schema`; X is a frame, or an array in the schema's order.
+        arms: Labels of the arms.
+        reward_range: Public (low, high). A reward outside it contributes zero, unless a `RewardRange` clips
+            it.
+        horizon: Largest number of rows used, a public number chosen without looking at the log.
+        privacy: `JointDP` with delta above 0. Unless `user_ids` is False, fits require `users`.
+        kernel, tuning: As in `ExploreThenCommit`.
+        seed, noise, account: As in `PolicyOptions`.
 
     Attributes:
-        policy_: the `ExploreThenCommit` that learned: raw sums, secret.
-        published_: the release, a `PublishedFunction`.
-        classes_: (K,) labels.
-        guarantee_: the promise.
-        n_features_in_, feature_names_in_: of the schema.
+        policy_: The `ExploreThenCommit` that learned; it holds raw sums, which are secret.
+        published_: The release, a `PublishedFunction`.
+        classes_: (K,) labels of the arms.
+        guarantee_: Guarantee of the release.
+        n_features_in_, feature_names_in_: Number and names of the schema's columns.
 
     Example:
         >>> import dpbandits as dpb
@@ -132,7 +133,7 @@ class LoggedPolicy(BaseEstimator):
         self.account = account
 
     def __sklearn_clone__(self) -> Self:
-        """An estimator of the same arguments, which shares the one promise with this one."""
+        """Return an estimator with the same arguments, which shares this estimator's one release."""
         copied = type(self)(**self.get_params(deep=False))
         copied.__dict__["_release"] = self._shared()
         return copied
@@ -162,23 +163,24 @@ class LoggedPolicy(BaseEstimator):
         """Learn from a log, and release once.
 
         Args:
-            X: contexts of n people.
+            X: Contexts of n people.
             y: (n,) rewards.
-            arms: n labels: which arm each was given.
-            propensities: (n,) the chance that arm had; None where all arms were equally likely.
-            users: n ids.
+            arms: n labels: the arm that each person was given.
+            propensities: (n,) probability with which that arm was chosen; None if all arms were equally
+                likely.
+            users: n user ids, if `privacy` requires them.
 
         Raises:
             InvalidParameter: the estimator's arguments do not fit together.
-            InvalidData: what was passed is no table of one length. A cell that cannot be read is no error:
-                its row counts zero.
-            ProtocolError: it has learned and released.
-            BudgetExceeded: a clone has had the promise, or the account cannot pay.
+            InvalidData: the arguments are not tables of one length. An unreadable cell raises nothing: its
+                row contributes zero.
+            ProtocolError: the estimator has made its release.
+            BudgetExceeded: a clone has made the release, or the account's budget does not suffice.
         """
         if self.__sklearn_is_fitted__():
             raise ProtocolError(
-                "fit: the release was made, and a second one of the same people would spend the promise "
-                "twice; clone the estimator, with an account that pays for another"
+                "fit: the release was made, and a second one of the same people would spend the privacy "
+                "budget twice; clone the estimator, with an account that is charged for another"
             )
         if self.account is None:
             self._shared().take(None)
@@ -194,7 +196,7 @@ class LoggedPolicy(BaseEstimator):
         propensities: ArrayLike | None = None,
         users: Sequence[object] | None = None,
     ) -> Self:
-        """Add rows; nothing is released. See `fit`.
+        """Add rows without releasing anything. See `fit`.
 
         Raises:
             ProtocolError: the release was made.
@@ -205,18 +207,18 @@ class LoggedPolicy(BaseEstimator):
                 "new estimator"
             )
         if arms is None:
-            raise InvalidData("arms: expected one label a row, which arm that person was given")
+            raise InvalidData("arms: expected one label for each row: the arm that the person was given")
         if "policy_" not in self.__dict__:
             self._begin()
         self.policy_.learn(X, arms, y, propensities=propensities, users=users)
         return self
 
     def publish(self) -> Self:
-        """Release what was learned, once; every later call gives the same.
+        """Release what was learned; later calls return the same release.
 
         Raises:
-            BudgetExceeded: the promise had its release, or the account cannot pay.
-            NotReleased: nothing was learned from.
+            BudgetExceeded: a clone has made the release, or the account's budget does not suffice.
+            NotReleased: no rows were added.
         """
         if "policy_" not in self.__dict__:
             raise NotReleased("publish: learn from rows first, with partial_fit; fit does both")
@@ -229,7 +231,7 @@ class LoggedPolicy(BaseEstimator):
     def _begin(self) -> None:
         if self.contexts is None or self.arms is None or self.horizon is None or self.privacy is None:
             raise InvalidParameter(
-                "expected contexts=, arms=, horizon= and privacy=: all are public, and none is read off "
+                "expected contexts=, arms=, horizon= and privacy=: all are public, and none is derived from "
                 "the log"
             )
         self.policy_ = ExploreThenCommit(**self.get_params(deep=False))
@@ -240,25 +242,26 @@ class LoggedPolicy(BaseEstimator):
     def _released(self) -> PublishedFunction:
         if not self.__sklearn_is_fitted__():
             raise NotReleased(
-                "this LoggedPolicy has no release to predict from, and predicts from nothing else: call fit, "
-                "or publish after the last partial_fit"
+                "this LoggedPolicy has no release, and predicts from nothing else: call fit, or publish "
+                "after the last partial_fit"
             )
         return self.published_
 
     def predict(self, X: Any) -> Any:
-        """(n,) labels of everybody's best arms, from the release; None for a row that cannot be read."""
+        """Return (n,) labels of each person's best arm under the release; None for an unreadable row."""
         best = self._released().choose(X)
         if (best < 0).any():
             return as_objects([*self.classes_.tolist(), None])[best]
         return self.classes_[best]
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """(n, K) the chance of each arm: 1 for the best, as the policy draws nothing, and 0 in the row of a
-        person who cannot be read.
+        """Return (n, K) probabilities of the arms: 1 for the best arm and 0 for the others.
+
+        The row of an unreadable context is all 0.
         """
         arms = len(self._released().arms)
         return np.eye(arms + 1, arms)[self.published_.choose(X)]
 
     def decision_function(self, X: Any) -> FloatArray:
-        """(n, K) expected rewards, from the release."""
+        """Return (n, K) expected rewards under the release."""
         return self._released().predict(X)[0]

@@ -1,7 +1,7 @@
-"""Published policies for other runtimes: plain JSON, its evaluator, and weights for GrowthBook.
+"""Published policies for other runtimes: plain JSON, an evaluator for it, and GrowthBook weights.
 
-- `decide_by`: the arm that an exported policy gives to a person.
-- `growthbook`: an exported policy as weights per leaf condition.
+- `decide_by`: return the arm that an exported policy gives to a person.
+- `growthbook`: write an exported policy as weights for each leaf condition.
 """
 
 from dpbandits._lazy import lazy

@@ -1,6 +1,6 @@
-"""The reference evaluator of exported policies, of the standard library alone: copy it wherever Python runs.
+"""The reference evaluator of exported policies. Copy it anywhere: it needs the standard library alone.
 
-docs/guides/exported-policies.md says what is in one; `js/src/decide.js` is the same in JavaScript.
+docs/guides/exported-policies.md describes the format; `js/src/decide.js` is the same evaluator in JavaScript.
 """
 
 import math
@@ -14,10 +14,11 @@ Point = list[float]
 
 
 class _Unreadable(ValueError):
-    pass
+    """The context does not fit the policy's columns."""
 
 
 def _place(column: dict[str, Any], value: Any) -> float:
+    """Return a value's coordinate: a share of its range in [0, 1], or its category's code or middle."""
     value = column.get("missing") if value is None or value != value else value
     values, low, high = column.get("values"), column.get("low", 0.0), column.get("high", 1.0)
     number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -30,6 +31,7 @@ def _place(column: dict[str, Any], value: Any) -> float:
 
 
 def _kernel(k: dict[str, Any], x: Point, z: Point) -> float:
+    """Return the kernel of x and z from its configuration (see `dpbandits.models.kernels`)."""
     if k["type"] in ("Product", "Sum"):
         return (math.prod if k["type"] == "Product" else sum)(_kernel(part, x, z) for part in k["parts"])
     if k["type"] == "Scaled":
@@ -46,6 +48,7 @@ def _kernel(k: dict[str, Any], x: Point, z: Point) -> float:
 
 
 def _tree(rule: dict[str, Any], x: Point) -> list[float]:
+    """Return the scores of the leaf that holds x."""
     node = rule["nodes"][0]
     while "above" in node:
         node = rule["nodes"][node["above" if x[node["column"]] >= node["at"] else "below"]]
@@ -53,6 +56,7 @@ def _tree(rule: dict[str, Any], x: Point) -> list[float]:
 
 
 def _cells(rule: dict[str, Any], x: Point) -> list[float]:
+    """Return the scores of the grid cell that holds x; the last column varies fastest."""
     cell = 0
     for share, edges in zip(x, rule["edges"], strict=True):
         cell = cell * (len(edges) + 1) + bisect_right(edges, share)
@@ -60,12 +64,14 @@ def _cells(rule: dict[str, Any], x: Point) -> list[float]:
 
 
 def _features(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
+    """Return scores that are linear in kernel features; features longer than `longest` are scaled down."""
     near = [_kernel(rule["kernel"], x, z) for z in rule["landmarks"]]
     phi = [sum(map(mul, near, column)) for column in zip(*rule["projection"], strict=True)]
     return _weighed(rule, phi, min(1.0, rule["longest"] / (math.hypot(*phi) or 1.0)), draw)
 
 
 def _effects(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
+    """Return scores that are linear in the effects of columns and of groups of columns."""
     columns = zip(rule["components"], rule["edges"], x, strict=True)
     rows = [table[bisect_right(edges, share)] for table, edges, share in columns]
     phi = [math.prod(rows[j][component] for j, component in factors) for factors in rule["factors"]]
@@ -73,12 +79,13 @@ def _effects(rule: dict[str, Any], x: Point, draw: int | None) -> list[float]:
 
 
 def _weighed(rule: dict[str, Any], phi: list[float], cut: float, draw: int | None) -> list[float]:
+    """Return rewards for features phi, scaled by cut, under the mean weights or a draw of the weights."""
     weights = rule["mean"] if draw is None else rule["draws"][draw]
     return [rule["middle"] + rule["width"] * cut * sum(map(mul, phi, arm)) for arm in weights]
 
 
 def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) -> list[float]:
-    """Every arm's expected reward or chance; by that `draw` of the public draws where one is named."""
+    """Return each arm's expected reward or probability, by the mean or by the public draw numbered `draw`."""
     told = context if isinstance(context, dict) else dict(enumerate(context))
     x, rule = (
         [_place(one, told.get(one.get("name", j))) for j, one in enumerate(policy["columns"])],
@@ -90,7 +97,7 @@ def arm_scores(policy: dict[str, Any], context: Any, draw: int | None = None) ->
 
 
 def decide_by(policy: dict[str, Any], context: Any, draw: int | None = None) -> Any:
-    """The arm that the server gives to this person; None where the context cannot be read."""
+    """Return the arm that the server gives to this person; None if the context cannot be read."""
     try:
         found = arm_scores(policy, context, draw)
     except _Unreadable:

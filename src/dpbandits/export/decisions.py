@@ -1,9 +1,9 @@
-"""Published policies as plain JSON, for whoever decides without this library.
+"""Published policies as plain JSON, for programs that decide without this library.
 
-`written_policy` is what `to_decisions()` of everything published gives: columns, arms and one rule, a table
-over cells, a tree of bins, effects of columns and of pairs of them, or features. `read` checks such a text.
-`growthbook` says it again as weights per leaf condition, where the policy is constant on public cells. All of
-it is public: nothing here sees data.
+`written_policy` makes the text that each release's `to_decisions()` returns: columns, arms and one rule. A
+rule is a table over cells, a tree of bins, effects of columns and of their pairs, or features. `read` checks
+such a text. `growthbook` converts a policy that is constant on public cells to weights for each leaf
+condition. All inputs are public: nothing here reads raw data.
 """
 
 import itertools
@@ -27,9 +27,10 @@ _KIND = "dpbandits decisions"
 _COLUMNS = ("Range", "Categories")
 
 MOST_CELLS = 1 << 16
-"""Cells that are looked at, one after another, for leaf conditions."""
+"""Largest number of cells that `growthbook` converts."""
 
 Box = tuple[tuple[float, float], ...]
+"""Low and high end of each column, in shares of its range; half open."""
 
 
 def written_policy(
@@ -42,26 +43,26 @@ def written_policy(
     coded: bool = False,
     clip: bool = False,
 ) -> str:
-    """The JSON of a policy.
+    """Return the JSON of a policy.
 
     Args:
-        rule: `type` and what belongs to it.
-        schema: of people's contexts; None where contexts are numbers in `bounds`.
-        arms: what they are called.
-        version: of what was published; None where it has none.
-        bounds: low and high of every column, without a schema.
-        coded: whether categories are codes, and not the middles of equal parts.
-        clip: whether ranges clip, whatever the schema says, as devices do.
+        rule: Rule as described in docs/guides/exported-policies.md: its `type` and the fields of that type.
+        schema: Schema of contexts; None if contexts are numbers in `bounds`.
+        arms: Labels of the arms.
+        version: Version of the release; None if it has none.
+        bounds: Low and high end of each column, used without a schema.
+        coded: True if categories are their codes; False if they are the middles of equal parts of [0, 1].
+        clip: True if ranges clip, as they do on clients, whatever the schema says.
 
     Raises:
-        InvalidParameter: columns that are not exported.
+        InvalidParameter: a column is of a type that cannot be exported.
     """
     columns: list[dict[str, Any]] = [{"low": low, "high": high} for low, high in bounds]
     if schema is not None:
         columns = [{"name": name, **column.to_config()} for name, column in schema.columns.items()]
         other = [column["name"] for column in columns if column["type"] not in _COLUMNS]
         if other:
-            raise InvalidParameter(f"columns {other} are neither Range nor Categories: not exported")
+            raise InvalidParameter(f"columns {other} cannot be exported: expected Range or Categories")
     for column in columns:
         if "values" in column:
             column |= {"coded": True} if coded else {}
@@ -72,15 +73,15 @@ def written_policy(
 
 
 def read(text: str) -> dict[str, Any]:
-    """An exported policy for `dpbandits.export.decide`, tried once in the middle of its columns.
+    """Read an exported policy for `dpbandits.export.decide`, and try it at the middle of its columns.
 
     Raises:
-        CorruptState: anything else.
+        CorruptState: the text is no exported policy.
     """
     policy = json_object(text, "an exported policy", CorruptState)
     with reading("an exported policy", CorruptState):
         if (policy["format"], policy["kind"]) != (_FORMAT, _KIND):
-            raise CorruptState("the policy was exported in another version of the format")
+            raise CorruptState("the policy has another format version than this library reads")
         middle = {
             column.get("name", place): (
                 column["values"][0] if "values" in column else 0.5 * (column["low"] + column["high"])
@@ -90,32 +91,35 @@ def read(text: str) -> dict[str, Any]:
         rule, n_arms = policy["rule"], len(policy["arms"])
         for place, node in enumerate(rule.get("nodes", ())):
             if "above" in node and not min(node["below"], node["above"]) > place:
-                raise CorruptState("a split of the policy leads back to itself")
+                raise CorruptState("a node of the policy's tree refers to itself or to an earlier node")
         draws, size = rule.get("draws", ()), 0
         if rule["type"] in ("kernel", "effects"):
             size = len(rule["projection"][0] if rule["type"] == "kernel" else rule["factors"])
         if any([*map(len, draw)] != [size] * n_arms for draw in draws):
-            raise CorruptState("a draw of the policy has another number of weights than there are features")
+            raise CorruptState("a draw of the policy has another number of weights than of arms or features")
         for draw in (None, 0) if draws else (None,):
             found = arm_scores(policy, middle, draw)
             if len(found) != n_arms or not all(map(math.isfinite, found)):
-                raise CorruptState("the policy has another number of scores than of arms")
+                raise CorruptState("the policy's scores are not one finite number for each arm")
     return policy
 
 
 def chosen(arms: Sequence[int], n_arms: int) -> list[list[float]]:
-    """Scores of cells that name one arm each."""
+    """Return (cells, n_arms) scores: 1 for each cell's chosen arm, 0 for the others."""
     rows: list[list[float]] = np.eye(n_arms)[np.asarray(arms, dtype=np.int64)].tolist()
     return rows
 
 
 def cut_at(size: int) -> list[float]:
-    """Edges between `size` equal cells of [0, 1], as floor(x size) has them: the first numbers of cells."""
+    """Return the lower ends of cells 1, 2, ... of `size` equal cells of [0, 1].
+
+    Each is the first double x for which floor(x size) is the cell's number.
+    """
     return [_least(lambda x, k=k: x * size >= k, 0.0, 1.0) for k in range(1, size)]  # type: ignore[misc]
 
 
 def _least(reached: Callable[[float], bool], low: float, high: float) -> float:
-    """The first double in (low, high] from which on something holds; it holds at `high`."""
+    """Return the first double in (low, high] at which `reached` holds. It is monotone and holds at `high`."""
     while True:
         middle = low + 0.5 * (high - low)
         if not low < middle < high:
@@ -127,28 +131,29 @@ def _least(reached: Callable[[float], bool], low: float, high: float) -> float:
 
 
 def growthbook(text: str, name: str) -> dict[str, Any]:
-    """An exported policy as a contextual bandit of GrowthBook's SDK payload, format of its SDK 1.7 of 2026.
+    """Return an exported policy as a contextual bandit of GrowthBook's SDK payload (SDK 1.7 of 2026).
 
     Args:
-        text: of `to_decisions()`, of a policy that is constant on cells.
-        name: what features refer to it by.
+        text: Result of `to_decisions()` of a policy that is constant on cells.
+        name: Name by which features refer to the bandit.
 
     Returns:
-        `contextualBandits`, by name, with `banditVersion` and `contexts` (`leafId`, `condition`, `weights`);
-        and `rule`, the part of a feature's rule that refers to it. Leaves do not overlap. A person whom the
-        policy cannot read matches none, and falls to the rule's even weights; missing values are nobody's, so
-        fill them in before.
+        `contextualBandits`, a dict from the name to `banditVersion` and `contexts` (`leafId`,
+        `condition`, `weights`); and `rule`, the part of a feature's rule that refers to it. Leaves do not
+        overlap. A person whom the policy cannot read matches no leaf and gets the rule's even weights.
+        Missing values match no leaf: fill them in before.
 
     Raises:
-        CorruptState: no exported policy.
-        InvalidParameter: its arms' scores are no constants on cells, or its cells are too many.
+        CorruptState: the text is no exported policy.
+        InvalidParameter: the scores are not constant on cells, columns have no names, or there are more
+            than `MOST_CELLS` cells.
     """
     policy = read(text)
     arms, columns = policy["arms"], policy["columns"]
     if policy["rule"]["type"] not in ("tree", "cells", "effects"):
         raise InvalidParameter("growthbook: this policy is not constant on cells: decide by its JSON")
     if any("name" not in column for column in columns):
-        raise InvalidParameter("growthbook: columns have no names: build the policy with contexts=")
+        raise InvalidParameter("growthbook: expected columns with names: build the policy with contexts=")
     contexts: list[dict[str, Any]] = []
     with reading("a policy that is constant on cells", InvalidParameter):
         for box, weights in _leaves(policy):
@@ -164,21 +169,21 @@ def growthbook(text: str, name: str) -> dict[str, Any]:
 
 
 def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
-    """Boxes of shares, half open, and their weights; equal neighbours are one where that is easy.
+    """Yield disjoint boxes of the columns' shares with their weights; equal neighbours may be joined.
 
-    A tree says chances, which may be rounded; cells say expected rewards, of which the best takes all.
+    A tree holds probabilities, which may be rounded. Cells hold expected rewards: the best arm has weight 1.
     """
     rule = policy["rule"]
     whole = ((0.0, math.inf),) * len(policy["columns"])
     if rule["type"] == "tree":
         for box, chances in _below(rule["nodes"], 0, whole):
             if min(chances) < 0.0 or abs(sum(chances) - 1.0) > 1e-4:
-                raise InvalidParameter("growthbook: chances of a leaf do not sum to 1")
+                raise InvalidParameter("growthbook: expected probabilities that sum to 1 in each leaf")
             yield box, [chance / sum(chances) for chance in chances]
         return
     shape = [len(edges) + 1 for edges in rule["edges"]]
     if math.prod(shape) > MOST_CELLS:
-        raise InvalidParameter(f"growthbook: more than {MOST_CELLS} cells")
+        raise InvalidParameter(f"growthbook: the policy has more than {MOST_CELLS} cells")
     scores = _of_effects(rule, shape) if rule["type"] == "effects" else np.array(rule["scores"])
     weights = np.eye(scores.shape[1])[scores.argmax(axis=1)].reshape(*shape, -1)
     bounds = [(0.0, *edges, math.inf) for edges in rule["edges"]]
@@ -186,14 +191,14 @@ def _leaves(policy: dict[str, Any]) -> Iterator[tuple[Box, list[float]]]:
 
 
 def _of_effects(rule: dict[str, Any], shape: Sequence[int]) -> FloatArray:
-    """(cells, K) scores on all cells, less the middle and over the width of rewards."""
+    """Return (cells, K) scores without the constant `middle` and the factor `width`."""
     components, weights = [np.array(own) for own in rule["components"]], np.array(rule["mean"]).T
     factors = [sorted(own) for own in rule["factors"]]
     places: dict[tuple[int, ...], list[int]] = {}
     for place, own in enumerate(factors):
         places.setdefault(tuple(j for j, _ in own), []).append(place)
     scores = np.zeros((*shape, weights.shape[1]))
-    for columns, held in places.items():  # a term each: its columns' levels side by side
+    for columns, held in places.items():  # one term for each group of columns
         axes = "abcd"[: len(columns)]
         sides = [components[j][:, [factors[k][at][1] for k in held]] for at, j in enumerate(columns)]
         words = ",".join([*(f"{axis}k" for axis in axes), "kz"])
@@ -216,7 +221,7 @@ def _below(nodes: list[dict[str, Any]], at: int, box: Box) -> Iterator[tuple[Box
 def _merged(
     weights: FloatArray, spans: list[tuple[int, int]], bounds: list[tuple[float, ...]]
 ) -> Iterator[tuple[Box, list[float]]]:
-    """A block of cells as few boxes: whole where it is constant, else its halves along its longest side."""
+    """Yield a block of cells as boxes of constant weights; halve the longest side until each is constant."""
     block = weights[tuple(slice(*span) for span in spans)].reshape(-1, weights.shape[-1])
     if (block == block[0]).all():
         yield (
@@ -231,7 +236,7 @@ def _merged(
 
 
 def _within(column: dict[str, Any], low: float, high: float) -> dict[str, Any] | None:
-    """The condition that a share, or a code, lies in [low, high); None where nothing does."""
+    """Return the condition that a share, or a code, lies in [low, high); None if no value does."""
     values = column.get("values")
     if values is not None:
         places = [code if column.get("coded") else (code + 0.5) / len(values) for code in range(len(values))]
@@ -240,7 +245,7 @@ def _within(column: dict[str, Any], low: float, high: float) -> dict[str, Any] |
     bottom, top = column["low"], column["high"]
 
     def first(cut: float) -> float:
-        """The first number whose share is at least `cut`."""
+        """Return the first number whose share is at least `cut`."""
         return _least(lambda x: (x - bottom) / (top - bottom) >= cut, bottom, top)
 
     condition: dict[str, Any] = {}

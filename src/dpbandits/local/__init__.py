@@ -1,22 +1,21 @@
-"""Local privacy: people decide on their own device, and the server learns from private reports alone.
+"""Local differential privacy: each user's client decides, and the server sees only private reports.
 
-The public contract, as JSON: `Spec` (a few arms, epsilon-local DP) or `GPSpec` (Gaussian-process bandits,
-(epsilon, delta)). One client and one server work for both.
+`Spec` (few arms, epsilon-local DP) and `GPSpec` (Gaussian-process bandits, (epsilon, delta)-local DP) are the
+public contracts, stored as JSON. `Client` and `Server` work with both.
 
-- On the device: `Client` chooses with what was published and makes a private `report`; it has its own ledger,
-  and an outbox (`FileOutbox`, `MemoryOutbox`) where reports wait. For a `Spec`, NumPy and the standard
-  library are enough.
-- On the server: `Server` absorbs bytes and publishes `PublishedQuestions`, or `PublishedArms` (learners of
-  bins), or `PublishedWeights` (`GPSpec`); it has no way in for raw data. `DurableServer` has every
-  report on disk before it is confirmed.
-- `ReportKey`: tags on reports, where nobody else may send any. `Robust`: bounds on what forged ones do.
-- Counting anywhere: `ReportCounts`, and `aggregate` for files of reports.
-- Learning from others: `SourceSpec` and `SourceClient` for a source's own server and devices, `Server.attach`
-  for its target.
+- On the user's device, `Client` chooses with the published version and makes a private `report`. It has its
+  own ledger, and an outbox (`FileOutbox`, `MemoryOutbox`) for reports not yet sent. A client of a `Spec`
+  needs only NumPy and the standard library.
+- `Server` takes reports as bytes, has no entry point for raw data, and publishes `PublishedQuestions`,
+  `PublishedArms` (learners of bins) or `PublishedWeights` (`GPSpec`). `DurableServer` writes every report to
+  disk before it confirms it.
+- `ReportKey` adds a tag to reports, so that only clients with the key can send them. `Robust` bounds the
+  effect of forged reports.
+- `ReportCounts` and `aggregate` count reports on any machine.
+- `SourceSpec`, `SourceClient` and `Server.attach` let a target learn from another data source.
 
-Learners and their constants are in `local.learners`, algorithms as published in `local.published`, whole
-simulated crowds in `lab.evaluation`. Names load on first use, so that a device never imports what the server
-needs.
+`local.learners` holds the learners and their constants, `local.published` algorithms as published, and
+`lab.evaluation` simulated crowds. Names load on first use, so that clients never import server code.
 """
 
 from typing import TYPE_CHECKING

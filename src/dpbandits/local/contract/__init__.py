@@ -1,1 +1,1 @@
-"""What device and server agree on, and all that passes between them."""
+"""The public contract between clients and server, and the messages that they exchange."""

@@ -1,6 +1,6 @@
-"""The layout of bins: a partition of the unit cube that grows by halving, and what is published on it.
+"""The layout of bins: a partition of the unit cube that grows by halving, and the versions published on it.
 
-NumPy and the standard library only: devices read it.
+This module needs only NumPy and the standard library, as clients import it.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ __all__ = ["BinLayout", "Chooser", "PublishedArms", "has_law"]
 
 Chooser = Literal["server", "client"]
 
-# Published versions whose bins are kept at hand: more than the usual window of a server.
+# Number of partitions of published versions that are cached: more than a server's usual window.
 _BINS_KEPT = 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedArms(Published):
-    """Message of the server to everyone: bins and, for each, an arm or probabilities of arms.
+    """Public message of a server: the bins and, for each, an arm or probabilities of arms.
 
     Attributes:
-        version: counts up from 0.
-        splits: split nodes in order; `BinLayout.partition` rebuilds the bins.
-        arms: (L,) the arm every bin pulls where the server chooses, or None.
-        weights: (L, K) probabilities of arms where clients choose, or None.
-        mean, sd: (L, K) expected rewards and their standard deviations, where it comes of
-            `Server.estimate()`, else None: devices need none.
+        version: Number of the version, from 0.
+        splits: Split nodes in order; `BinLayout.partition` rebuilds the bins from them.
+        arms: (L,) each bin's arm if the server chooses, else None.
+        weights: (L, K) probabilities of arms if clients choose, else None.
+        mean, sd: (L, K) expected rewards and their standard deviations in a version from
+            `Server.estimate()`; else None, as clients do not need them.
     """
 
     kind = "PublishedArms"
@@ -67,7 +67,7 @@ class PublishedArms(Published):
 
     @classmethod
     def from_json(cls, text: str, spec: Contract[Any]) -> Self:
-        """See `Published.from_json`: what the spec's server publishes, bins or questions."""
+        """Read the kind of version that the spec's server publishes; see `Published.from_json`."""
         kind: Any = getattr(getattr(spec, "protocol", None), "publishes", cls)
         if kind is not cls and issubclass(kind, cls):
             read: Self = kind.from_json(text, spec)
@@ -76,42 +76,42 @@ class PublishedArms(Published):
 
     @worded
     def predict(self, spec: Contract[Any], contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, K) of every arm's expected reward: the same in all of a bin.
+        """Return mean and standard deviation (n, K) of each arm's expected reward, constant within a bin.
 
-        Args: as for `recommend_batch`.
+        Args: As for `recommend_batch`.
 
         Raises:
-            IncompatibleState, InvalidData: as `recommend_batch`.
-            ProtocolError: nothing is said of rewards here.
+            IncompatibleState, InvalidData: as in `recommend_batch`.
+            ProtocolError: this version has no means and deviations.
         """
         self.lineage(spec)
         if self.mean is None or self.sd is None:
-            raise ProtocolError("devices are told arms alone: ask the server for estimate(), which predicts")
+            raise ProtocolError("versions for clients have no predictions: use Server.estimate()")
         protocol: Any = spec.protocol
         places = protocol.places(self, contexts)
         return self.mean[places], self.sd[places]
 
     @worded
     def recommend_batch(self, spec: Contract[Any], contexts: Any) -> tuple[Any, ...]:
-        """See `Published.recommend_batch`: the arm of everybody's bin, or its likeliest one.
+        """Return the arm of each context's bin, or the most probable one; see `Published.recommend_batch`.
 
-        Where the spec's contexts are a box: points (n, dim), or (dim,) of one person.
+        Contexts of a box are points (n, dim), or one point (dim,).
         """
         self.lineage(spec)
         protocol: Any = spec.protocol
         places = protocol.places(self, contexts)
         best = self.weights.argmax(axis=1) if self.arms is None and self.weights is not None else self.arms
-        if best is None:  # refused by `check`; for type checkers
+        if best is None:  # `check` refuses this case; for type checkers
             return ()
         return tuple(protocol.label(arm) for arm in best[places].tolist())
 
     @worded
     def to_decisions(self, spec: Contract[Any]) -> str:
-        """JSON that decides without this library: see `dpbandits.export.decide_by`.
+        """Return JSON that `dpbandits.export.decide_by` evaluates without this library.
 
         Raises:
-            IncompatibleState: as `check`.
-            InvalidParameter: columns of the spec that are not exported.
+            IncompatibleState: the version does not fit the spec.
+            InvalidParameter: the spec has columns of a type that cannot be exported.
         """
         from dpbandits.export import decisions
 
@@ -137,15 +137,15 @@ def has_law(published: PublishedArms, shape: tuple[int, int]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class BinLayout(Layout[PublishedArms]):
-    """Bins that the server's learner splits; a report names the bin.
+    """The layout of bins, which the server's learner splits; a report names a bin.
 
     Args:
-        dim: number of context columns.
-        n_arms: number of arms.
-        chooser: who chooses among the arms.
-        tie: which longest edge of a bin is halved, see `DyadicPartition`.
-        seed: public randomness of the partition.
-        max_leaves: bound on the number of bins.
+        dim: Number of context columns.
+        n_arms: Number of arms.
+        chooser: Side that chooses among the arms, server or client.
+        tie: Rule that picks among the longest edges of a bin; see `DyadicPartition`.
+        seed: Public seed of the partition.
+        max_leaves: Largest number of bins.
     """
 
     dim: int
@@ -159,22 +159,22 @@ class BinLayout(Layout[PublishedArms]):
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """One bin, all, and powers of two between."""
+        """One bin, the powers of two between, and the largest number of bins."""
         return (*(2**k for k in range((self.max_leaves - 1).bit_length())), self.max_leaves)
 
     def partition(self, splits: "list[int] | tuple[int, ...]" = ()) -> DyadicPartition:
-        """The partition after these splits, the same on every machine."""
+        """Return the partition after these splits, which is the same on every machine."""
         return DyadicPartition(dim=self.dim, tie=self.tie, seed=self.seed, splits=splits)
 
     def of(self, published: PublishedArms) -> DyadicPartition:
-        """The partition of a published version: shared by all who ask, so do not split it."""
+        """Return the partition of a published version. It is cached and shared: do not split it."""
         return _bins(self.dim, self.tie, self.seed, published.splits)
 
     def fits(self, published: PublishedArms) -> None:
-        """See `Layout.fits`: bins, arms or probabilities."""
+        """Refuse bins, arms or probabilities that do not fit; see `Layout.fits`."""
         n_leaves, arms, weights = self.n_cells(published), published.arms, published.weights
         if n_leaves > self.max_leaves:
-            raise IncompatibleState("the published bins are more than the spec allows")
+            raise IncompatibleState("the published version has more bins than the spec allows")
         with reading("published bins of the spec", IncompatibleState):
             self.of(published)
         good = False
@@ -186,20 +186,20 @@ class BinLayout(Layout[PublishedArms]):
             raise IncompatibleState("the published arms do not fit the spec and its bins")
 
     def locate(self, published: PublishedArms, points: FloatArray) -> IntArray:
-        """See `Layout.locate`: bins, as the arms of a version go."""
+        """Return each point's bin, as an index into the version's arms; see `Layout.locate`."""
         partition = self.of(published)
         return np.asarray(partition.rank[partition.locate(points)])
 
     def n_cells(self, published: PublishedArms) -> int:
-        """See `Layout.n_cells`: bins."""
+        """Return the number of bins; see `Layout.n_cells`."""
         return len(published.splits) + 1
 
     def asked(self, _published: PublishedArms, place: int) -> CellQuestion:
-        """See `Layout.asked`: the bin and the reward."""
+        """Return the bin, with a sign that follows the reward; see `Layout.asked`."""
         return CellQuestion(place)
 
     def rule(self, published: PublishedArms) -> dict[str, Any]:
-        """See `Layout.rule`: the bins as a tree, whose leaves say every arm's chance."""
+        """Return the bins as a tree, whose leaves hold each arm's probability; see `Layout.rule`."""
         from dpbandits.export import decisions
 
         bins, arms, weights = self.of(published), published.arms, published.weights
@@ -221,15 +221,15 @@ def _bins(dim: int, tie: TieRule, seed: int, splits: tuple[int, ...]) -> DyadicP
 
 
 def _integers(values: Any, *, name: str) -> IntArray:
-    """(n,) integers that nobody changes any more; nothing is rounded, and no boolean is one."""
+    """Return (n,) integers as a read-only array; refuse floats and booleans."""
     whole = values.dtype.kind in "iu" if isinstance(values, np.ndarray) else _made_of(values, int, np.integer)
     if not whole or np.ndim(values) != 1:
-        raise InvalidParameter(f"{name}: expected integers, one after another")
+        raise InvalidParameter(f"{name}: expected a list of integers")
     return read_only(values, np.int64)
 
 
 def _numbers(rows: Any, *, name: str) -> FloatArray:
-    """(n, m) numbers that nobody changes any more, none of them a boolean."""
+    """Return (n, m) numbers as a read-only array; refuse booleans."""
     if isinstance(rows, np.ndarray):
         good = rows.dtype.kind in "iuf"
     else:

@@ -1,11 +1,11 @@
-"""Contract of Gaussian-process devices and their server, and published weights.
+"""Contract of Gaussian-process clients and their server (`GPSpec`), and the published weights.
 
-A device chooses with the published weights, and reports the user's own z phi (and for Dubey2021, Algorithm
-3, phi phi^T) with Gaussian noise that hides everything the user brought: a payload of D signed integers of
-8 bytes, in units of 2^-20. NumPy is enough to choose; to calibrate its noise a device needs SciPy.
+A client chooses with the published weights. It reports z phi of its user (and phi phi^T for Dubey2021,
+Algorithm 3) with Gaussian noise that hides all of the user's data. A payload is D signed integers of 8 bytes,
+in units of 2^-20. Choosing needs NumPy; calibrating the noise needs SciPy.
 
-Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, against the
-server too; choices of others are computed from reports alone.
+Privacy: each report is (epsilon, delta)-differentially private in the user's whole data, also against the
+server. Other users' choices depend on reports alone.
 """
 
 import math
@@ -54,10 +54,10 @@ __all__ = ["GPLearnerName", "GPSpec", "GPSpecTuning", "GaussianReports", "Publis
 
 GPLearnerName = Literal["weights", "dubey2021"]
 
-# What lies farther out is as far: no domain's arithmetic overflows on it.
+# Contexts are clipped to this magnitude first, so that no domain's arithmetic overflows.
 _FARTHEST = 1e100
 
-# Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
+# Names of each learner's constants, repeated here because clients do not load `dpbandits.local.learners`.
 _CONSTANTS: Mapping[str, frozenset[str]] = {
     "weights": frozenset(),
     "dubey2021": frozenset({"horizon", "norm_bound", "failure_probability"}),
@@ -76,14 +76,14 @@ class GPSpecTuning(Configured):
     """Settings that a `GPSpec` rarely needs.
 
     Args:
-        prior_variance: of the function where the kernel's variance is 1, in squared widths of the reward
-            range; see `GaussianReports.weight_variance`.
-        thompson_scale: multiplies posterior deviations in the devices' draws.
-        n_candidates: of the simulated public decision sets.
-        constants: of the learner, where it has any (`dpbandits.local.published.dubey2021_local`).
+        prior_variance: Prior variance of the function for a kernel with variance 1, in squared widths of the
+            reward range; see `GaussianReports.weight_variance`.
+        thompson_scale: Factor on posterior standard deviations in the clients' Thompson sampling.
+        n_candidates: Number of candidates in a simulated public decision set.
+        constants: Constants of the learner, if it has any (`dpbandits.local.published.dubey2021_local`).
 
     Raises:
-        InvalidParameter: an argument is outside what it may be.
+        InvalidParameter: an argument is out of range.
     """
 
     prior_variance: float = 0.2
@@ -100,28 +100,28 @@ class GPSpecTuning(Configured):
 @worded
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GPSpec(Contract["PublishedWeights"]):
-    """The public contract between devices and server.
+    """The public contract of a locally private Gaussian-process bandit.
 
-    Beside Dubey2021, Algorithm 3, it leaves the Gram out (the server simulates it from public decision sets,
-    and a report is m numbers), takes few features, and the server regresses on the sums of each published
-    version with the noise in the model, without a shift.
+    It differs from Dubey2021, Algorithm 3, in three ways. Reports omit the Gram matrix, which the server
+    simulates from public decision sets: a report is m numbers. There are few features. The server regresses
+    on the sums of each published version with the noise in the model, without a shift.
 
-    Features are written out as numbers: a spec that is computed anew may be another one, on another machine
-    or with another linear algebra library. Keep its JSON, and give this to server and devices.
+    The JSON holds the features as numbers. A spec that is computed anew can differ on another machine or with
+    another linear algebra library. Keep its JSON, and give this to server and clients.
 
     Args:
-        domain: a public set that every candidate lies in. For people with contexts and arms build a `Spec`.
-        features: map of candidates, of norm at most 1.
-        reward_range: public (low, high); rewards are clipped to it.
-        privacy: of one report; `rounds_per_user` must be 1.
-        learner: of the server; `dubey2021` is Algorithm 3 as published, where devices report phi phi^T too.
-        seed: of the simulated public sets.
-        noise: of the devices. `SimulatedNoise` is for studies, and protects nobody.
-        deadline: seconds after a choice by which a device reports it, with a reward or without.
-        tuning: what is rarely needed: the prior, the draws and constants of the learner.
+        domain: Public set that contains every candidate. For contexts with arms use a `Spec`.
+        features: Feature map of candidates, of norm at most 1.
+        reward_range: Public (low, high); rewards are clipped to it.
+        privacy: Guarantee of one report; `rounds_per_user` must be 1.
+        learner: Learner of the server; `dubey2021` is Algorithm 3 as published, with phi phi^T in reports.
+        seed: Seed of the simulated public decision sets.
+        noise: Noise source of clients. `SimulatedNoise` is for studies, and protects nobody.
+        deadline: Seconds after a choice at which a client reports it, with or without a reward.
+        tuning: Settings that are rarely needed: prior, Thompson sampling and constants of the learner.
 
     Raises:
-        InvalidParameter: numbers outside their ranges; domain and features that do not fit.
+        InvalidParameter: a number is out of range, or domain and features do not fit together.
 
     Example:
         >>> from dpbandits.models.features import MercerFeatures
@@ -167,13 +167,13 @@ class GPSpec(Contract["PublishedWeights"]):
         promise = an(self.privacy, JointDP, name="privacy", pass_="privacy=JointDP(epsilon=1, delta=1e-6)")
         if promise.rounds_per_user != 1:
             raise InvalidParameter(
-                "privacy: expected JointDP with rounds_per_user=1, as a report is of one round: a device's "
-                "own ledger counts its reports"
+                "privacy: expected JointDP with rounds_per_user=1, as a report covers one round; a client's "
+                "ledger counts its reports"
             )
         if not promise.delta > 0.0:
             raise InvalidParameter(
-                "privacy: delta is 0, and a Gaussian report needs more: pass delta=1e-6, or build a Spec, "
-                "whose reports need none"
+                "privacy: delta is 0, which Gaussian reports do not allow: pass delta=1e-6, or build a "
+                "Spec, whose reports have delta=0"
             )
         _checks.integer(self.seed, name="seed", minimum=0)
         tuning = an(self.tuning, GPSpecTuning, name="tuning", pass_="tuning=GPSpecTuning(thompson_scale=0.5)")
@@ -187,14 +187,14 @@ class GPSpec(Contract["PublishedWeights"]):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, noise: "NoiseSource | None" = None) -> Self:
-        """See `Configured.from_config`; the device's own noise is the operating system's by default."""
+        """Rebuild a contract, by default with secure noise; see `Configured.from_config`."""
         with reading("the configuration of a GPSpec"):
             fields = cls.arguments(config)
             return cls(**fields, noise=_secure() if noise is None else noise)
 
 
 class GaussianReports(ReportProtocol["PublishedWeights"]):
-    """Protocol of devices and servers under a `GPSpec`: a report is a vector of noisy integers."""
+    """Implementation of a `GPSpec` for clients and servers: a report is a vector of noisy integers."""
 
     report_format = 0xD2
 
@@ -203,7 +203,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         self.status, self.domain = spec.noise.status, spec.domain
 
     def fits(self, published: "PublishedWeights") -> None:
-        """See `ReportProtocol.fits`: weights of the spec's features."""
+        """Refuse weights of another number of features; see `ReportProtocol.fits`."""
         if len(published.mean) != self._spec.features.n_features:
             raise IncompatibleState("the weights belong to another spec: ask the server for both again")
 
@@ -213,15 +213,15 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @property
     def weight_variance(self) -> float:
-        """Variance of a feature weight before any data, in squared widths of the reward range."""
+        """Prior variance of a feature weight, in squared widths of the reward range."""
         return self._spec.tuning.prior_variance * self._spec.features.scale**2
 
     @cached_property
     def release(self) -> "BlockRelease":
-        """The one noisy release of a device.
+        """The noisy release of one report.
 
-        Without the Gram the geometry is that of the vector alone: ||z phi - z' phi'|| <= 2 b also when
-        the features differ.
+        Without the Gram matrix the sensitivity is that of the vector alone: ||z phi - z' phi'|| <= 2 b, also
+        if the features differ.
         """
         from dpbandits.privacy.gram_vector import GramVectorMechanism
         from dpbandits.privacy.prefix_sums import BlockRelease, identity
@@ -242,7 +242,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @cached_property
     def clamp(self) -> Clamp:
-        """Public bounds of a report, in its units: devices clip to them, the server drops what is beyond."""
+        """Public bounds of a report, in its units: clients clip to them, the server drops reports outside."""
         from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
         mechanism = self.release.mechanism
@@ -255,30 +255,30 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
     @property
     def weight(self) -> float:
-        """How far one report, honest or forged, can move the sums, in largest contributions of a person."""
+        """Largest effect of one report, honest or forged, on the sums, in largest contributions of a user."""
         from dpbandits.privacy.prefix_sums import RELEASE_UNIT
 
         return self.clamp.norm * RELEASE_UNIT / self.release.mechanism.largest_norm
 
     def counted_by(self, _published: "PublishedWeights") -> tuple["_Integers"]:
-        """How reports are counted: integers that add up."""
+        """Return the counter of reports, which adds integers."""
         return (_Integers(self.release.mechanism.size, self.clamp),)
 
     # -- the device's part: from a context to a private payload --------------------------------------
 
     def own(self, privacy: JointDP | None) -> JointDP:
-        """See `ReportProtocol.own`: the spec's promise, for every device."""
+        """Return the contract's guarantee, the same for every client; see `ReportProtocol.own`."""
         if privacy not in (None, self._spec.privacy):
-            raise InvalidParameter("privacy: every device keeps the spec's")
+            raise InvalidParameter("privacy: expected None or the spec's own privacy")
         return self._spec.privacy
 
     def choose(
         self, published: "PublishedWeights", context: Any, _privacy: JointDP, available: Any = None
     ) -> Chosen:
-        """See `ReportProtocol.choose`: the row of the candidates (n, d), 0 where none is read."""
+        """Return the chosen row of the candidates (n, d), 0 if no row can be read."""
         published.lineage(self._spec)
         if available is not None:
-            raise InvalidParameter("available is for arms: of candidates leave rows out instead")
+            raise InvalidParameter("available: applies to arms only; leave out rows of candidates instead")
         points = read_points(context, dim=self._spec.domain.dim, ndim=2)
         rows = np.flatnonzero([] if points is None else ~np.isnan(points).any(axis=1))
         if points is None or not len(rows):
@@ -293,7 +293,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
         )
 
     def _best(self, published: "PublishedWeights", rows: FloatArray) -> int:
-        """The row that is taken of these points of the domain (n, d)."""
+        """Return the chosen row of points (n, d) in the domain: uniform for version 0, else by `scores`."""
         rng = np.random.Generator(np.random.PCG64(int.from_bytes(os.urandom(16), "little")))
         if published.version == 0:
             return int(rng.integers(len(rows)))
@@ -311,14 +311,14 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
             raise InvalidData(f"candidates: expected shape (n, {self._spec.domain.dim}), n at least 1")
 
     def exact(self, choice: Chosen, reward: float | None) -> IntArray:
-        """(1, D) exact integers of the row that was chosen; zeros for what is missing."""
+        """Return (1, D) exact integers of the chosen row; zeros if context or reward is missing."""
         if choice.missing or reward is None:
             return np.zeros((1, self.release.mechanism.size), dtype=np.int64)
         z = self._spec.reward_range.to_centred(self._spec.reward_range.validate([reward], clip=True))
         return self.release.mechanism.encode(self._spec.features(choice.about[None]), z)[None]
 
     def noised(self, _choice: Chosen, exact: IntArray, _privacy: JointDP) -> bytes:
-        """The payload: where the user's data meets noise."""
+        """Return the payload. Here the user's data meets noise."""
         return self.clamp.clip(self.release.release(0, exact)).astype("<i8").tobytes()
 
     def terms(self, privacy: JointDP) -> dict[str, Any]:
@@ -336,7 +336,7 @@ class GaussianReports(ReportProtocol["PublishedWeights"]):
 
 @dataclass(frozen=True)
 class _Integers:
-    """`size` signed integers within public bounds."""
+    """Counter of payloads of `size` signed integers within public bounds."""
 
     size: int
     clamp: Clamp
@@ -355,19 +355,19 @@ class _Integers:
         return self.clamp.may_add_to(aggregate, n)
 
     def excess(self, _aggregate: IntArray, _n: int) -> tuple[float, float]:
-        """See `ReportMechanism.excess`: noisy features have no sum that is the same for everybody."""
+        """Return zeros: the expected sum of noisy features is not known. See `ReportMechanism.excess`."""
         return 0.0, 0.0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class PublishedWeights(Published):
-    """The law of the feature weights, public.
+    """The posterior law of the feature weights, public.
 
     Args:
-        version: counts publications from 0.
-        mean: (m,).
-        factor: (m, m); the covariance of the weights is factor @ factor.T.
-        radius: None for a Thompson draw; else the row with the largest mean + radius * deviation.
+        version: Number of the version, from 0.
+        mean: (m,) posterior mean.
+        factor: (m, m) factor of the posterior covariance, which is factor @ factor.T.
+        radius: None for Thompson sampling; else clients take the row with the largest mean + radius * sd.
     """
 
     kind = "PublishedWeights"
@@ -388,29 +388,38 @@ class PublishedWeights(Published):
             raise IncompatibleState("published weights have a mean (m,) and a factor (m, m)")
         parts = self.mean, self.factor, np.array(float(radius))
         if not all(np.isfinite(one).all() and np.abs(one).max(initial=0.0) < 1e100 for one in parts):
-            raise IncompatibleState("published weights hold numbers that no server computes")
+            raise IncompatibleState("published weights have entries that are not finite or too large")
         if type(self.version) is not int or not 0 <= self.version < 1 << 32:
             raise IncompatibleState("published weights have a version from 0 to 2^32 - 1")
 
     def scores(self, phi: FloatArray, *, thompson_scale: float, normals: FloatArray | None) -> FloatArray:
-        """Scores (..., n) of rows with features phi (..., n, m); normals (..., m) for a Thompson draw."""
+        """Return scores (..., n) of rows with features phi (..., n, m).
+
+        Args:
+            phi: Features of the rows.
+            thompson_scale: Factor on posterior standard deviations.
+            normals: Standard normal draws (..., m) for Thompson sampling, else None.
+
+        Raises:
+            InvalidParameter: Thompson sampling without normals.
+        """
         if self.radius is not None:
             whitened = phi @ self.factor
             return np.asarray(phi @ self.mean + self.radius * np.sqrt((whitened**2).sum(axis=-1)))
         if normals is None:
-            raise InvalidParameter("a Thompson draw needs normals")
+            raise InvalidParameter("normals: expected standard normal draws (..., m) for Thompson sampling")
         weights = self.mean + thompson_scale * normals @ self.factor.T
         return np.asarray((phi @ weights[..., None])[..., 0])
 
     @worded
     def predict(self, spec: GPSpec, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) of the expected reward at points (n, d), from reports only.
+        """Return mean and standard deviation (n,) of the expected reward at points (n, d), from reports only.
 
-        The deviation includes what the spec's features leave out of their kernel.
+        The deviation includes the part of the kernel that the spec's features do not represent.
 
         Raises:
             IncompatibleState: the weights belong to another spec.
-            InvalidData: points outside the domain.
+            InvalidData: a point lies outside the domain.
         """
         from dpbandits.models.noisy_regression import WeightPosterior
 
@@ -424,7 +433,7 @@ class PublishedWeights(Published):
 
     @worded
     def recommend_batch(self, spec: GPSpec, contexts: Any) -> tuple[Any, ...]:
-        """See `Published.recommend_batch`: the highest mean of the rows (n, d)."""
+        """Return the row with the highest mean of the rows (n, d); see `Published.recommend_batch`."""
         mean = np.atleast_2d(self.predict(spec, contexts)[0])
         best = first_best(mean, unit=spec.reward_range.width)
         return tuple(best.tolist())

@@ -1,35 +1,34 @@
-"""Questions of a server to its devices: one table over a public grid, and the report that answers it.
+"""Questions to clients: a public grid with an arm and a question for each cell, and reports that answer.
 
-A version has, for every cell g of a public grid over the context's columns, the *arm* a(g) that is given
-there, a *part* c(g) of C, and a *sign* phi(g) of -1 or 1. A device finds its own g, takes arm a(g), and
-draws s = 1 with the probability that its reward has on a scale from 0 to 1, else s = -1; where the version
-asks about the *place* and not about the reward, s = 1. It reports one of 2C pairs, (c(g), s phi(g)), under
-the spec's mechanism over C cells: k-ary randomised response, as a rule. That is one bit about a function
-of the context and the reward, for C = 1; what C parts add is which of C sets of contexts it is about.
+A version gives every cell g of a public grid over the context's columns an *arm* a(g), a *part* c(g) of C,
+and a *sign* phi(g) of -1 or 1. A client finds the cell g of its context and takes arm a(g). It draws s = 1
+with probability equal to its reward, scaled to [0, 1], and s = -1 otherwise. If the version asks about the
+*place* instead of the reward, s = 1. The client reports one of 2C pairs, (c(g), s phi(g)), under the spec's
+mechanism over C cells, usually k-ary randomised response. With C = 1 a report is one bit about a function of
+context and reward. With C parts it also tells which of C sets of contexts the bit is about.
 
-**Privacy.** Whatever a, c and phi are, a device's input to the mechanism is one of 2C pairs, and any two
-of these give any report with probabilities within exp(epsilon). So it holds for any two (context, reward)
-of any person, for every table a server may publish: for one that learned from everybody else's reports,
-for one written by whoever wants to know where this person is, for one that depends on the person's own
-earlier reports. A server that writes its tables one after another, each after having seen all reports
-before, learns of one person, who reports k times, at most k epsilon: given the past the k-th table is a
-constant, so the ratio of the laws of all that it has seen multiplies by at most exp(epsilon) a report
-(adaptive composition; Dwork, Rothblum and Vadhan, 2010). A device that pays for one report makes one, and
-loses at most epsilon, *whatever is asked*. Whoever sees which arm a device takes learns a(g) besides, as
-from any public policy.
+**Privacy.** For all a, c and phi, the input to the mechanism is one of 2C pairs. Any two inputs give each
+report with probabilities within a factor exp(epsilon). The bound therefore holds for any two (context,
+reward) of any user and for every table that a server may publish. The table may depend on all other users'
+reports or on this user's earlier reports, and it may be designed to locate this user.
 
-`docs/reference/byte-formats.md` describes the JSON of a version (`PublishedQuestions.to_json`).
-The cell of a context x in the unit cube is that of floor(x_j m_j), at most m_j - 1, in column j, the last
-column running fastest; m is `Grid.sizes`.
+A server may write each table after it has seen all earlier reports. From a user who reports k times it then
+learns at most k epsilon. Given the past, the k-th table is a constant, so each report multiplies the ratio of
+the laws of the server's view by at most exp(epsilon) (adaptive composition; Dwork, Rothblum and Vadhan,
+2010). A client whose budget covers one report makes one and loses at most epsilon, *for any question*. An
+observer who sees the arm that a client takes also learns a(g), as with any public policy.
+
+**Format.** `docs/reference/byte-formats.md` describes the JSON of a version (`PublishedQuestions.to_json`). A
+context x in the unit cube lies in the cell with index min(floor(x_j m_j), m_j - 1) in column j, where m is
+`Grid.sizes`. The index of the last column varies fastest.
 
 **Many columns.** A grid over all columns is used if it gives every range at least 6 cells, or at least 10
-with more than three columns. Otherwise every version is over some of the columns, which it names: a range
-then has 8 cells, and a category one for each value. A device takes the
-cell of its own values in these columns, and its report says nothing of the others; the proof above holds word
-for word, as a, c and phi are functions of the context all the same. A version has at most `MOST_CELLS` cells
-whatever the number of columns, so that ten columns cost as many bytes as three.
+with more than three columns. Otherwise every version names some of the columns and has a grid over these: a
+range then has 8 cells, and a category one for each value. A client's report depends on its values in these
+columns only. The proof above still applies, as a, c and phi are functions of the context. A version has at
+most `MOST_CELLS` cells for any number of columns, so that versions for ten columns are as small as for three.
 
-NumPy and the standard library only: devices read it.
+This module needs only NumPy and the standard library, as clients import it.
 """
 
 import base64
@@ -66,37 +65,37 @@ __all__ = [
 About = Literal["reward", "place"]
 
 MOST_PARTS = 16
-"""Parts C of a version at most: more add little below epsilon = 5, and lengthen a version."""
+"""Largest number of parts C. More parts gain little below epsilon = 5, and make a version longer."""
 
 MOST_ASKED = 12
-"""Arms up to which a spec takes the learner of questions by itself; with more its model is coarse."""
+"""Largest number of arms for which `questions` is the default learner; with more its model is coarse."""
 
 MOST_CELLS = 1400
-"""Cells of a grid at most: a version with 16 parts then has under 2 KB with 8 arms, and 2.2 KB with 12."""
+"""Largest number of cells of a grid. With 16 parts a version has under 2 KB for 8 arms, 2.2 KB for 12."""
 
 _FEWEST_A_SIDE, _FEW, _FEWEST_OF_MORE = 6, 3, 10
-"""Fewest cells of a range on a grid over all columns: the first number with at most `_FEW` columns, the last
-with more. With fewer cells versions name some of the columns instead."""
+"""Fewest cells of a range on a grid over all columns: the first number for at most `_FEW` columns, the last
+for more. With fewer cells, versions name some of the columns instead."""
 
 _MOST_A_SIDE = 64
 
 _SIDE_OF_MANY = 8
-"""Cells of a range where versions name their columns."""
+"""Number of cells of a range in versions that name their columns."""
 
 MOST_COLUMNS = 64
-"""Columns that are asked about: each of them has a learner of its own."""
+"""Largest number of columns for the learner `questions`, which has a model for each of them."""
 
-# Grids of versions that are kept at hand: more than the usual window of a server.
+# Number of grids of published versions that are cached: more than a server's usual window.
 _GRIDS_KEPT = 32
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A public grid over the unit cube of a spec's columns, or of some of them.
+    """A public grid over all columns of a spec's unit cube, or over some of them.
 
     Attributes:
-        sizes: cells along every column that it is over.
-        columns: which of the spec's columns these are; empty: all.
+        sizes: Number of cells along each of the grid's columns.
+        columns: Indices of the spec's columns that the grid covers; empty for all.
 
     Example:
         >>> grid = Grid((4, 2))
@@ -109,26 +108,26 @@ class Grid:
 
     @classmethod
     def of(cls, dim: int, categories: Mapping[int, int]) -> "Grid":
-        """For `dim` columns, of which some are codes: a category has a cell, ranges have as many as are left.
+        """Return the grid over `dim` columns: a cell for each category, and equally many for each range.
 
         Example:
             >>> Grid.of(2, {1: 5}).sizes
             (64, 5)
 
         Raises:
-            InvalidParameter: a range would have too few cells, or categories alone need too many.
+            InvalidParameter: a range would have too few cells, or the categories alone need too many.
         """
         n_ranges = dim - len(categories)
         room = MOST_CELLS // math.prod(categories.values())
         side = min(_MOST_A_SIDE, math.floor(room ** (1.0 / n_ranges) + 1e-9)) if n_ranges and room else 1
         fewest = _FEWEST_A_SIDE if dim <= _FEW else _FEWEST_OF_MORE
         if not room or (n_ranges and side < fewest):
-            raise InvalidParameter(f"{dim} columns are more than a grid of {MOST_CELLS} cells tells apart")
+            raise InvalidParameter(f"{dim} columns are too many for one grid of {MOST_CELLS} cells")
         return cls(tuple(categories.get(column, side) for column in range(dim)))
 
     @classmethod
     def over(cls, columns: tuple[int, ...], categories: Mapping[int, int]) -> "Grid":
-        """Over some of the columns of a spec that has many.
+        """Return the grid over some of a spec's columns.
 
         Example:
             >>> Grid.over((1, 4), {4: 3}).sizes
@@ -143,25 +142,25 @@ class Grid:
 
     @cached_property
     def centres(self) -> FloatArray:
-        """(G, dim) the cells' middles in the unit cube."""
+        """(G, dim) centres of the cells in the unit cube."""
         places = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1)
         return np.asarray((places + 0.5) / np.array(self.sizes))
 
     def locate(self, points: FloatArray) -> IntArray:
-        """(n,) cells of points (n, dim) of the unit cube, with all columns of the spec."""
+        """Return (n,) cells of points (n, dim) of the unit cube, where dim counts all columns of the spec."""
         sizes, strides = self._steps
         points = points[:, self.columns] if self.columns else points
         return np.asarray(np.minimum((points * sizes).astype(np.int64), sizes - 1) @ strides)
 
     @cached_property
     def _steps(self) -> tuple[IntArray, IntArray]:
-        """(dim,) cells along every column, and how far apart neighbours along it are numbered."""
+        """(dim,) numbers of cells along each column, and (dim,) index distances of neighbours along it."""
         sizes = np.array(self.sizes, dtype=np.int64)
         return sizes, np.append(np.cumprod(sizes[:0:-1])[::-1], 1).astype(np.int64)
 
 
 def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
-    """Return whether `Grid.of` takes these columns."""
+    """Return True if `Grid.of` has a grid for these columns."""
     try:
         Grid.of(dim, categories)
     except InvalidParameter:
@@ -170,32 +169,32 @@ def fits_a_grid(dim: int, categories: Mapping[int, int]) -> bool:
 
 
 def asks_about(dim: int, categories: Mapping[int, int]) -> bool:
-    """Return whether devices can be asked about these columns: on one grid, or about some at a time.
+    """Return True if the learner `questions` can handle these columns, on one grid or on several.
 
     Args:
-        dim: number of columns.
-        categories: number of categories of each column that is one.
+        dim: Number of columns.
+        categories: Number of categories of each categorical column.
     """
     return dim <= MOST_COLUMNS and max(categories.values(), default=0) <= MOST_CELLS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PublishedQuestions(PublishedArms):
-    """A version of the learner `questions`: arms on a grid, and what devices are asked.
+    """A version of the learner `questions`: arms on a grid, and the question to clients in each cell.
 
     Attributes:
-        version: counts up from 0.
-        arms: (G,) the arm that every cell of the grid gives.
-        parts: (G,) the part that it is in.
-        turned: (G,) whether its sign is -1: it then reports the opposite of what its reward says.
-        about: whether devices answer about their `reward`, or about their `place` alone.
-        columns: which of the spec's columns the grid is over, ascending; empty: all.
+        version: Number of the version, from 0.
+        arms: (G,) arm of each cell of the grid.
+        parts: (G,) part of each cell.
+        turned: (G,) True if the cell's sign is -1: its reports then say the opposite of the reward.
+        about: Content of reports: the `reward`, or the `place` alone.
+        columns: Indices of the spec's columns that the grid covers, ascending; empty for all.
         mean, sd: (G, K), as for `PublishedArms`.
 
-    Privacy: a device's report keeps its promise whatever stands here; see the module.
+    Privacy: a report is epsilon-locally private for every content of a version; see the module.
 
     Raises:
-        IncompatibleState: what came is no table.
+        IncompatibleState: the tables do not form a version.
     """
 
     kind = "PublishedQuestions"
@@ -223,15 +222,15 @@ class PublishedQuestions(PublishedArms):
             assign(self, columns=columns)
             arms = self.arms
             if arms is None or self.splits or self.weights is not None:
-                raise InvalidParameter("expected arms of a grid's cells, and neither bins nor weights")
+                raise InvalidParameter("expected arms for the cells of a grid, without splits or weights")
             for name, kinds, kind in (("parts", "iu", np.int64), ("turned", "b", np.bool_)):
                 table = np.asarray(getattr(self, name))
                 if table.dtype.kind not in kinds or table.shape != arms.shape:
-                    raise InvalidParameter(f"{name}: expected one entry a cell")
+                    raise InvalidParameter(f"{name}: expected one entry for each cell")
                 assign(self, **{name: read_only(table, kind)})
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready; see the module."""
+        """Return the JSON-ready configuration; see the module."""
         arms = np.asarray(self.arms)
         bits = [int(most).bit_length() for most in (arms.max(initial=0), self.parts.max(initial=0))]
         codes = 2 * arms + self.turned + (self.parts << (bits[0] + 1))
@@ -243,18 +242,18 @@ class PublishedQuestions(PublishedArms):
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Configured.arguments`; a text of another length than its size says is refused unread."""
+        """Read the fields of a configuration; a table of the wrong length is refused before it is decoded."""
         fields = dict(config)
         if cls.config_omits & fields.keys():
-            raise InvalidParameter("table: what it says stands beside it once more")
+            raise InvalidParameter("table: its contents are given a second time, as separate fields")
         arm_bits, part_bits = (_checks.integer(one, name="bits", minimum=0) for one in fields.pop("bits"))
         size, table = _checks.integer(fields.pop("size"), name="size", minimum=1), fields.pop("table")
         width = arm_bits + part_bits + 1
         if size > 1 << 16 or width > _MOST_BITS or not isinstance(table, str):
-            raise InvalidParameter("table: more cells, arms or parts than anything published has")
+            raise InvalidParameter("table: more cells, arms or parts than a version may have")
         n_bytes = -(-size * width // 8)
         if len(table) != 4 * -(-n_bytes // 3):
-            raise InvalidParameter("table: its length is not that of its size")
+            raise InvalidParameter("table: its length does not fit its size")
         try:
             codes = _unpacked(base64.b64decode(table, validate=True), size, width)
         except binascii.Error:
@@ -267,27 +266,27 @@ _MOST_BITS = 8 + 4 + 1
 
 
 def _packed(codes: IntArray, width: int) -> bytes:
-    """Numbers of so many bits each, as bytes."""
+    """Return numbers of `width` bits each as bytes, lowest bit first."""
     bits = (codes[:, None] >> np.arange(width)) & 1
     return np.packbits(bits.astype(np.uint8).ravel(), bitorder="little").tobytes()
 
 
 def _unpacked(table: bytes, size: int, width: int) -> IntArray:
-    """(size,) what `_packed` wrote; InvalidParameter where bytes lack or bits after the last one are set."""
+    """Return (size,) numbers from `_packed`; InvalidParameter if bits lack or bits after the end are set."""
     bits = np.unpackbits(np.frombuffer(table, dtype=np.uint8), bitorder="little")
     if len(table) != -(-size * width // 8) or bits[size * width :].any():
-        raise InvalidParameter("table: its length is not that of its size")
+        raise InvalidParameter("table: its length does not fit its size")
     return np.asarray(bits[: size * width].reshape(size, width).astype(np.int64) @ (1 << np.arange(width)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class GridLayout(Layout[PublishedQuestions]):
-    """Cells of a public grid; a report answers what a version asks of one.
+    """The layout of grid cells; a report answers the version's question for a cell.
 
     Args:
-        dim, n_arms: as for `BinLayout`.
-        codes: columns that are codes, and of how many categories each.
-        n_parts: parts C of a question.
+        dim, n_arms: As for `BinLayout`.
+        codes: Number of categories of each categorical column, by the column's index.
+        n_parts: Number of parts C of a question.
     """
 
     dim: int
@@ -299,24 +298,24 @@ class GridLayout(Layout[PublishedQuestions]):
 
     @property
     def sizes(self) -> tuple[int, ...]:  # type: ignore[override]
-        """The parts of a question."""
+        """The number of parts of a question."""
         return (self.n_parts,)
 
     @cached_property
     def names_columns(self) -> bool:
-        """True if a published version is over some of the columns, which it names."""
+        """True if each version covers some of the columns, which it names."""
         return not fits_a_grid(self.dim, self.codes)
 
     @cached_property
     def whole(self) -> Grid:
-        """The grid over all columns; InvalidParameter where versions name their columns."""
+        """The grid over all columns; InvalidParameter if versions name their columns."""
         return Grid.of(self.dim, self.codes)
 
     def over(self, columns: tuple[int, ...]) -> Grid:
-        """The grid over these of many columns.
+        """Return the grid over some of the spec's columns.
 
         Raises:
-            IncompatibleState: no such columns, or more cells than a version has.
+            IncompatibleState: the spec lacks such columns, or the grid has more than `MOST_CELLS` cells.
         """
         if not columns or columns[-1] >= self.dim:
             raise IncompatibleState("expected columns of the spec's contexts")
@@ -326,15 +325,15 @@ class GridLayout(Layout[PublishedQuestions]):
         return grid
 
     def of(self, published: PublishedQuestions) -> Grid:
-        """The grid of a version; IncompatibleState where it is over columns that the spec does not let it."""
+        """Return a version's grid; IncompatibleState if the spec does not allow its columns."""
         if self.names_columns:
             return self.over(published.columns)
         if published.columns:
-            raise IncompatibleState("versions of this spec are over all columns, and name none")
+            raise IncompatibleState("versions of this spec cover all columns and may not name any")
         return self.whole
 
     def fits(self, published: PublishedQuestions) -> None:
-        """See `Layout.fits`: grid, arms and parts."""
+        """Refuse cells, arms or parts that do not fit; see `Layout.fits`."""
         size, arms, parts = self.of(published).size, published.arms, published.parts
         good = arms is not None and arms.shape == (size,)
         good = good and bool(((np.asarray(arms) >= 0) & (np.asarray(arms) < self.n_arms)).all())
@@ -343,20 +342,20 @@ class GridLayout(Layout[PublishedQuestions]):
             raise IncompatibleState("the published table does not fit the spec's grid, arms and parts")
 
     def locate(self, published: PublishedQuestions, points: FloatArray) -> IntArray:
-        """See `Layout.locate`: cells of the grid."""
+        """Return each point's cell of the grid; see `Layout.locate`."""
         return self.of(published).locate(points)
 
     def n_cells(self, _published: PublishedQuestions) -> int:
-        """See `Layout.n_cells`: parts of a question."""
+        """Return the number of parts of a question; see `Layout.n_cells`."""
         return self.n_parts
 
     def asked(self, published: PublishedQuestions, place: int) -> CellQuestion:
-        """See `Layout.asked`: the part, the sign, and whether it is about the place alone."""
+        """Return the cell's part and sign, silent if the version asks about the place; see `Layout.asked`."""
         part, turned = int(published.parts[place]), bool(published.turned[place])
         return CellQuestion(part, turned=turned, silent=published.about == "place")
 
     def rule(self, published: PublishedQuestions) -> dict[str, Any]:
-        """See `Layout.rule`: the grid's cells, each of which names its arm."""
+        """Return the grid's cells, each with its arm; see `Layout.rule`."""
         from dpbandits.export import decisions
 
         told = decisions.chosen(np.asarray(published.arms).tolist(), self.n_arms)

@@ -1,12 +1,12 @@
-"""`ReportKey`: tags that only who holds a secret can make, for reports that may not be forged.
+"""`ReportKey`: authentication tags on reports, which only clients with a shared secret can make.
 
-Without a key anybody who knows the public contract can send reports. With one, a device's report ends with
-a tag of 16 bytes over the whole contract and every byte of the report, and a server with the key drops all
-others: a report cannot be altered, given another version or another nonce, or made by who has no key.
+Without a key, anybody who knows the public contract can send reports. With one, each report ends with a tag
+of 16 bytes over the whole contract and every byte of the report. A server with the key drops all other
+reports: without the key, nobody can make a report, or change its version, its nonce or any other part.
 
-Who holds the key can forge. One key for all devices keeps strangers out and says nothing of who reports; a
-device that is broken into gives it away. A tag is no part of the promise to the user: it is computed from
-the report after its noise, and the server learns from it that the key was used.
+The key's owner can forge reports. One key for all clients excludes strangers and does not tell users apart;
+an attacker who breaks into one device learns it. A tag does not change the user's guarantee: it is computed
+from the report after its noise, and the server only learns that the key was used.
 """
 
 import hashlib
@@ -29,13 +29,13 @@ _LEAST, _MOST = 16, hashlib.blake2b.MAX_KEY_SIZE
 
 @worded
 class ReportKey:
-    """A secret that devices and their server share. Never printed.
+    """A secret that clients and their server share. It is never printed.
 
     Args:
-        secret: from 16 to 64 random bytes, such as `secrets.token_bytes(32)`.
+        secret: 16 to 64 random bytes, such as `secrets.token_bytes(32)`.
 
     Raises:
-        InvalidParameter: anything else.
+        InvalidParameter: the secret is not such bytes.
 
     Example:
         >>> import dpbandits as dpb
@@ -56,11 +56,11 @@ class ReportKey:
         self._secret = given
 
     def signed(self, report: bytes, spec: Contract[Any]) -> bytes:
-        """The report and its tag: what a device sends."""
+        """Return the report followed by its tag, as a client sends it."""
         return report + bytes(self._begun(spec, report).digest())
 
     def genuine(self, records: Records, spec: Contract[Any]) -> BoolArray:
-        """(n,) which of n reports of one length end with their tag."""
+        """Return (n,) True for each of n reports of one length that ends with its tag."""
         bodies, tags = records[:, :-TAG_BYTES], records[:, -TAG_BYTES:]
         begun = self._begun(spec)
 

@@ -1,7 +1,7 @@
-"""`Layout`: which places of contexts a published version has, and what a report says of one.
+"""`Layout`: the places of contexts in a published version, and the report about a place.
 
-There are two: bins (`local.contract.bins`), and cells of a public grid (`local.contract.grid`). NumPy and the
-standard library only: devices read it.
+There are two: bins (`local.contract.bins`), and cells of a public grid (`local.contract.grid`). This module
+needs only NumPy and the standard library, as clients import it.
 """
 
 from abc import ABC, abstractmethod
@@ -17,9 +17,9 @@ class CellQuestion(NamedTuple):
     """Content of a report about one place.
 
     Attributes:
-        cell: the cell that it names.
-        turned: whether it says the opposite of what the reward says.
-        silent: whether it says nothing of the reward.
+        cell: Cell that the report names.
+        turned: True if the sign is the opposite of the reward's.
+        silent: True if the sign does not depend on the reward.
     """
 
     cell: int
@@ -28,12 +28,11 @@ class CellQuestion(NamedTuple):
 
 
 class Layout(ABC, Generic[PublishedT]):
-    """Places of contexts, and the cells that reports tell apart.
+    """Places of contexts, and the cells that reports distinguish.
 
     Attributes:
-        publishes: the class of what the server publishes.
-        sizes: numbers of cells that a version may have, as far as a promise looks at them; the last is the
-            largest.
+        publishes: Class of the published versions.
+        sizes: Numbers of cells for which the guarantee is computed, ending with the largest.
     """
 
     publishes: type[PublishedT]
@@ -41,15 +40,15 @@ class Layout(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def fits(self, published: PublishedT) -> None:
-        """Refuse a version that does not fit, with IncompatibleState."""
+        """Raise IncompatibleState if a version does not fit."""
 
     @abstractmethod
     def locate(self, published: PublishedT, points: FloatArray) -> IntArray:
-        """(n,) places of points (n, dim) of the unit cube."""
+        """Return (n,) places of points (n, dim) of the unit cube."""
 
     @abstractmethod
     def n_cells(self, published: PublishedT) -> int:
-        """How many cells a report on this version tells apart."""
+        """Return the number of cells that a report on this version distinguishes."""
 
     @abstractmethod
     def asked(self, published: PublishedT, place: int) -> CellQuestion:
@@ -57,4 +56,4 @@ class Layout(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def rule(self, published: PublishedT) -> dict[str, Any]:
-        """The arms of every place, as `dpbandits.export.decisions` writes them."""
+        """Return the arms of every place, in the format of `dpbandits.export.decisions`."""

@@ -1,6 +1,6 @@
-"""People with contexts and arms, as their own devices read them: ranges clip, and nobody is refused.
+"""Contexts and arms as clients read them: ranges clip, and no context is refused.
 
-NumPy and the standard library only: devices read it.
+This module needs only NumPy and the standard library, as clients import it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ __all__ = ["DeviceMenu", "offered"]
 
 
 def offered(available: Any, arms: Arms) -> BoolArray | None:
-    """(K,) which arms may be given; all of them where the app says nothing, None where it cannot be read."""
+    """Return (K,) True for available arms: all if `available` is None; None if it cannot be read."""
     mask = np.zeros(arms.n_arms, dtype=np.bool_)
     if available is None:
         return ~mask
@@ -34,10 +34,10 @@ def offered(available: Any, arms: Arms) -> BoolArray | None:
 
 
 class DeviceMenu(Menu):
-    """A menu whose readings are never refused; `strict` reads as the schema says.
+    """A menu that never refuses a context; `strict` follows the schema's own rules.
 
     Args:
-        contexts, arms: as for `Menu`.
+        contexts, arms: As for `Menu`.
     """
 
     def __init__(self, *, contexts: Schema, arms: Sequence[Label] | Arms) -> None:
@@ -50,10 +50,10 @@ class DeviceMenu(Menu):
         self._sizes = np.array([size for some in sizes for size in some], dtype=np.float64)
 
     def read(self, context: Any) -> tuple[FloatArray | None, bool]:
-        """(d,) one person's encoded context, None for what cannot be read; and whether it was clipped."""
+        """Return (d,) the encoded context, None if it cannot be read; and True if it was clipped."""
         try:
             point, inside = self.point(context), self.strict.point(context)
-        except Exception:  # noqa: BLE001 - whatever an object of the app raises would tell of what it holds
+        except Exception:  # noqa: BLE001 - an exception from the app's object could reveal its content
             return None, False
         if np.isnan(point).any():
             return None, False
@@ -61,16 +61,16 @@ class DeviceMenu(Menu):
 
     @property
     def middle(self) -> FloatArray:
-        """(d,) the encoded context in whose place a missing one is decided: half of every range and list."""
+        """(d,) encoded context that replaces a missing one: the middle of each range and category list."""
         return np.where(self._sizes > 0, np.floor(self._sizes / 2.0), 0.5)
 
     def in_cube(self, points: FloatArray) -> FloatArray:
-        """Encoded contexts (..., d) in the unit cube: a category in the middle of its part of a side."""
+        """Return encoded contexts (..., d) in the unit cube; a category is the middle of its part."""
         shifted = points + np.where(self._sizes > 0, 0.5, 0.0)
         return np.asarray(np.clip(shifted / np.maximum(self._sizes, 1.0), 0.0, 1.0))
 
     def refuse_unread(self, context: Any) -> None:
-        """See `Contract.check`."""
+        """Refuse a context that would be clipped or counted as missing; see `Contract.check`."""
         found = self.check(context)
         if found.rows != 1 or not found.sound:
             raise InvalidData(f"context: {found}")

@@ -1,15 +1,15 @@
-"""The bytes of a report, what it answers, and what a contract says to devices and servers alike.
+"""The byte format of a report, published versions, and the contract of clients and servers.
 
-A report is a header (format, digest of the spec, version that is answered, nonce, and a class of epsilon
-where the spec has several) and a payload, of a length that the version fixes:
-see `docs/reference/byte-formats.md`.
+A report is a header and a payload, whose length the version determines: see `docs/reference/byte-formats.md`.
+The header holds the format, a digest of the spec, the answered version, a nonce, and a class of epsilon if
+the spec has several.
 
-Nothing else leaves a device. The nonce is drawn independently of the user's data and says nothing
-about it; it lets the server drop repeated sendings.
+A client sends nothing else. The nonce is drawn independently of the user's data and reveals nothing about it;
+the server uses it to drop duplicates.
 
-One `Client` and one `Server` work for every `Contract`: `Spec` (bins) and `GPSpec` (Gaussian processes). A
-contract says how a context becomes a choice, how choice and reward become a private payload, and how payloads
-are counted. NumPy and the standard library only: devices read it.
+`Client` and `Server` work with every `Contract`: `Spec` (bins) and `GPSpec` (Gaussian processes). A contract
+defines the choice for a context, the private payload for choice and reward, and the counting of payloads.
+This module needs only NumPy and the standard library, as clients import it.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ NONCE_BYTES = 8
 HEADER_BYTES = 17
 
 DEADLINE = 86_400.0
-"""Seconds after which a choice without a reward is reported, where a spec says nothing: one day."""
+"""Default time in seconds after which a choice without a reward is reported: one day."""
 
 Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 """(n, bytes) reports of one length."""
@@ -71,17 +71,16 @@ Records = np.ndarray[tuple[int, int], np.dtype[np.uint8]]
 
 @dataclass(repr=False, kw_only=True)
 class Chosen:
-    """Data that a device remembers between choosing and reporting. It is the user's data and is never
-    printed.
+    """Private data that a client remembers between choosing and reporting. It is never printed.
 
     Attributes:
-        version: of what was published.
-        arm: the arm, or the row of the candidates, that was chosen.
-        about: what else the contract needs to make a report.
-        missing: whether the context could not be read: the report then says nothing of it.
-        clipped: whether it was moved into the domain.
-        unavailable: whether another arm is given than the one that a report would be of: what is available
-            left that out, or could not be read. The report then says nothing of it either.
+        version: Number of the published version.
+        arm: The chosen arm, or the chosen row of the candidates.
+        about: Further data from which the contract makes the report.
+        missing: True if the context could not be read; the report is then independent of it.
+        clipped: True if the context was clipped to the domain.
+        unavailable: True if the user gets another arm than a report would be about, because `available`
+            excluded that arm or could not be read. The report is then independent of the user's data.
     """
 
     version: int
@@ -94,13 +93,13 @@ class Chosen:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Published(Seen, Configured):
-    """Version that a server publishes: anybody may read it, and decide with it for ever.
+    """Version that a server publishes. It is public, and can be used for decisions at any later time.
 
     Attributes:
-        kind: what files call it.
-        aside: fields that decide nothing: left out of `lineage`, and of JSON where they are None.
-        unwritten: fields that are left out of `lineage` where they are empty.
-        version: counts up from 0.
+        kind: Name of the class in files.
+        aside: Fields that do not affect decisions: left out of `lineage`, and of JSON if they are None.
+        unwritten: Fields that are left out of `lineage` if they are empty.
+        version: Number of the version, from 0.
     """
 
     kind: ClassVar[str]
@@ -109,56 +108,56 @@ class Published(Seen, Configured):
     version: int
 
     def recommend_batch(self, spec: Any, contexts: Any) -> tuple[Any, ...]:
-        """Return the best arms for everybody, as `spec.label` calls them, for deciding without a device.
+        """Return the best arm of each person, as labels of the spec, to decide without a client.
 
         Args:
-            spec: that it belongs to.
-            contexts: of n people, in any form that `Menu.encode` takes; points (n, dim) of a box.
+            spec: The contract that the version belongs to.
+            contexts: Contexts of n people, in any form that `Menu.encode` takes; points (n, dim) for a box.
 
         Raises:
-            IncompatibleState: it does not fit the spec.
-            InvalidData: contexts that cannot be read; the message names columns and never a value.
+            IncompatibleState: the version does not fit the spec.
+            InvalidData: a context cannot be read; the message names columns and never a value.
         """
         raise NotImplementedError
 
     @worded
     def recommend(self, spec: Any, context: Any) -> Any:
-        """See `recommend_batch`, for one person; InvalidData also for several people."""
+        """Return the best arm of one person; see `recommend_batch`. InvalidData also for several people."""
         best = self.recommend_batch(spec, context)
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
         return best[0]
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such(self, name, {"save": "to_json(spec)", "guarantee": "statement() of its spec"})
 
     def lineage(self, spec: "Contract[Any]") -> bytes:
-        """16 bytes, equal for equal versions under equal specs only.
+        """Return 16 bytes that are equal only for equal versions under equal specs.
 
-        Of one spec this is checked and computed once: nothing published changes.
+        The result is cached for one spec, as versions do not change.
 
         Raises:
-            IncompatibleState: it does not fit the spec, or has been used with another one.
+            IncompatibleState: the version does not fit the spec, or was used with another one before.
         """
         known: tuple[str, bytes] | None = self.__dict__.get("_lineage")
         whose = an(spec, Contract, name="spec", pass_=_SPEC).fingerprint
         publishes = spec.protocol.publishes
         if not isinstance(self, publishes):
             raise IncompatibleState(
-                f"a {type(self).__name__} came with a {type(spec).__name__}, whose server publishes a "
-                f"{publishes.__name__}: ask it for both again"
+                f"got a {type(self).__name__} with a {type(spec).__name__}, whose server publishes a "
+                f"{publishes.__name__}: ask the server for both again"
             )
         if known is not None and known[0] != whose:
-            raise IncompatibleState("it was published for another spec: ask the server for both again")
+            raise IncompatibleState("the version belongs to another spec: ask the server for both again")
         if known is None:
             spec.protocol.fits(self)
             digest = hashlib.blake2b(f"{self.kind}|{whose}".encode(), digest_size=16)
             left_out = self.aside | {name for name in self.unwritten if not getattr(self, name)}
             named = [one.name for one in fields(self) if one.name not in left_out]
             for name, value in ((name, getattr(self, name)) for name in named):
-                value = value.item() if isinstance(value, np.generic) else value  # as JSON gives it back
+                value = value.item() if isinstance(value, np.generic) else value  # the same as after JSON
                 said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
                 shape = getattr(value, "shape", None)
                 digest.update(f"|{name}|{shape}|{len(said)}|".encode() + said)
@@ -167,77 +166,78 @@ class Published(Seen, Configured):
         return known[1]
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Return the JSON-ready configuration."""
         config = super().to_config()
         return {name: value for name, value in config.items() if value is not None or name not in self.aside}
 
     @worded
     def to_json(self, spec: "Contract[Any]") -> str:
-        """JSON, with the digest of the spec it belongs to."""
+        """Return JSON with the digest of the spec that the version belongs to."""
         whose = {"kind": self.kind, "spec": spec.digest.hex()}
         return json.dumps(whose | self.to_config(), sort_keys=True)
 
     @classmethod
     @worded
     def from_json(cls, text: str, spec: "Contract[Any]") -> Self:
-        """Read what was published, and check that it belongs to the spec and is whole.
+        """Read a published version, and check that it belongs to the spec and is complete.
 
         Raises:
-            IncompatibleState: anything else.
+            IncompatibleState: the text is not such a version.
         """
         what = f"the JSON of a {cls.__name__}"
-        an(spec, Contract, name="spec", pass_="the Spec or GPSpec that it was published for")
+        an(spec, Contract, name="spec", pass_="the Spec or GPSpec that the version was published for")
         with reading(what, IncompatibleState):
             _a_text(text)
             config = json_object(text, what, IncompatibleState)
             if (config.pop("kind"), config.pop("spec")) != (cls.kind, spec.digest.hex()):
-                raise IncompatibleState("it was published for another spec: ask the server for both again")
+                raise IncompatibleState("the version belongs to another spec: ask the server for both again")
             published = cls.from_config(config)
         published.lineage(spec)
         return published
 
 
-_SPEC = "the Spec or GPSpec that it was published for, and then what is asked about"
+_SPEC = "the Spec or GPSpec that the version was published for, as the first argument"
 
 PublishedT = TypeVar("PublishedT", bound=Published)
 
 
 class Written(Configured):
-    """Contract as canonical JSON: equal for equal contracts, on every machine.
+    """Contract with canonical JSON, which is equal for equal contracts on every machine.
 
     Attributes:
-        written_format: of the JSON, where it names one.
+        written_format: Format number in the JSON; None if there is none.
     """
 
     written_format: ClassVar[int | None] = None
 
     def to_config(self) -> dict[str, Any]:
-        """JSON-ready and complete."""
+        """Return the complete JSON-ready configuration."""
         config = super().to_config()
         return config if self.written_format is None else config | {"format": self.written_format}
 
     @classmethod
     def arguments(cls, config: Mapping[str, Any]) -> dict[str, Any]:
-        """See `Configured.arguments`; InvalidParameter for another format."""
+        """Read the fields of a configuration; InvalidParameter for another format."""
         fields = dict(config)
         if fields.get(cls.config_label) != cls.config_type:
             which = "" if cls.written_format is None else f" of format {cls.written_format}"
             raise InvalidParameter(
-                f"expected {cls.config_label} {cls.config_type!r} of a {cls.__name__}{which}: of another kind"
+                f"expected {cls.config_label} {cls.config_type!r} of a {cls.__name__}{which}, "
+                "got one of another kind"
             )
         if cls.written_format is not None and fields.pop("format", None) != cls.written_format:
             raise InvalidParameter(
-                f"expected a {cls.__name__} of format {cls.written_format}: ask its server for it again"
+                f"expected a {cls.__name__} of format {cls.written_format}: fetch it from its server again"
             )
         return super().arguments(fields)
 
     def to_json(self) -> str:
-        """Canonical JSON of `to_config`."""
+        """Return canonical JSON of `to_config`."""
         return json.dumps(self.to_config(), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild what `to_json` described; IncompatibleState for anything else."""
+        """Rebuild a contract from the text of `to_json`; IncompatibleState for any other text."""
         what = f"the JSON of a {cls.__name__}"
         with reading(what, IncompatibleState):
             _a_text(text)
@@ -245,13 +245,13 @@ class Written(Configured):
 
 
 class Contract(Written, ABC, Generic[PublishedT]):
-    """Contract of devices and server before anyone reports; frozen.
+    """Frozen contract of clients and server, fixed before any report.
 
     Attributes:
-        reward_range: public bounds of rewards.
-        deadline: seconds after a choice by which a device reports it, with a reward or without.
-        epsilons: classes that a report may name in the open; empty: it names none.
-        seed: public randomness of the server.
+        reward_range: Public bounds of rewards.
+        deadline: Seconds after a choice at which a client reports it, with or without a reward.
+        epsilons: Classes of epsilon, one of which each report names openly; empty for one class.
+        seed: Public seed of the server.
     """
 
     reward_range: RewardRange
@@ -259,54 +259,54 @@ class Contract(Written, ABC, Generic[PublishedT]):
     epsilons: Sequence[float]
     seed: int
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such(self, name, {"guarantee": "statement()"})
 
     @cached_property
     def digest(self) -> bytes:
-        """Four bytes that every report carries: reports of another spec are dropped."""
+        """Four bytes of every report; a server drops reports with the digest of another spec."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=4).digest()
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of the whole spec, 64 hexadecimal digits: what a device's account is bound to."""
+        """Digest of the whole spec, 64 hexadecimal digits, to which a client's account is bound."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=32).hexdigest()
 
     @property
     @abstractmethod
     def protocol(self) -> "ReportProtocol[PublishedT]":
-        """Protocol of devices and servers under this contract, for the library's own clients and servers."""
+        """Implementation for the library's own clients and servers."""
 
     def check(self, context: Any) -> None:
-        """Refuse a context that a device would clip or count as missing: to test an integration.
+        """Refuse a context that a client would clip or count as missing, to test an integration.
 
-        The message says which columns of a box are, as `Schema.check` does for a whole table.
+        For a box, the message names the columns with problems, as `Schema.check` does for a table.
 
-        Never call it with a real person's context where somebody sees whether it fails.
+        Never call this with a real user's context where somebody else sees whether it fails.
 
         Raises:
-            InvalidData: another shape or type, NaN, or a point outside the domain.
+            InvalidData: the context has another shape or type, has NaN, or lies outside the domain.
         """
         self.protocol.check(context)
 
     def statement(self, privacy: Any = None) -> "Guarantee":
-        """Return the guarantee of one report: the contract's, or that of a device with its own `privacy`."""
+        """Return the guarantee of one report: the contract's, or that of a client with its own `privacy`."""
         return self.protocol.statement(self.protocol.own(privacy))
 
 
 class ReportProtocol(ABC, Generic[PublishedT]):
-    """Protocol of devices and servers under one contract: one implementation a kind of report.
+    """Implementation of a contract for clients and servers; there is one for each kind of report.
 
     Attributes:
-        report_format: first byte of a report.
-        publishes: the class of what the server publishes.
-        window: how many versions before the current one are still accepted; None: all.
-        reports_per_version: a new version is published after so many; 0: whenever the server publishes.
-        status: whether the noise of reports is enforced, or simulated.
-        domain: where points of contexts, or candidates, lie.
-        menu: columns and arms as devices read them; None where contexts are points.
+        report_format: First byte of a report.
+        publishes: Class of the published versions.
+        window: Number of versions before the current one that are still accepted; None for all.
+        reports_per_version: Number of reports after which a version is published; 0 if only calls publish.
+        status: "enforced", or "simulated" for simulated noise.
+        domain: Set that contains points of contexts, or candidates.
+        menu: Columns and arms as clients read them; None if contexts are points.
     """
 
     report_format: ClassVar[int]
@@ -320,30 +320,30 @@ class ReportProtocol(ABC, Generic[PublishedT]):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """How many honest people one forged report weighs at most."""
+        """Largest effect of one forged report, in honest users."""
 
     @abstractmethod
     def fits(self, published: PublishedT) -> None:
-        """Refuse what was published with impossible shapes, arms or probabilities, with IncompatibleState."""
+        """Raise IncompatibleState for a version with impossible shapes, arms or probabilities."""
 
     @abstractmethod
     def own(self, privacy: Any) -> Any:
-        """The promise of one device's reports; None: the contract's. InvalidParameter for any other."""
+        """Return the guarantee of one client's reports; None means the contract's. Refuse any other."""
 
     @abstractmethod
     def choose(self, published: PublishedT, context: Any, privacy: Any, available: Any = None) -> Chosen:
-        """The choice of a device in this context; nothing is remembered, and no context is refused.
+        """Return a client's choice in this context. Nothing is stored, and no context is refused.
 
         Args:
-            published: by the server.
-            context: whatever the spec's `contexts` read; of a box (dim,), and of a `GPSpec` candidates
-                (n, dim). Numbers outside the domain are clipped to it; what cannot be read counts as missing.
-            privacy: the device's own.
-            available: arms that may be given; None for all.
+            published: Version from the server.
+            context: Context as the spec's `contexts` read it; (dim,) for a box, candidates (n, dim) for a
+                `GPSpec`. Numbers outside the domain are clipped; an unreadable context counts as missing.
+            privacy: The client's own guarantee.
+            available: Arms that may be given; None for all.
 
         Raises:
-            IncompatibleState: what was published does not fit the spec.
-            InvalidParameter: `available`, of a spec without arms.
+            IncompatibleState: the version does not fit the spec.
+            InvalidParameter: `available` was passed for a spec without arms.
         """
 
     @abstractmethod
@@ -356,29 +356,31 @@ class ReportProtocol(ABC, Generic[PublishedT]):
 
     @abstractmethod
     def exact(self, choice: Chosen, reward: float | None) -> Any:
-        """Return the content of the report: bounded, and without noise.
+        """Return the content of the report, bounded and without noise.
 
         Args:
-            choice: from `choose`.
-            reward: from `read_reward`; None, as a missing context, for an input that depends on nobody.
+            choice: Result of `choose`.
+            reward: Result of `read_reward`; None, like a missing context, gives an input independent of the
+                user.
         """
 
     @abstractmethod
     def noised(self, choice: Chosen, exact: Any, privacy: Any) -> bytes:
-        """The payload: the one place where raw data meets noise."""
+        """Return the payload. This is the only place where raw data meets noise."""
 
     @abstractmethod
     def terms(self, privacy: Any) -> dict[str, Any]:
-        """Return the entry in a log of releases for reports that keep this promise; see `ReleaseLog`."""
+        """Return the `ReleaseLog` entry of reports with this guarantee."""
 
     @abstractmethod
     def statement(self, privacy: Any) -> "Guarantee":
-        """Return the guarantee of one report that keeps this promise, which `own` has read."""
+        """Return the guarantee of one report, for a privacy that `own` returned."""
 
     @abstractmethod
     def counted_by(self, published: PublishedT) -> tuple[Any, ...]:
-        """Return the mechanisms that check and add up payloads that answer this, one a class; see
-        `ReportMechanism`.
+        """Return the mechanisms that check and add payloads on this version, one for each class.
+
+        They implement `ReportMechanism`.
         """
 
 
@@ -388,16 +390,16 @@ def _a_text(text: object) -> None:
 
 
 def read_points(values: Any, *, dim: int, ndim: int) -> FloatArray | None:
-    """A private context as an array of this many axes, the last of `dim` columns; None for anything else."""
+    """Return a private context as an array of `ndim` axes, the last of length `dim`; None if unreadable."""
     try:
         points = as_points(values, dim, name="context")
-    except Exception:  # noqa: BLE001 - whatever an object of the app raises would tell of what it holds
+    except Exception:  # noqa: BLE001 - an exception from the app's object could reveal its content
         return None
     return points if points.ndim == ndim else None
 
 
 def check_points(box: Box, context: Any, *, ndim: int) -> None:
-    """Refuse a context in a box that a device would clip or count as missing; see `Contract.check`."""
+    """Refuse a context in a box that a client would clip or count as missing; see `Contract.check`."""
     from dpbandits.tables import Range, Schema
 
     names = [f"column {j}" for j in range(box.dim)]
@@ -409,17 +411,17 @@ def check_points(box: Box, context: Any, *, ndim: int) -> None:
         if ndim == 1 and isinstance(context, list | tuple) and len(context) == box.dim:
             said += f"; {schema.check(dict(zip(names, ([cell] for cell in context), strict=True)))}"
         raise InvalidData(said)
-    numbers = np.nan_to_num(np.atleast_2d(points), nan=np.nan)  # a device clips what is infinite
+    numbers = np.nan_to_num(np.atleast_2d(points), nan=np.nan)  # clients clip infinite values
     report = schema.check(dict(zip(names, numbers.T, strict=True)))
     if not (report.rows and report.sound):
         raise InvalidData(f"context: {report}")
 
 
 def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
-    """A private reward as a device takes it: whatever is not a number, NaN included, is missing.
+    """Read a private reward as a client does: anything but a number, and NaN, is missing.
 
     Returns:
-        The reward inside the bounds or None, and whether it was clipped.
+        The reward inside the bounds or None, and True if it was clipped.
     """
     kinds = (int, float, np.bool_, np.integer, np.floating)
     try:
@@ -432,23 +434,23 @@ def read_reward(bounds: RewardRange, reward: Any) -> tuple[float | None, bool]:
 
 
 def read_only(values: Any, kind: Any) -> NDArray[Any]:
-    """A copy that nobody changes any more."""
+    """Return a read-only copy."""
     array = np.array(values, dtype=kind)
     array.flags.writeable = False
     return array
 
 
 def pack(*, spec: Contract[Any], version: int, nonce: bytes, payload: bytes) -> bytes:
-    """One report."""
+    """Return the bytes of one report."""
     kind = bytes([spec.protocol.report_format])
     return kind + spec.digest + version.to_bytes(4, "little") + nonce + payload
 
 
 def parse(records: Records, spec: Contract[Any]) -> tuple[BoolArray, IntArray, NDArray[np.uint64], Records]:
-    """Headers of n records of one length, at least `HEADER_BYTES`.
+    """Split n records of one length, at least `HEADER_BYTES`, into headers and payloads.
 
     Returns:
-        (n,) whether format and spec digest are right, (n,) versions, (n,) nonces, (n, rest) payloads.
+        (n,) True if format and spec digest are right, (n,) versions, (n,) nonces, (n, rest) payloads.
     """
     head = np.frombuffer(bytes([spec.protocol.report_format]) + spec.digest, dtype=np.uint8)
     sound = (records[:, :5] == head).all(axis=1)

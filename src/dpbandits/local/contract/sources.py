@@ -1,14 +1,14 @@
-"""A source: another crowd, under its own epsilon, whose reports start a target's tree.
+"""Contract of a source: a group of users whose reports initialise the learner of another spec.
 
-The source's contract is public and versioned like the target's, and names the target it belongs to. Its
-devices report on bins of one depth, fixed beforehand by a public rule, so that whatever bins the target
-makes later, the source's sums can be added up or handed down to them.
+The contract is public and versioned like the target's, and names the target. Its clients report on bins of
+one depth, which a public rule fixes in advance. The source's sums can therefore be aggregated or divided to
+fit any bins of the target.
 
-Two kinds. `behaviour`: arms were chosen by the source's own policy (past data, say), and a report hides bin,
-arm and reward. `server`: the source's server assigns arms by a public coin, and a report hides bin and
-reward only, among fewer cells.
+There are two kinds. `behaviour`: the source's own policy chose the arms (past data, for example), and a
+report hides bin, arm and reward. `server`: the source's server assigns arms by a public coin, and a report
+hides bin and reward only, with fewer cells.
 
-NumPy and the standard library only: devices read it.
+This module needs only NumPy and the standard library, as clients import it.
 """
 
 import hashlib
@@ -35,17 +35,17 @@ __all__ = ["LEARN_FROM_SOURCES", "SourceChooser", "SourceSpec", "source_depth"]
 
 SourceChooser = Literal["behaviour", "server"]
 
-# A source's bins are split while the deviation that its reports leave of an arm's mean reward, people and
-# arms spread evenly, is at most this many times how far the mean may move below the bin. Chosen on
-# tuning worlds.
+# A source's bins are split while an arm's mean reward can be estimated well, for users and arms spread
+# evenly. The estimate's standard deviation may be at most this multiple of the prior deviation below the bin.
+# Chosen on tuning worlds.
 _DEEPEST = 1.0
 
 _LONGEST_NAME = 200
 
 LEARN_FROM_SOURCES = ("questions", "tree")
-"""Learners of targets."""
+"""Learners of targets that can learn from sources."""
 
-# sigma_0 of `TreeConstants`.
+# The constant sigma_0 of `TreeConstants`.
 _CHILD_SD = 0.5
 
 
@@ -59,25 +59,25 @@ class SourceSpec(Written):
     """The public contract of one source.
 
     Args:
-        target: the target's spec; domain, arms and reward range are the source's too.
-        name: of the source, unique for the target.
-        n_users: expected number of reports; fixes the depth of the bins.
-        privacy: of every report of the source.
-        chooser: who chose the arms: `behaviour` or `server`, see above.
-        propensities: public probabilities of the arms under the behaviour policy, (K,), or (bins, K) with
-            the bins' averages; None: unknown, and estimated from the private counts.
-        looks: whether the behaviour policy looks at the context. Inside a bin it may then pull an arm
-            where that arm is poor, which no propensity of a bin repairs: such a source is believed up to the
-            tree's own spread only.
-        depth: of the bins; None: the public rule `source_depth`.
-        mechanism: of the reports, as in `Spec`.
-        reports_per_version: with `server`, arms are drawn anew after as many reports.
+        target: Spec of the target. The source has the same contexts, arms and reward range.
+        name: Name of the source, unique for the target.
+        n_users: Expected number of reports; it determines the depth of the bins.
+        privacy: Guarantee of each report of the source.
+        chooser: Origin of the arms, `behaviour` or `server`; see the module.
+        propensities: Public probabilities of the arms under the behaviour policy, (K,), or (bins, K) averages
+            within each bin. None if unknown: they are estimated from the private counts.
+        looks: True if the behaviour policy uses the context. It may then prefer an arm where that arm is
+            poor, within a bin, and propensities of bins do not correct this. The source's estimates are then
+            given at least the variance that the tree allows below a bin.
+        depth: Depth of the bins; None for the public rule `source_depth`.
+        mechanism: Mechanism of the reports, as in `Spec`.
+        reports_per_version: Number of reports between new draws of the arms, with chooser `server`.
 
-    Privacy: LDP per report, unit: one user's (context, arm, reward). Nobody should report to a source and to
-    its target within one budget: the two losses add up.
+    Privacy: local DP of each report; the unit is one user's (context, arm, reward). Losses to a source and
+    to its target add up: a user should not report to both within one budget.
 
     Raises:
-        InvalidParameter: an argument is outside what it may be.
+        InvalidParameter: an argument is out of range.
     """
 
     config_label, config_type, written_format = "kind", "SourceSpec", 1
@@ -108,14 +108,14 @@ class SourceSpec(Written):
             )
         if self.target.protocol.asks and self.target.protocol.grids.names_columns:
             raise InvalidParameter(
-                f"target: of {self.target.dim} columns only the learner 'tree' learns from sources: build "
+                f"target: with {self.target.dim} columns only the learner 'tree' learns from sources: build "
                 "its Spec with learner='tree'"
             )
         if "forget" in self.target.tuning.constants:
-            raise InvalidParameter("target: one that forgets learns from no source: what it says has no age")
-        name: object = self.name  # of any type, where the spec comes from a file
+            raise InvalidParameter("target: a spec with forget cannot use sources, which have no dates")
+        name: object = self.name  # of any type, if the spec comes from a file
         good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME
-        if not good or any("\ud800" <= letter <= "\udfff" for letter in self.name):  # half of a character
+        if not good or any("\ud800" <= letter <= "\udfff" for letter in self.name):  # surrogates
             raise InvalidParameter(f"name: expected a text of 1 to {_LONGEST_NAME} characters")
         if not isinstance(self.looks, bool):
             raise InvalidParameter("looks: expected True or False")
@@ -123,7 +123,7 @@ class SourceSpec(Written):
         integer(self.n_users, name="n_users", minimum=1)
         most = self.target.tuning.max_leaves.bit_length() - 1
         if self.depth is not None and integer(self.depth, name="depth", minimum=0) > most:
-            raise InvalidParameter(f"depth: expected at most {most}, so that bins are at most max_leaves")
+            raise InvalidParameter(f"depth: expected at most {most}: max_leaves limits the number of bins")
         if self.propensities is not None:
             self._check_propensities()
         self.reports.protocol.mechanism_for(2**self.bins_depth)
@@ -135,11 +135,11 @@ class SourceSpec(Written):
 
     @cached_property
     def reports(self) -> Spec:
-        """The spec of the reports: what the source's devices and its server work with."""
+        """The spec of the source's reports, which its clients and its server use."""
         return self._reports(self.bins_depth)
 
     def bins(self) -> DyadicPartition:
-        """A fresh partition into the source's bins."""
+        """Return a new partition into the source's bins."""
         partition = self.target.protocol.bins.partition()
         for _ in range(self.bins_depth):
             partition.split(partition.leaves)
@@ -147,16 +147,16 @@ class SourceSpec(Written):
 
     @property
     def chances(self) -> FloatArray | None:
-        """Propensities as an array."""
+        """Propensities as an array, or None."""
         return None if self.propensities is None else np.array(self.propensities, dtype=np.float64)
 
     @property
     def least_doubt(self) -> float:
-        """How far the source is believed to be off at least, in units of the tree's spread."""
+        """Smallest standard deviation of the source's bias, in units of the tree's spread."""
         return 1.0 if self.looks and self.chooser == "behaviour" else 0.0
 
     def _reports(self, depth: int) -> Spec:
-        # The seed carries the source's name, so that no two sources' reports can be taken for each other's.
+        # The seed depends on the source's name, so that reports of one source are not accepted for another.
         digest = hashlib.blake2b(f"{self.target.digest.hex()}|{self.name}".encode(), digest_size=6).digest()
         return replace(
             self.target,
@@ -175,7 +175,7 @@ class SourceSpec(Written):
         )
 
     def _check_propensities(self) -> None:
-        """Refuse what are no probabilities; keep the others as tuples, which can be hashed and written."""
+        """Refuse propensities that are no probabilities; store the others as tuples, which are hashable."""
         try:
             chances = as_numbers(self.propensities, name="propensities")  # type: ignore[arg-type]
         except InvalidData as error:
@@ -192,10 +192,10 @@ class SourceSpec(Written):
 
 
 def source_depth(source: SourceSpec) -> int:
-    """Depth of a source's bins, from public numbers alone.
+    """Return the depth of a source's bins, from public numbers alone.
 
-    The deepest at which an arm's mean reward would be known, people and arms spread evenly, to within
-    a few times what the tree lets it move below the bin.
+    It is the largest depth at which an arm's mean reward is estimated well, with users and arms spread
+    evenly: the standard deviation is at most `_DEEPEST` times the tree's prior deviation below the bin.
     """
     target, depth = source.target, 0
     while 2 ** (depth + 1) <= target.tuning.max_leaves:

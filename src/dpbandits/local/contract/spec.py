@@ -1,7 +1,7 @@
-"""The public contract of one locally private bandit: what devices and server agree on before anyone reports.
+"""The public contract of a locally private bandit, fixed before any report (`Spec`).
 
-`Spec` says what is agreed; `CellReports` is what devices and servers do under it. NumPy and the standard
-library only: devices read it.
+`CellReports` implements the contract for clients and servers. This module needs only NumPy and the standard
+library, as clients import it.
 """
 
 import math
@@ -56,26 +56,26 @@ __all__ = ["CellReports", "LearnerName", "Spec", "SpecTuning"]
 LearnerName = Literal["questions", "smooth", "tree", "eliminate", "ma2025", "ma2025-printed", "explore"]
 
 PUBLISHED = ("ma2025", "ma2025-printed")
-"""Learners that must know the number of users, and have one epsilon."""
+"""Learners that need the number of users and allow one epsilon only."""
 
 KEYED = ("ma2025-printed",)
-"""Learners that halve an edge picked by a public coin (Ma2025, Algorithm 1); others halve the first one."""
+"""Learners that pick the halved edge by a public coin (Ma2025, Algorithm 1); others halve the first one."""
 
-# Reports of so many sizes are kept at hand: more than the usual window of a server, two mechanisms each.
+# Number of mechanisms that are cached: more than a server's usual window, with two mechanisms each.
 _REPORTS_KEPT = 64
 
 _AUTOMATIC = ("signed", "krr")
 
-# A report names its class in one byte.
+# A report encodes its class in one byte; 64 classes are more than enough.
 _MOST_CLASSES = 64
 
 MOST_ARMS = 256
-"""Largest number of arms that arithmetic and memory allow: probabilities of being best take n_arms^2 numbers
-a bin."""
+"""Largest number of arms, which limits time and memory: probabilities of being the best arm take n_arms^2
+numbers for each bin."""
 
 _TREE = ("prior_mean", "prior_sd", "child_sd", "temperature", "settled", "rival", "known")
 
-# Names of the constants of each learner (`dpbandits.local.learners`, which a device does not load).
+# Names of each learner's constants, repeated here because clients do not load `dpbandits.local.learners`.
 CONSTANTS: Mapping[str, frozenset[str]] = {
     "questions": frozenset({"parts", "temperature", "places", "constant_sd", "forget"}),
     "smooth": frozenset({*_TREE, "smooth_sd", "length", "rough", "forget"}),
@@ -89,7 +89,7 @@ CONSTANTS: Mapping[str, frozenset[str]] = {
 _PARTS: tuple[int, ...] = tuple(2**k for k in range(MOST_PARTS.bit_length()))
 
 _LONGEST = 2**53
-"""Half-life, in reports."""
+"""Largest half-life, in reports."""
 
 _COUNTS = {"reports_per_version": (1, 2**31), "window": (0, 2**16), "max_leaves": (1, 2**16)}
 
@@ -102,17 +102,17 @@ class SpecTuning(Configured):
     """Settings that a `Spec` rarely needs.
 
     Args:
-        mechanism: name of the report, see `dpbandits.privacy.reports`; or `auto`: the signed report or
-            k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
-        reports_per_version: a new version is published after this many accepted reports.
-        window: how many versions before the current one are still accepted.
-        max_leaves: bound on the number of bins, hence on a report's size and the server's memory.
-        constants: constants of the learner that differ from the defaults (`dpbandits.local.learners`);
-            `forget` among them is a half-life in reports, where people change. Only `smooth` has it, and
-            `questions` if one grid has room for all columns (`local.contract.grid`).
+        mechanism: Name of the report mechanism, see `dpbandits.privacy.reports`. `auto` is the signed report
+            or k-ary randomised response, whichever has the smaller variance for these bins and epsilon.
+        reports_per_version: Number of accepted reports after which a new version is published.
+        window: Number of versions before the current one for which reports are still accepted.
+        max_leaves: Largest number of bins, which bounds the size of reports and the server's memory.
+        constants: Constants of the learner that differ from the defaults (`dpbandits.local.learners`).
+            `forget` is a half-life in reports, for drift. The learner `smooth` has it, and `questions` if
+            one grid covers all columns (`local.contract.grid`).
 
     Raises:
-        InvalidParameter: an argument is outside what it may be; nothing is rounded silently.
+        InvalidParameter: an argument is out of range; nothing is rounded silently.
     """
 
     mechanism: str = "auto"
@@ -138,35 +138,36 @@ class Spec(Contract[PublishedArms]):
     """A locally private contextual bandit.
 
     Args:
-        contexts: public columns of a person's context: devices read whatever `Menu.point` takes, and clip
-            ranges. Every column is a side of the unit cube, and a category an equal part of its side, in the
-            order of the list: neighbours there share bins for longest. Or a public `Box` of numbers; devices
-            clip to it.
-        arms: labels of the arms, in order.
-        privacy: of every report.
-        reward_range: public bounds of rewards; devices clip to them.
-        chooser: who chooses among the arms. `server`: what is published names one arm a place, which is
-            public, so a report hides the place and the reward. `client`: it gives probabilities, the device
-            draws, and a report hides the arm as well.
-        learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or one of bins:
-            `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with what its authors'
-            code adds), or `explore` (bins fixed, arms random: what sources of other targets do). Sources can
-            start `tree`, and `questions` if one grid has room for all columns (`local.contract.grid`). None
-            for `questions` if the server chooses among at most 12 arms, by at most 64 columns with at most
-            1,400 categories each, or with `forget` by columns that one grid has room for; else for `smooth`.
-        n_users: expected number of users, which only `ma2025` and `ma2025-printed` need.
-        seed: public randomness of the server.
-        epsilons: classes of epsilon that users may choose from, ascending, the last being that of `privacy`;
-            empty: everyone has that. A user's class is public and must be chosen without looking at context
-            or reward: see `dpbandits.local.learners.base.combined_estimate`.
-        deadline: seconds after a choice by which a device reports it, with a reward or without.
-        tuning: what is rarely needed: mechanism, versions, bins and constants of the learner.
+        contexts: Public columns of a context, a `Schema`, or a public `Box` of numbers. Clients read whatever
+            `Menu.point` takes, and clip to the ranges or the box. Each column is a side of the unit cube. A
+            category is an equal part of its side, in the order of the list: neighbours there share bins
+            longest.
+        arms: Labels of the arms, in order.
+        privacy: Guarantee of each report.
+        reward_range: Public bounds of rewards; clients clip to them.
+        chooser: Side that chooses the arm. `server`: a version names one public arm for each place, and a
+            report hides place and reward. `client`: a version gives probabilities, the client draws the arm,
+            and a report hides the arm too.
+        learner: `questions` (recommended: arms on a fine grid, and one-bit questions), or a learner of bins:
+            `smooth`, `tree`, `eliminate`, `ma2025-printed` (as published), `ma2025` (with the additions of
+            its authors' code), or `explore` (fixed bins and random arms, for sources). Sources can initialise
+            `tree`, and `questions` if one grid covers all columns (`local.contract.grid`). The default is
+            `questions` if the server chooses among at most 12 arms, with at most 64 columns and 1,400
+            categories each; with the constant `forget`, one grid must also cover all columns. Otherwise it is
+            `smooth`.
+        n_users: Expected number of users, needed by `ma2025` and `ma2025-printed` only.
+        seed: Public seed of the server.
+        epsilons: Classes of epsilon that users may choose from, ascending, ending with that of `privacy`;
+            empty for one class. A user's class is public and must be chosen without looking at context or
+            reward: see `dpbandits.local.learners.base.combined_estimate`.
+        deadline: Seconds after a choice at which a client reports it, with or without a reward.
+        tuning: Settings that are rarely needed: mechanism, versions, bins and constants of the learner.
 
-    Privacy: LDP per report; unit: one user's whole (context, arm, reward). A device that reports k
-    times loses at most k epsilon, and its ledger says so.
+    Privacy: local DP of each report; the unit is one user's whole (context, arm, reward). A client that
+    reports k times loses at most k epsilon, which its ledger records.
 
     Raises:
-        InvalidParameter: an argument is outside what it may be; nothing is rounded silently.
+        InvalidParameter: an argument is out of range; nothing is rounded silently.
 
     Example:
         >>> from dpbandits.tables import Categories, Range
@@ -194,7 +195,7 @@ class Spec(Contract[PublishedArms]):
     privacy: LocalDP
     reward_range: RewardRange = field(default_factory=lambda: RewardRange(0.0, 1.0))
     chooser: Chooser = "server"
-    learner: LearnerName = None  # type: ignore[assignment]  # by the columns and who chooses
+    learner: LearnerName = None  # type: ignore[assignment]  # None is replaced by the default
     n_users: int | None = None
     seed: int = 0
     epsilons: Sequence[float] = ()
@@ -225,28 +226,28 @@ class Spec(Contract[PublishedArms]):
         check_constants(self._own_constants(), CONSTANTS[self.learner])
         if self.learner in PUBLISHED and self.n_users is None:
             raise InvalidParameter(
-                f"n_users: learner {self.learner!r} must know the number of users beforehand"
+                f"n_users: learner {self.learner!r} needs the number of users: pass n_users"
             )
         if self.epsilons:
             self._check_epsilons()
         if self.learner == "questions":
             self._check_questions()
             return
-        # An epsilon that cannot be kept with the fewest bins or the most is refused before any report.
+        # Refuse an epsilon that cannot hold for the fewest or for the most bins, before any report is made.
         depth = self.tuning.constants.get("depth", 0.0) if self.learner == "explore" else math.inf
         for n_leaves in (1, min(self.tuning.max_leaves, round(2.0 ** min(depth, 32.0)))):
             self.protocol.mechanisms_for(n_leaves)
 
     def _own_constants(self) -> object:
-        """The learner's constants without `forget`, which is checked here: a half-life in reports."""
+        """Return the learner's constants without `forget`, which is checked here: a half-life in reports."""
         given: object = self.tuning.constants
         if not isinstance(given, Mapping) or "forget" not in given:
             return given
         many = self.learner == "questions" and not fits_a_grid(self.dim, self._codes)
         if "forget" not in CONSTANTS[self.learner] or many:
             raise InvalidParameter(
-                "constants: only the learners 'smooth', and 'questions' of columns that one grid has room "
-                "for, forget: pass learner='smooth', or leave forget out and begin anew under another seed"
+                "constants: forget needs the learner 'smooth', or 'questions' with columns that one grid "
+                "covers: pass learner='smooth', or leave forget out and start anew with another seed"
             )
         least = self.tuning.reports_per_version
         if integer(given["forget"], name="constants: forget", minimum=least) > _LONGEST:
@@ -255,33 +256,33 @@ class Spec(Contract[PublishedArms]):
 
     def _check_questions(self) -> None:
         if self.chooser != "server":
-            raise InvalidParameter("chooser: with the learner 'questions' the server chooses")
+            raise InvalidParameter("chooser: expected 'server' with the learner 'questions'")
         wanted = self.tuning.constants.get("parts", 1.0)
         if wanted not in _PARTS:
-            raise InvalidParameter(f"constants: parts is a power of two from 1 to {MOST_PARTS}")
+            raise InvalidParameter(f"constants: parts: expected a power of two from 1 to {MOST_PARTS}")
         if not asks_about(self.dim, self._codes):
             raise InvalidParameter(
-                f"{self.dim} columns are more than can be asked about: build the Spec with "
-                "learner='smooth', or name fewer columns and categories"
+                f"contexts: {self.dim} columns with these categories are too many for the learner "
+                "'questions': pass learner='smooth', or use fewer columns and categories"
             )
         grids = self.protocol.grids
         if grids.names_columns and self.n_arms > MOST_ASKED:
             raise InvalidParameter(
-                f"{self.n_arms} arms: with more columns than one grid tells apart expected at most "
+                f"arms: got {self.n_arms}; if one grid cannot cover the columns expected at most "
                 f"{MOST_ASKED}, or learner='smooth'"
             )
         self.protocol.mechanisms_for(grids.n_parts)
 
     def _check_epsilons(self) -> None:
-        classes: object = self.epsilons  # of any type, where the spec comes from a file
+        classes: object = self.epsilons  # of any type, if the spec comes from a file
         good = isinstance(classes, tuple | list) and 1 <= len(classes) <= _MOST_CLASSES
         if not good or not all(isinstance(one, int | float) for one in self.epsilons):
             raise InvalidParameter(f"epsilons: expected at most {_MOST_CLASSES} numbers")
         assign(self, epsilons=tuple(map(float, self.epsilons)))
         if list(self.epsilons) != sorted(set(self.epsilons)) or self.epsilons[-1] != self.privacy.epsilon:
-            raise InvalidParameter("epsilons: expected ascending numbers, the last equal to privacy's")
+            raise InvalidParameter("epsilons: expected ascending numbers, the last that of privacy")
         if self.learner in PUBLISHED:
-            raise InvalidParameter(f"epsilons: learner {self.learner!r} has one epsilon")
+            raise InvalidParameter(f"epsilons: learner {self.learner!r} allows one epsilon only")
 
     @property
     def _codes(self) -> Mapping[int, int]:
@@ -307,15 +308,15 @@ class Spec(Contract[PublishedArms]):
 
 
 class CellReports(ReportProtocol[PublishedArms]):
-    """Protocol of devices and servers under a `Spec`: a report names a cell and a sign.
+    """Implementation of a `Spec` for clients and servers: a report holds a cell and a sign.
 
     Attributes:
-        domain: the points that contexts become: the unit cube for columns.
-        schema, menu: the columns, and columns and arms as devices read them; None of a box.
-        arms: the arms, by their labels.
-        codes: columns that are codes, and of how many categories each.
-        asks: whether the server publishes `PublishedQuestions`, and not bins.
-        bins: the layout of bins.
+        domain: Box of encoded contexts: the unit cube for a schema.
+        schema, menu: Columns, and columns with arms as clients read them; None if contexts are a box.
+        arms: The arms with their labels.
+        codes: Number of categories of each categorical column, by the column's index.
+        asks: True if the server publishes `PublishedQuestions` instead of bins.
+        bins: Layout of bins.
     """
 
     report_format = 0xD1
@@ -342,9 +343,10 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     @cached_property
     def grids(self) -> GridLayout:
-        """The layout of grids; the parts C of a question follow from mechanism and largest epsilon.
+        """The layout of grids. The number C of parts follows from the mechanism and the largest epsilon.
 
-        Reports tell of a function that varies much as 1/v, v the variance of a part's sum.
+        For a function that varies much, reports are informative as 1/v, where v is the variance of a part's
+        sum.
         """
         parts = self._spec.tuning.constants.get("parts")
         if parts is None:
@@ -353,7 +355,7 @@ class CellReports(ReportProtocol[PublishedArms]):
 
     @property
     def layout(self) -> Layout[Any]:
-        """Grid or bins, as the learner has them."""
+        """The learner's layout: grid or bins."""
         return self.grids if self.asks else self.bins
 
     @property
@@ -370,47 +372,48 @@ class CellReports(ReportProtocol[PublishedArms]):
         return self.arms.labels[arm]
 
     def points(self, contexts: Any) -> FloatArray:
-        """(n, dim) where people lie in the unit cube.
+        """Return (n, dim) encoded contexts in the unit cube.
 
         Args:
-            contexts: in any form that `Menu.encode` takes; of a box points (n, dim), or (dim,).
+            contexts: Contexts in any form that `Menu.encode` takes; points (n, dim) or (dim,) for a box.
 
         Raises:
-            InvalidData: contexts that cannot be read; numbers outside ranges are clipped, those outside a
-                box are not.
+            InvalidData: a context cannot be read, or lies outside a box. Numbers outside the ranges of a
+                schema are clipped.
         """
         if self.menu is not None:
             return np.asarray(self.menu.in_cube(self.menu.encode(contexts)))
         return np.asarray(np.atleast_2d(self.domain.to_unit(contexts)))
 
     def places(self, published: PublishedArms, contexts: Any) -> IntArray:
-        """(n,) bins, or cells of the grid, of a published version that people lie in, as its arms go."""
+        """Return (n,) bins or grid cells of contexts, as indices into the version's arms."""
         return self.layout.locate(published, self.points(contexts))
 
     # -- the law of reports --------------------------------------------------------------------------
 
     def n_cells(self, n_leaves: int) -> int:
-        """Cells of a report: bins, or bins times arms where clients choose."""
+        """Return the number of cells of a report: bins, or bins times arms if clients choose."""
         return n_leaves if self.bins.chooser == "server" else n_leaves * self.bins.n_arms
 
     def mechanism_for(self, n_leaves: int, epsilon: float | None = None) -> ReportMechanism:
-        """The mechanism of a version with this many bins; `epsilon` is another class's."""
+        """Return the mechanism for a version with `n_leaves` bins; `epsilon` selects another class."""
         epsilon = self._spec.privacy.epsilon if epsilon is None else epsilon
         return _report(self._spec.tuning.mechanism, self.n_cells(n_leaves), epsilon)
 
     def mechanisms_for(self, n_leaves: int) -> tuple[ReportMechanism, ...]:
-        """The mechanisms of a version with this many bins, one a class of epsilon."""
+        """Return the mechanisms for a version with `n_leaves` bins, one for each class of epsilon."""
         return tuple(self.mechanism_for(n_leaves, epsilon) for epsilon in self._classes)
 
     def counted_by(self, published: PublishedArms) -> tuple[ReportMechanism, ...]:
-        """How reports that answer this are counted, one a class of epsilon."""
+        """Return the mechanisms that count reports on this version, one for each class of epsilon."""
         return self.mechanisms_for(self.layout.n_cells(published))
 
     @property
     def weight(self) -> float:
-        """How many honest people one forged report weighs at most: see `ReportMechanism.weights`.
+        """Largest effect of one forged report, in honest users: see `ReportMechanism.weights`.
 
-        With the most bins that may be, or a question's parts, and of the class of epsilon that weighs most.
+        It is computed for the largest number of bins (or parts of a question), and maximised over the
+        classes.
         """
         return max(one.weights[1] for one in self.mechanisms_for(self.layout.sizes[-1]))
 
@@ -421,14 +424,14 @@ class CellReports(ReportProtocol[PublishedArms]):
     # -- the device's part: from a context to a private payload --------------------------------------
 
     def own(self, privacy: LocalDP | None) -> LocalDP:
-        """See `ReportProtocol.own`: the spec's promise, or that of one of its classes."""
+        """Return the contract's guarantee, or that of one of its classes; see `ReportProtocol.own`."""
         own: object = self._spec.privacy if privacy is None else privacy  # of any type, from a caller
         if not isinstance(own, LocalDP) or own.epsilon not in self._classes:
             raise InvalidParameter("privacy: expected LocalDP with one of the spec's epsilons")
         return own
 
     def _point(self, context: Any) -> tuple[FloatArray | None, bool]:
-        """A context in the box, or None for what cannot be read; and whether it was clipped."""
+        """Return a context in the box, or None if it cannot be read; and True if it was clipped."""
         if self.menu is None:
             point = read_points(context, dim=self.domain.dim, ndim=1)
             if point is None or np.isnan(point).any():
@@ -441,16 +444,16 @@ class CellReports(ReportProtocol[PublishedArms]):
     def choose(
         self, published: PublishedArms, context: Any, privacy: LocalDP, available: Any = None
     ) -> Chosen:
-        """See `ReportProtocol.choose`; a missing context is decided as the middle of the box is.
+        """Return a client's choice; a missing context is decided like the middle of the box.
 
-        Where what is published gives an arm that is not available, another is given, with the published
-        chances where there are any, and the report is one of nobody: of a bin the server counts the arm it
-        has published. Whether that happened is in no report.
+        If the published arm is not available, another is drawn, with the published probabilities if there are
+        any. The report is then drawn as for missing data, as the server counts a bin's report for the
+        published arm. A report does not reveal that this happened.
         """
         published.lineage(self._spec)
         point, clipped = self._point(context)
         low, high = self.domain.low, self.domain.high
-        # A point lies inside, so that no rounding takes it out of the cube.
+        # The point lies in the box: no rounding can move it out of the unit cube.
         unit = np.full(self.domain.dim, 0.5) if point is None else (point - low) / (high - low)
         place = int(self.layout.locate(published, unit[None])[0])
         if published.arms is not None:
@@ -459,7 +462,7 @@ class CellReports(ReportProtocol[PublishedArms]):
             chances = published.weights[place]
             arm = _drawn(chances)
         else:
-            raise ProtocolError("what was published names no arms")
+            raise ProtocolError("the published version has no arms and no weights")
         mask = offered(available, self.arms)
         if mask is not None and not mask[arm]:
             rest = np.where(mask, chances, 0.0)
@@ -482,10 +485,11 @@ class CellReports(ReportProtocol[PublishedArms]):
         self.menu.refuse_unread(context)
 
     def exact(self, choice: Chosen, reward: float | None) -> tuple[int, bool]:
-        """Cell and sign: the sign is positive with the reward's probability, scaled to [0, 1] and clipped.
+        """Return cell and sign; the sign is positive with probability equal to the reward, scaled to [0, 1].
 
-        What is missing is any cell and either sign, equally likely: an input like another, and of nobody. A
-        question turns the sign, or asks about the place alone: see `local.contract.grid`.
+        Missing data gives any cell and either sign with equal probability. This is an input like any other,
+        and depends on no user. A question may turn the sign, or ask about the place alone: see
+        `local.contract.grid`.
         """
         (cell, turned, silent), report = choice.about
         anywhere = int(uniform_below(report.n_cells, 1, secure_words)[0])
@@ -498,7 +502,7 @@ class CellReports(ReportProtocol[PublishedArms]):
         return (cell if self.bins.chooser == "server" else cell * self.bins.n_arms + choice.arm), positive
 
     def noised(self, choice: Chosen, exact: tuple[int, bool], privacy: LocalDP) -> bytes:
-        """The payload, after its class of epsilon: where the user's data meets randomness."""
+        """Return the payload after its class of epsilon. Here the user's data meets randomness."""
         epsilons = self._spec.epsilons
         kind = bytes([epsilons.index(privacy.epsilon)]) if epsilons else b""
         return kind + bytes(choice.about[1].encode(exact[0], positive=exact[1]))
@@ -517,11 +521,10 @@ class CellReports(ReportProtocol[PublishedArms]):
         }
 
     def statement(self, privacy: LocalDP) -> "Guarantee":
-        """See `ReportProtocol.statement`.
+        """Return the guarantee of one report; see `ReportProtocol.statement`.
 
-        The certificate is the largest that any number of bins up to `max_leaves` gives: of two bins, of all,
-        and of powers of two between; of questions, that of their parts. Every one of them is exact, rounded
-        up, and at most the spec's epsilon.
+        The certificate is the largest over the sizes of the layout: one bin, powers of two, and `max_leaves`;
+        or the parts of a question. Each value is exact, rounded up, and at most the spec's epsilon.
         """
         from dpbandits.local.contract.statement import report_guarantee
 
@@ -539,7 +542,7 @@ class CellReports(ReportProtocol[PublishedArms]):
 
 
 def _drawn(chances: Any) -> int:
-    """An arm with probability proportional to its chances (K,), of which at least one is above 0."""
+    """Draw an arm with probability proportional to chances (K,), at least one of which is above 0."""
     some = np.flatnonzero(chances)
     total = np.asarray(chances[some], dtype=np.float64).cumsum()
     share = (int(secure_words(1)[0]) >> 11) * 2.0**-53 * total[-1]
@@ -555,14 +558,14 @@ def _report(name: str, n_cells: int, epsilon: float) -> ReportMechanism:
 
 
 def check_constants(constants: object, known: frozenset[str], *, most: float = 1e6) -> None:
-    """Refuse what are no positive numbers under these names: a spec may come from a file."""
+    """Refuse constants that are not positive numbers under known names; a spec may come from a file."""
     good = isinstance(constants, Mapping) and known.issuperset(constants)
     values: list[Any] = list(constants.values()) if good else [None]  # type: ignore[attr-defined]
     if not {int, float} >= {*map(type, values)} or not all(0.0 < value <= most for value in values):
-        names = ", ".join(sorted(known)) or "none: this learner has no constants"
-        raise InvalidParameter(f"constants: expected numbers above 0 and up to {most:g}, under {names}")
+        names = ", ".join(sorted(known)) or "no names: this learner has no constants"
+        raise InvalidParameter(f"constants: expected numbers above 0 and at most {most:g}, named {names}")
 
 
 def _mean_variance(report: ReportMechanism) -> float:
-    """Variance of a cell's signed estimate per report, cells holding equal shares: public."""
+    """Return the variance of a cell's signed estimate from one report, for equal shares of cells: public."""
     return float(report.moments.signed_variance(np.array(1.0 / report.n_cells)))

@@ -1,1 +1,1 @@
-"""The device's side: NumPy and the standard library only."""
+"""The client, which runs on the user's device and needs only NumPy and the standard library."""

@@ -1,13 +1,13 @@
-"""The device's side: choose with what was published, report privately, keep the report, spend own budget.
+"""The client (`Client`): choose with a published version, report privately, and charge the budget.
 
-Whether a device refuses, and how many reports of what shape it makes, depends on the spec, what was published
-and the budget alone. These are judged first; after that no context and no reward is refused. Numbers outside
-their bounds are clipped, what cannot be read is missing, and a choice without a reward reports all the same:
-what is missing is replaced by an input of nobody. Counters of that stay on the device
-(`Client.unsafe_counts`), and `spec.check(context)` tests an integration without a server.
+The number and the shape of a client's reports, and its refusals, depend only on the spec, the published
+versions and the budget. These are checked first. Afterwards no context and no reward is refused: numbers out
+of bounds are clipped, unreadable data is missing, and a choice without a reward is reported too. Missing data
+is replaced by an input that depends on no user. Its counters stay on the device (`Client.unsafe_counts`). To
+test an integration without a server use `spec.check(context)`.
 
-NumPy and the standard library only, where the contract asks for no more. The operating system's generator is
-the only source of randomness, and no argument replaces it.
+A client of a `Spec` needs only NumPy and the standard library. Randomness comes from the operating system's
+generator only, and no argument replaces it.
 """
 
 import os
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 __all__ = ["Client", "SourceClient"]
 
 MOST_VERSIONS = 1 << 16
-"""Versions that one client takes from a server."""
+"""Largest number of versions that one client accepts."""
 
-_SPEC = "the Spec or GPSpec of its server, of JSON Spec.from_json(text)"
+_SPEC = "the Spec or GPSpec of its server, for JSON Spec.from_json(text)"
 
-_SPENT = "decide() answers without a report, and budget= lets a new device make several"
+_SPENT = "use decide(), which makes no report, or pass budget= to a new client for several reports"
 
-_NESTED = "a call of this device is under way in this thread: its report is not drawn twice"
+_NESTED = "a call of this client is under way in this thread: call it again afterwards"
 
 
 _INSTEAD = {
@@ -53,16 +53,16 @@ _INSTEAD = {
     "predict": "predict(spec, contexts) of the server's estimate()",
     "recommend": "decide(published, context)",
     "publish": "publish() of the server",
-    "save": "an outbox and a ledger that keep what this device has to remember",
+    "save": "an outbox and a ledger, which store the client's state",
 }
-"""Calls of policies in other packages, and what stands for them here."""
+"""Methods of policies in other packages, and their equivalents here."""
 
 
 @dataclass(repr=False)
 class _Open:
-    """A choice and what has become of it. Never printed: it is the user's data."""
+    """A choice and its report. It is private data and is never printed."""
 
-    choice: Chosen | None  # None once the report is drawn
+    choice: Chosen | None  # removed when the report is drawn
     nonce: bytes = b""
     report: bytes = b""
     kept: bool = False
@@ -70,26 +70,26 @@ class _Open:
 
 @worded
 class Client(Held, Generic[PublishedT]):
-    """One user's device.
+    """One user's client.
 
     Args:
-        spec: the public contract, `Spec` or `GPSpec`. Ledger account and outbox are bound to it: neither
-            takes part in another.
-        privacy: the user's own promise, of one of the spec's `epsilons`, chosen without looking at context
-            or reward; None: the spec's.
-        outbox: where reports wait; by default in memory. A real device gives a `FileOutbox` and the account
-            of an `SQLiteLedger`, so that neither is forgotten in a crash.
-        budget: total epsilon the device will ever spend on this spec, delta in proportion; by default one
-            report's.
-        account: of the device's own ledger, such as `SQLiteLedger(path).account("reports")`, which is opened
-            here; each spec needs its own. By default one in memory.
+        spec: The public contract, `Spec` or `GPSpec`. The ledger account and the outbox are bound to it and
+            cannot be used for another.
+        privacy: The user's own guarantee, with one of the spec's `epsilons`, chosen without looking at
+            context or reward; None for the spec's.
+        outbox: Store of reports not yet sent; by default in memory. In production use a `FileOutbox` and the
+            account of an `SQLiteLedger`, which survive a crash.
+        budget: Total epsilon that the client may ever spend on this spec, with delta in proportion; by
+            default enough for one report.
+        account: Account of the client's own ledger, such as `SQLiteLedger(path).account("reports")`; the
+            client opens it. Each spec needs its own. By default it is in memory.
 
-    Privacy: every report keeps the promise. One choice, one charge, one report, whatever threads do: the
-    budget is charged before the report is drawn, the report is stored before it is returned, and a retry
-    returns the same bytes. A forked process is refused.
+    Privacy: every report has the guarantee. Each choice has one charge and one report, also with several
+    threads. The budget is charged before the report is drawn, the report is stored before it is returned, and
+    a retry returns the same bytes. A forked process is refused.
 
     Raises:
-        InvalidParameter: arguments of another kind, or an account that is open on other terms or for another
+        InvalidParameter: an argument is of another kind, or the account is open on other terms or for another
             spec.
         IncompatibleState: the outbox belongs to another spec.
 
@@ -104,7 +104,7 @@ class Client(Held, Generic[PublishedT]):
         1
     """
 
-    _moving: ClassVar[str] = "Build it again over the ledger and the outbox"
+    _moving: ClassVar[str] = "Build a new one with the same ledger and outbox"
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Client(Held, Generic[PublishedT]):
         book: Any = purse.ledger
         book.open_account(purse.name, privacy=Terms(epsilon=total, delta=delta, unit=unit))
         self._ledger, self._account = purse.ledger, purse.name
-        simulated = spec.protocol.status != "enforced"  # the account remembers noise that can be repeated
+        simulated = spec.protocol.status != "enforced"  # simulated noise is reproducible
         self._cost = Cost(unit=unit, epsilon=own.epsilon, delta=own.delta, simulated=simulated)
         self._holder = Holder(what="device", account=purse, nested=_NESTED)
         self._last: _Open | None = None
@@ -145,13 +145,13 @@ class Client(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee of one report: the next, and all that outbox and account know of.
+        """Guarantee of each report: the next one, and all that outbox and account know of.
 
-        A report of simulated noise, or of a larger epsilon of the spec's, counts for good.
+        A report with simulated noise, or with a larger epsilon, counts permanently.
 
         Raises:
-            CorruptState: the outbox's log of releases is damaged, or of weaker terms than the spec's.
-            StateError: the ledger could not be asked.
+            CorruptState: the outbox's log of releases is damaged, or holds weaker terms than the spec's.
+            StateError: the ledger could not be read.
         """
         paid = self._ledger.balance(self._account)
         status: Status = "simulated" if paid.simulated else "enforced"
@@ -161,56 +161,58 @@ class Client(Held, Generic[PublishedT]):
 
     @property
     def unsafe_counts(self) -> Mapping[str, int]:
-        """How many contexts and rewards were clipped or missing, and how many arms were not available.
+        """Numbers of clipped or missing contexts and rewards, and of unavailable arms.
 
-        The user's data, for the device alone.
+        These are private data: they must not leave the device.
         """
         return MappingProxyType(self._counts)
 
     @in_turn
     def decide(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
-        """The arm for this context, or the row of these candidates; no report follows and nothing is charged.
+        """Return the arm for this context, or the row of these candidates, without a report or a charge.
 
-        For a device whose budget is spent, or that takes no part. Whether it calls this or `choose` must not
-        depend on its user's data. Arguments and errors are those of `choose`.
+        Use this if the budget is spent or the user does not take part. The decision between `decide` and
+        `choose` must not depend on the user's data. Arguments and errors are those of `choose`.
         """
         self._agree(published)
         return self.spec.protocol.label(self._read(published, context, available).arm)
 
     @in_turn
     def choose(self, published: PublishedT, context: Any, *, available: Any = None) -> Any:
-        """The arm for this context, or the row of these candidates; nothing is sent.
+        """Return the arm for this context, or the row of these candidates; nothing is sent.
 
-        An earlier choice that has no report gets one without its reward, and is over: a reward must not be
-        told of another context. Its report waits in the outbox (`unsent`), and the budget has to cover both.
-        A choice that is refused changes nothing: the earlier one stays open and takes its own reward, so what
-        `decide` answers meanwhile has no `report`.
+        An earlier choice without a report is reported now without its reward, and closed: a later reward
+        could belong to another context. Its report is put into the outbox (`unsent`), and the budget must
+        cover both reports. A choice that is refused changes nothing: the earlier one stays open for its own
+        reward. If `decide` answers instead, that answer has no `report`.
 
         Args:
-            published: by the server.
-            context: a dict, a dataclass or a row where the spec has columns; (dim,) of a box, and for a
-                `GPSpec` candidates (n, dim). No context is refused: numbers outside the domain are
-                clipped to it; what cannot be read is missing, and decided as the middle of the domain is
-                (candidates: as row 0).
-            available: list of the arms that may be given to this person now; default all. The report hides it
-                as it hides the context. A list that cannot be read, or names none, is taken for all arms, and
-                the report then says nothing. Of a `Spec`, so it does wherever the published arm was not
-                available, which its server takes for missing rewards: an arm that seldom is looks like an
-                average one. Of candidates leave rows out instead.
+            published: Version from the server.
+            context: A dict, a dataclass or a row if the spec has columns; (dim,) for a box; candidates (n,
+                dim) for a `GPSpec`. No context is refused. Numbers outside the domain are clipped to it. An
+                unreadable context is missing, and decided like the middle of the domain (for candidates: row
+                0).
+            available: Arms that may be given to this user now; None for all. The report hides this list as it
+                hides the context. A list that is empty or cannot be read counts as all arms, and the report
+                is then independent of the user's data. Under a `Spec` the same happens if the published arm
+                is not available. The server treats such reports like missing rewards, so that an arm which is
+                rarely available looks average. For candidates, leave out rows instead.
 
         Returns:
-            The arm's label, or the number of the row.
+            The arm's label, or the index of the row.
 
         Raises:
-            InvalidParameter: not what the spec's server publishes, or `available` where there are no arms.
-            IncompatibleState: what was published does not fit the spec, or differs from what had its number.
-            BudgetExceeded: the device's budget does not cover another report.
+            InvalidParameter: `published` is no version of the spec's server, or `available` was passed for a
+                spec without arms.
+            IncompatibleState: the version does not fit the spec, or differs from an earlier one with its
+                number.
+            BudgetExceeded: the budget does not cover another report.
             StateError, OSError: the report of the earlier choice could not be charged or stored.
         """
         return self.spec.protocol.label(self._choose(published, context, available).arm)
 
     def _choose(self, published: PublishedT, context: Any, available: Any = None) -> Chosen:
-        """See `choose`."""
+        """Return the choice; see `choose`."""
         self._agree(published)
         self._afford()
         if self._last is not None:
@@ -222,29 +224,30 @@ class Client(Held, Generic[PublishedT]):
 
     @in_turn
     def report(self, reward: float | None) -> bytes:
-        """The private report of the last choice: the only thing that leaves the device.
+        """Return the private report of the last choice, the only data that leaves the device.
 
-        Calling it again for the same choice returns the same bytes and costs nothing.
+        Another call for the same choice returns the same bytes and costs nothing.
 
         Args:
-            reward: of the chosen arm; clipped to the spec's range. What is no number is missing, and None is:
-                the report then says nothing of this user. Where no reward has come within the spec's
-                `deadline`, call `report(None)`. When a report is sent is seen: one that leaves as soon as a
-                reward comes tells that it came. Let reports wait (`unsent`) until a time that says nothing.
+            reward: Reward of the chosen arm, clipped to the spec's range. None, and anything but a number, is
+                missing: the report is then independent of this user. If no reward has come within the spec's
+                `deadline`, call `report(None)`. The time of sending is visible: a report sent as soon as a
+                reward comes reveals that it came. Let reports wait (`unsent`) until a time that is
+                independent of the data.
 
         Raises:
             ProtocolError: no choice is open, or its report was sent.
-            BudgetExceeded: others have spent the account meanwhile; nothing was drawn.
+            BudgetExceeded: other clients spent the account meanwhile; nothing was drawn.
         """
         if self._last is None:
             raise ProtocolError("report: no choice is open; choose an arm first")
         stored = self._report(self._last, reward)
         if stored is None:
-            raise ProtocolError("report: this choice was reported and sent; choose again")
+            raise ProtocolError("report: the report of this choice was sent: call choose again")
         return stored
 
     def _agree(self, published: PublishedT) -> None:
-        """Refuse what is not of the spec's server, before anything private is read."""
+        """Refuse a version of another server before private data is read."""
         if published is self._told is not None:
             return
         kind = self.spec.protocol.publishes
@@ -252,21 +255,21 @@ class Client(Held, Generic[PublishedT]):
             published,
             kind,
             name="published",
-            pass_=f"what the server's publish() gave, or {kind.__name__}.from_json(text, spec)",
+            pass_=f"the version from the server's publish(), or {kind.__name__}.from_json(text, spec)",
         )
         digest = published.lineage(self.spec)
         if self._versions.setdefault(published.version, digest) != digest:
-            raise IncompatibleState(f"version {published.version} was published with other contents before")
+            raise IncompatibleState(f"version {published.version} has other contents than an earlier one")
         if len(self._versions) > MOST_VERSIONS:
             del self._versions[published.version]
-            raise ProtocolError(f"this device has taken {MOST_VERSIONS} versions and takes no more")
+            raise ProtocolError(f"this client has used {MOST_VERSIONS} versions and takes no more")
         self._told = published
 
     def _afford(self) -> None:
-        """Refuse what the account cannot pay, before anything private is read or an open choice is reported.
+        """Refuse a choice that the account cannot pay, before private data is read or a choice is reported.
 
-        To pay: this choice's report, and that of an open choice which is not drawn; less what a ledger that
-        failed may have charged.
+        The amount due is for this choice's report, and for the report of an open choice if that is not drawn.
+        A charge that a failing ledger may have made is subtracted.
         """
         drawn = self._last is None or self._last.choice is None
         due = (1 if drawn else 2) - (self._paid is not None)
@@ -286,22 +289,20 @@ class Client(Held, Generic[PublishedT]):
         return choice
 
     def _report(self, last: _Open, reward: Any) -> bytes | None:
-        """The report of a choice, drawn and stored once; None where it was sent since."""
+        """Return the report of a choice, drawn and stored once; None if it was sent since."""
         if last.kept:
             return self._outbox.get(last.nonce.hex())
         if last.choice is not None and not last.report:
             last.nonce, last.report = self._draw(last.choice, reward)
-        last.choice = None  # what the report was about is not kept
-        # Where storing fails, the next call stores these bytes: one choice is paid and drawn once.
+        last.choice = None  # the private data is no longer needed
+        # If storing fails, the next call stores the same bytes: a choice is charged and drawn once.
         self._outbox.put(last.nonce.hex(), last.report)
         last.kept = True
         return last.report
 
     def _draw(self, choice: Chosen, reward: Any) -> tuple[bytes, bytes]:
-        """Draw a report. The user's data meets noise here: nonce and report are drawn after the ledger was
-        charged.
-        """
-        # A ledger that failed may have written the charge: its id is used until something is drawn under it.
+        """Draw a report. The user's data meets noise here, after the ledger was charged."""
+        # A ledger that failed may have recorded the charge: reuse its id until a report is drawn with it.
         nonce = self._paid = self._paid or os.urandom(NONCE_BYTES)
         self._holder.charge(nonce.hex(), cost=self._cost)
         if not self._remembered:
@@ -316,11 +317,11 @@ class Client(Held, Generic[PublishedT]):
         return nonce, pack(spec=self.spec, version=choice.version, nonce=nonce, payload=payload)
 
     def unsent(self) -> list[bytes]:
-        """Reports stored and not yet marked as sent: after a crash, send these again."""
+        """Return reports that are stored and not marked as sent: after a crash, send these again."""
         return list(self._outbox.pending().values())
 
     def sent(self, report: bytes) -> None:
-        """Forget a report that the server has confirmed."""
+        """Remove a report that the server has confirmed."""
         for key, stored in self._outbox.pending().items():
             if stored == report:
                 self._outbox.remove(key)
@@ -328,14 +329,14 @@ class Client(Held, Generic[PublishedT]):
     def __repr__(self) -> str:
         return said(self, epsilon=self.privacy.epsilon, delta=getattr(self.privacy, "delta", 0.0))
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such(self, name, _INSTEAD)
 
 
 class SourceClient(Client[PublishedArms]):
-    """A source's device: like `Client`, and it can report what was decided without it.
+    """A source's client: like `Client`, and it can also report decisions made elsewhere.
 
     Example:
         >>> import dpbandits as dpb
@@ -353,16 +354,16 @@ class SourceClient(Client[PublishedArms]):
 
     @in_turn
     def observe(self, published: PublishedArms, context: Any, arm: Any) -> None:
-        """Take a decision that was made elsewhere; `report` then reports it.
+        """Record a decision that was made elsewhere, for `report`.
 
         Args:
-            published: by the source's server; its bins count, its arms do not.
-            context: as for `choose`.
-            arm: label of the arm that was pulled; what is no arm is missing, like a context.
+            published: Version from the source's server; only its bins are used.
+            context: Context as for `choose`.
+            arm: Label of the arm that was pulled; an unknown label is missing, like a context.
 
         Raises:
-            InvalidParameter: the spec's server chooses.
-            IncompatibleState, BudgetExceeded, StateError, OSError: as for `choose`.
+            InvalidParameter: under this spec the server chooses.
+            IncompatibleState, BudgetExceeded, StateError, OSError: as in `choose`.
         """
         if self.spec.chooser != "client":
             raise InvalidParameter('observe: expected a spec with chooser="client"')

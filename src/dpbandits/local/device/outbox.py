@@ -1,4 +1,4 @@
-"""Outboxes: they keep a device's reports until the server has them, so that a retry sends the same bytes."""
+"""Outboxes: they store a client's reports until the server has confirmed them, for identical retries."""
 
 import hashlib
 import json
@@ -21,46 +21,46 @@ _SUFFIX = ".report"
 _UNFINISHED = ".unfinished"
 _PIN, _RELEASES = "spec", "releases"
 _MAGIC = b"dpbandits report 1\n"
-_OTHER = "this outbox holds reports of another spec: give every spec its own"
+_OTHER = "this outbox holds reports of another spec: use one outbox for each spec"
 _HEADER_BYTES = len(_MAGIC) + hashlib.sha256().digest_size
 
 
 @runtime_checkable
 class Outbox(Protocol):
-    """Reports by key. `put` returns only when the report would survive what the outbox survives."""
+    """A store of reports by key. `put` returns when the report is as durable as the store makes it."""
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
-        """Bind the outbox to one spec, for as long as it lasts.
+        """Bind the outbox to one spec permanently.
 
         Args:
-            fingerprint: of the spec.
-            digest: that its reports carry.
+            fingerprint: Fingerprint of the spec.
+            digest: Digest that the spec's reports carry.
 
         Raises:
-            IncompatibleState: it is bound to another spec, or holds reports of one.
+            IncompatibleState: the outbox is bound to another spec, or holds reports of one.
         """
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
-        """Keep for good on which terms releases are made, before the first; known terms change nothing."""
+        """Store the terms of releases permanently, before the first one; known terms change nothing."""
 
     def log(self) -> ReleaseLog:
-        """All terms that are kept."""
+        """Return all stored terms."""
 
     def put(self, key: str, report: bytes) -> None:
-        """Keep a report."""
+        """Store a report."""
 
     def get(self, key: str) -> bytes | None:
-        """The report, or None."""
+        """Return the report, or None if there is none."""
 
     def pending(self) -> dict[str, bytes]:
-        """All reports not yet removed."""
+        """Return all reports not yet removed, by their keys."""
 
     def remove(self, key: str) -> None:
-        """Forget a report that the server has; unknown keys are fine."""
+        """Remove a report that the server has confirmed; an unknown key is ignored."""
 
 
 class MemoryOutbox:
-    """Keeps reports while the process lives: for tests, notebooks and simulations."""
+    """Stores reports in the memory of the process: for tests, notebooks and simulations."""
 
     def __init__(self) -> None:
         self._reports: dict[str, bytes] = {}
@@ -105,36 +105,35 @@ class MemoryOutbox:
 
     def __reduce__(self) -> NoReturn:
         raise ProtocolError(
-            "a MemoryOutbox cannot be copied or pickled: clients over two copies would draw two reports of "
+            "a MemoryOutbox cannot be copied or pickled: clients with two copies would draw two reports for "
             "one choice. Use a FileOutbox, which processes share by its folder"
         )
 
 
 @worded
 class FileOutbox:
-    """One file a report in a folder of mode 0700; durable before `put` returns.
+    """Stores one file for each report in a folder of mode 0700, durably before `put` returns.
 
-    A file holds a checksum before the report: what a failing disk has changed is refused, never sent.
-    Processes may share the folder. The file `spec` names the one spec whose reports it holds. The file
-    `releases` holds the terms that they were made on (`dpbandits.state.release_log`), those that were sent
-    included.
+    A file starts with a checksum, and a damaged file is refused and never sent. Processes may share the
+    folder. The file `spec` holds the fingerprint of the one spec that the outbox is bound to. The file
+    `releases` holds the terms of all reports (`dpbandits.state.release_log`), including those that were sent.
 
     Args:
-        folder: made where it does not exist.
+        folder: Folder of the outbox, created if it does not exist.
 
     Raises:
-        StateError: the folder cannot be used, or others may write to it.
+        StateError: the folder cannot be used, or other users may write to it.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = private_folder(Path(folder), what="the outbox")
         self._lock = self._folder / ".lock"
-        with locked(self._lock):  # nobody else is writing: what is unfinished will stay so
+        with locked(self._lock):  # no other process writes now: an unfinished file is left over from a crash
             for unfinished in self._folder.glob(f"*{_UNFINISHED}"):
                 unfinished.unlink(missing_ok=True)
 
     def pin(self, fingerprint: str, digest: bytes) -> None:
-        """See `Outbox.pin`; also CorruptState where a report or the file `spec` was changed."""
+        """Bind the outbox to one spec; also CorruptState if a report or the file `spec` was changed."""
         path = self._folder / _PIN
         with locked(self._lock):
             try:
@@ -144,7 +143,7 @@ class FileOutbox:
                 if any(report[DIGEST] != digest for report in held):
                     raise IncompatibleState(_OTHER) from None
                 if held:
-                    raise CorruptState("the outbox holds reports and not the spec that they are of") from None
+                    raise CorruptState("the outbox holds reports, but its file spec is missing") from None
                 self._write(self._folder / _RELEASES, _summed(_written(ReleaseLog())))
                 pinned = fingerprint.encode()
                 self._write(path, pinned)
@@ -152,14 +151,14 @@ class FileOutbox:
             raise IncompatibleState(_OTHER)
 
     def remember(self, purpose: str, terms: Mapping[str, Any]) -> None:
-        """See `Outbox.remember`; raises as `log` does."""
+        """Store terms; see `Outbox.remember`. Raises as `log` does."""
         with locked(self._lock):
             log = self.log()
             if log.remember(purpose, terms):
                 self._write(self._folder / _RELEASES, _summed(_written(log)))
 
     def log(self) -> ReleaseLog:
-        """See `Outbox.log`.
+        """Return all stored terms.
 
         Raises:
             CorruptState: the file `releases` was changed or removed.
@@ -169,13 +168,13 @@ class FileOutbox:
             written = _unsummed((self._folder / _RELEASES).read_bytes())
         if written is None:
             raise CorruptState(
-                "the outbox's log of releases is damaged: on which terms it reported is not known"
+                "the outbox's log of releases is damaged: the guarantee of its reports is not known"
             )
         with reading("an outbox's log of releases", CorruptState):
             return ReleaseLog.from_json(json.loads(written))
 
     def put(self, key: str, report: bytes) -> None:
-        """Write beside, flush to disk, then rename: a crash leaves the whole report or none."""
+        """Write a temporary file, flush it to disk and rename it: a crash leaves the whole report or none."""
         with locked(self._lock):
             self._write(self._path(key), _summed(report))
 
@@ -190,10 +189,10 @@ class FileOutbox:
             raise
 
     def get(self, key: str) -> bytes | None:
-        """See `Outbox.get`.
+        """Return the report, or None if there is none.
 
         Raises:
-            CorruptState: the stored report was changed; `remove` it, its budget is spent.
+            CorruptState: the stored report was changed. `remove` it; its budget is spent.
         """
         try:
             data = self._path(key).read_bytes()
@@ -210,7 +209,7 @@ class FileOutbox:
         """See `Outbox.pending`; raises as `get` does."""
         keys = [path.name.removesuffix(_SUFFIX) for path in self._folder.glob(f"*{_SUFFIX}")]
         found = ((key, self.get(key)) for key in sorted(keys))
-        return {key: report for key, report in found if report is not None}  # or another process sent it
+        return {key: report for key, report in found if report is not None}
 
     def remove(self, key: str) -> None:
         """See `Outbox.remove`."""
@@ -218,17 +217,17 @@ class FileOutbox:
 
     def _path(self, key: str) -> Path:
         if not key.isalnum():
-            raise StateError("outbox keys are letters and digits")
+            raise StateError("key: expected letters and digits")
         return self._folder / f"{key}{_SUFFIX}"
 
 
 def _summed(content: bytes) -> bytes:
-    """Content after its checksum."""
+    """Return the content preceded by its checksum."""
     return _MAGIC + hashlib.sha256(content).digest() + content
 
 
 def _unsummed(data: bytes) -> bytes | None:
-    """The content, or None where its checksum is another."""
+    """Return the content, or None if the checksum does not match."""
     content = data[_HEADER_BYTES:]
     return content if data == _summed(content) else None
 

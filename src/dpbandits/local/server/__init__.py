@@ -1,1 +1,1 @@
-"""The server's side: count reports, learn from them, publish."""
+"""The server: count reports, learn from them, publish versions."""

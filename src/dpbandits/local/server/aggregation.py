@@ -1,12 +1,12 @@
-"""Reports in files, counted by any number of processes: the sums are those of one process, bit for bit.
+"""Counting of report files by any number of processes, with the same sums as one process, bit for bit.
 
-A report file holds reports of one length: the word `DPBREP1`, a line feed, the length as four bytes,
-little-endian, then the reports one after another. Files are counted apart (`ReportCounts`), by this process
-or by the workers of a Dask cluster, and merged in their order. A report that lies in two files is counted in
-the first: nonces are compared across files, and a later file that holds one is counted again without it.
+A report file starts with `DPBREP1`, a line feed, and the length of a report as four bytes, little-endian.
+Then follow reports of that length. Files are counted separately (`ReportCounts`), by this process or by the
+workers of a Dask cluster, and merged in their order. A report in two files counts in the first: nonces are
+compared across files, and a later file that repeats one is counted again without it.
 
-The collecting process holds eight bytes a report for that comparison, and the sums. Workers read the files
-themselves: their paths must mean the same there.
+The collecting process needs eight bytes for each report, and memory for the sums. Workers read the files
+themselves: every path must be valid on each worker.
 """
 
 import hashlib
@@ -45,36 +45,36 @@ _MAGIC = b"DPBREP1\n"
 _HEAD = len(_MAGIC) + 4
 _LONGEST = 1 << 24
 
-# Reports are counted so many at a time: bounds a worker's memory.
+# Number of reports that are counted at a time, which bounds a worker's memory.
 _CHUNK = 1 << 16
 
 
 _Part = tuple[dict[str, NDArray[Any]], Absorbed]
-"""One file's counts, as arrays that travel between processes, and their tally."""
+"""One file's counts, as arrays that can be sent between processes, and their tally."""
 
 _Contract = tuple[str, list[str]]
-"""A spec and what was published under it, as JSON."""
+"""A spec and its published versions, as JSON."""
 
 
 def write_reports(path: str | os.PathLike[str], reports: Sequence[bytes]) -> None:
     """Write reports of one length to a new file.
 
     Raises:
-        InvalidData: no report, or reports of different lengths.
+        InvalidData: there are no reports, or they differ in length.
     """
     lengths = {len(report) for report in reports}
     if len(lengths) != 1:
-        raise InvalidData("a report file holds at least one report, all of one length: use a file a length")
+        raise InvalidData("reports: expected at least one, all of one length: use a file for each length")
     with Path(path).open("xb") as file:
         file.write(_MAGIC + lengths.pop().to_bytes(4, "little"))
         file.writelines(reports)
 
 
 def read_records(path: str | os.PathLike[str]) -> tuple[Records, int]:
-    """The reports of a file, (n, length), read when used, and how many bytes of a torn report follow them.
+    """Map a file's reports, (n, length), into memory; also return the bytes of an incomplete last report.
 
     Raises:
-        CorruptState: not a report file.
+        CorruptState: the file is no report file.
     """
     file = Path(path)
     with file.open("rb") as opened:
@@ -101,23 +101,24 @@ def aggregate(
     """Count the reports of files.
 
     Args:
-        paths: report files; their order decides which of two equal nonces counts.
-        spec: the public contract.
-        published: the versions that the reports may answer.
-        cluster: address of a Dask scheduler, "local:2" for two workers on this machine, or a
-            `distributed.Client`; None: this process. Whoever reaches a scheduler can run code on its workers.
-        without: nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`); they are
-            dropped here as repeated, so that the counts can be merged there.
-        key: reports carry its tags; workers are told it. See `ReportKey`.
-        robust: of the server that the counts are for (`Server.robust`); workers are told its secret.
+        paths: Report files; of two reports with one nonce, the one in the earlier file counts.
+        spec: The public contract.
+        published: Versions that the reports may answer.
+        cluster: Address of a Dask scheduler, "local:2" for two workers on this machine, or a
+            `distributed.Client`; None for this process. Anybody who can reach a scheduler can run code on its
+            workers.
+        without: Nonces of reports counted elsewhere (`Server.nonces`, `ReportCounts.nonces`). Their reports
+            are dropped as repeated, so that the counts can be merged there.
+        key: Key of the reports' tags, which is sent to the workers; see `ReportKey`.
+        robust: Bounds of the server that the counts are for (`Server.robust`); workers receive its secret.
 
     Returns:
-        The counts, for `Server.merge`, and how many reports were dropped for which reason.
+        The counts, for `Server.merge`, and the number of reports dropped for each reason.
 
     Raises:
         InvalidParameter: an argument is of another kind, or no scheduler answers.
         CorruptState: a file is no report file.
-        MissingExtra: a cluster is asked for and the extra `cluster` is not installed.
+        MissingExtra: `cluster` was passed and the extra `cluster` is not installed.
     """
     whole, tally = ReportCounts(spec, published, key=key, robust=robust), Absorbed()
     contract = (spec.to_json(), [one.published.to_json(spec) for one in whole.versions.values()])
@@ -126,7 +127,7 @@ def aggregate(
         raise InvalidParameter("paths: expected a list of files of reports")
     nonces: object = without
     if not isinstance(nonces, np.ndarray) or without.dtype != np.uint64 or without.ndim != 1:
-        raise InvalidParameter("without: expected nonces, as `nonces()` of counts or a server gives them")
+        raise InvalidParameter("without: expected nonces, the result of `nonces()` of counts or of a server")
     jobs = [_Job(str(path), contract, without, key, robust) for path in paths]
     with _workers(cluster) as counted:
         parts = counted(jobs) if jobs else []
@@ -143,10 +144,10 @@ def aggregate(
 
 
 def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], list[Any]]:
-    """A spec of either kind, and what was published under it, from their JSON.
+    """Return a spec of either kind and its published versions, from their JSON.
 
     Raises:
-        IncompatibleState: one of them is something else.
+        IncompatibleState: a text is something else.
     """
     kinds: dict[str, type[Spec] | type[GPSpec]] = {'"kind": "Spec"': Spec, '"kind": "GPSpec"': GPSpec}
     kind = next((kind for name, kind in kinds.items() if name in spec), None)
@@ -157,7 +158,7 @@ def read_contract(spec: str, published: Iterable[str]) -> tuple[Contract[Any], l
 
 
 def sums_digest(counts: ReportCounts[Any]) -> str:
-    """A digest of all sums, numbers and nonces: equal exactly where the counts are."""
+    """Return a digest of all sums, numbers and nonces, equal if and only if the counts are."""
     digest = hashlib.blake2b(digest_size=16)
     for name, array in sorted(counts.to_arrays().items()):
         digest.update(
@@ -167,7 +168,7 @@ def sums_digest(counts: ReportCounts[Any]) -> str:
 
 
 def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> None:
-    """Keep counts in a state file."""
+    """Save counts in a state file."""
     from dpbandits.state import State, write_state
 
     spec = counts.spec
@@ -182,11 +183,11 @@ def write_counts(path: str | os.PathLike[str], counts: ReportCounts[Any]) -> Non
 
 
 def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -> ReportCounts[Any]:
-    """Counts as `write_counts` kept them; `robust` as it was when they were counted.
+    """Load counts that `write_counts` saved; pass the `robust` that they were made with.
 
     Raises:
-        IncompatibleState: a state of something else, or grouped by another secret.
-        CorruptState: the file is torn or altered.
+        IncompatibleState: the file holds another state, or counts grouped by another secret.
+        CorruptState: the file is incomplete or was altered.
     """
     from dpbandits.state import read_state
 
@@ -196,15 +197,13 @@ def read_counts(path: str | os.PathLike[str], *, robust: Robust | None = None) -
     with reading("the counts of reports", IncompatibleState):
         spec, published = read_contract(state.public["spec"], state.public["published"])
         if state.public.get("grouping") != (None if robust is None else robust.grouping):
-            raise IncompatibleState(
-                "the counts are of other groups: pass the robust= that they were made with"
-            )
+            raise IncompatibleState("the counts have other groups: pass the robust= that they were made with")
     arrays = {name.replace(".", "/"): array for name, array in state.arrays.items()}
     return ReportCounts.from_arrays(spec, published, arrays, robust=robust)
 
 
 class _Job(NamedTuple):
-    """One file, and how it is counted."""
+    """One file, and the options with which it is counted."""
 
     file: str
     contract: _Contract
@@ -214,7 +213,7 @@ class _Job(NamedTuple):
 
 
 def _count(job: _Job) -> _Part:
-    """Count one file: what a worker does."""
+    """Count one file; workers run this function."""
     spec, published = read_contract(*job.contract)
     counts, tally = ReportCounts(spec, published, key=job.key, robust=job.robust), Absorbed()
     records, torn = read_records(job.file)
@@ -226,10 +225,10 @@ def _count(job: _Job) -> _Part:
 
 
 def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
-    """Nonces that an earlier file holds too: file -> nonces, files in their order."""
+    """Return, for each file's index, its nonces that an earlier file also holds."""
     held = [part["nonces"] for part in parts]
     every = np.concatenate([NO_NONCES, *held])
-    order = np.argsort(every, kind="stable")  # of equal nonces the first file's comes first
+    order = np.argsort(every, kind="stable")  # stable: equal nonces keep the files' order
     later = order[1:][every[order[1:]] == every[order[:-1]]]
     owner = np.repeat(np.arange(len(parts)), [len(one) for one in held])[later]
     return {index: every[later[owner == index]] for index in np.unique(owner).tolist()}
@@ -237,14 +236,14 @@ def _repeated(parts: list[dict[str, NDArray[Any]]]) -> dict[int, Nonces]:
 
 @contextmanager
 def _workers(cluster: Any) -> Iterator[Callable[[list[Any]], list[_Part]]]:
-    """What counts jobs: this process, or a cluster's; a connection made here is closed."""
+    """Yield a function that counts jobs in this process or on a cluster; close a connection made here."""
     if cluster is None:
         yield lambda jobs: [_count(job) for job in jobs]
         return
     if not isinstance(cluster, str) and not hasattr(cluster, "compute"):
         raise InvalidParameter(f"cluster is a {type(cluster).__name__}: pass an address, or a Client of Dask")
     with connected(cluster) if isinstance(cluster, str) else nullcontext(cluster) as client:
-        from dask import bag  # it comes with a client
+        from dask import bag  # installed with every Dask client
 
         def counted(jobs: list[Any]) -> list[_Part]:
             done = client.compute(bag.from_sequence(jobs, npartitions=len(jobs)).map(_count))

@@ -1,13 +1,12 @@
-"""Counting reports: sums of integers, version by version, that shards can add up.
+"""Counting of reports: integer sums for each version, which shards can add up.
 
-What a server keeps of the reports that answer one published version are integer sums and their number; of
-all together, their nonces. Sums of shards that answer the same published versions add up to the sums of one
-process, bit for bit. Shards of another lineage (another spec, or something else published under the same
-number) are refused, shards that hold a report both (it would count twice), and shards whose sums no reports
-of that number have.
+For each published version, a server stores integer sums of the reports and their number. Nonces are stored
+for all versions together. The sums of shards that answer the same published versions add up to the sums of
+one process, bit for bit. Merging refuses a shard of another lineage (another spec, or other contents under
+the same version number), a shard that shares a report, and sums that no such number of reports can have.
 
-Reports are sifted first, which changes nothing, and then counted: what no device sends is dropped before
-anything else happens to it.
+Counting has two steps. `sift` validates reports without changes and drops those that no client sends; `count`
+then adds the rest.
 """
 
 import math
@@ -40,27 +39,27 @@ from dpbandits.local.server.robust import Robust
 
 __all__ = ["Absorbed", "OpenVersion", "ReportCounts", "Sifted", "batch_of", "deviations"]
 
-# Sums beyond it are of no crowd, and could overflow when they are added.
+# Larger sums belong to no real crowd, and could overflow when they are added.
 _LARGEST_SUM = 1 << 53
 
 NO_NONCES: Nonces = np.zeros(0, dtype=np.uint64)
 
 
 Fates = NDArray[np.uint8]
-"""(n,) what became of each report: the place of its reason among the attributes of `Absorbed`."""
+"""(n,) fate of each report: the index of its reason among the attributes of `Absorbed`."""
 
 
 @dataclass(kw_only=True)
 class Absorbed:
-    """How many reports were accepted, and how many dropped for which reason.
+    """Numbers of reports that were accepted, and that were dropped for each reason.
 
     Attributes:
-        accepted: counted.
-        malformed: not bytes, of a wrong length or format, or a payload that no device sends.
-        foreign: of another spec.
-        closed: answers to a version that is not open: too old, or never published.
-        repeated: a nonce seen before, under any version.
-        forged: where reports carry tags, another key's tag, or a report that was altered.
+        accepted: Counted reports.
+        malformed: Not bytes, or with a wrong length or format, or with a payload that no client sends.
+        foreign: Reports of another spec.
+        closed: Reports on a version that is not open: too old, or never published.
+        repeated: Reports with a nonce seen before, under any version.
+        forged: With a key: reports with another key's tag, or altered reports.
     """
 
     accepted: int = 0
@@ -71,19 +70,19 @@ class Absorbed:
     forged: int = 0
 
     def add(self, other: "Absorbed") -> None:
-        """Add another tally to this one."""
+        """Add another tally to this one in place."""
         mine = vars(self)
         for name, n in vars(other).items():
             mine[name] += n
 
     @classmethod
     def read(cls, numbers: Mapping[str, object]) -> "Absorbed":
-        """The tally with these counts, as a file says them; raises what is no count."""
+        """Return the tally with these counts from a file; raise if an entry is no count."""
         return cls(**{name: _checks.integer(n, name=name, minimum=0) for name, n in numbers.items()})
 
     @classmethod
     def of(cls, fates: Fates) -> "Absorbed":
-        """The tally of reports with these fates."""
+        """Return the tally of reports with these fates."""
         return cls(**dict(zip(_FATES, np.bincount(fates, minlength=len(_FATES)).tolist(), strict=True)))
 
 
@@ -93,14 +92,14 @@ _ACCEPTED, _MALFORMED, _FOREIGN, _CLOSED, _REPEATED, _FORGED = range(len(_FATES)
 
 @dataclass(repr=False, kw_only=True)
 class Sifted:
-    """Reports that will count, and the tally that says so; `ReportCounts.count` counts them.
+    """Reports that will count, and their tally; `ReportCounts.count` counts them.
 
     Attributes:
-        tally: of all that came.
-        fates: of each report that `ReportCounts.sift` was given, in that order.
-        records: accepted reports without tags, one array a length.
-        nonces: theirs, one ascending array a length.
-        parts: version, class and payloads.
+        tally: Tally of all reports that were sifted.
+        fates: (n,) fate of each report passed to `ReportCounts.sift`, in that order.
+        records: Accepted reports without tags, one array for each length.
+        nonces: Their nonces, one ascending array for each length.
+        parts: Tuples of version, index of the mechanism, and payloads.
     """
 
     tally: Absorbed = field(default_factory=Absorbed)
@@ -110,7 +109,7 @@ class Sifted:
     parts: list[tuple[int, int, Records]] = field(default_factory=list)
 
     def tallies(self, sizes: Sequence[int]) -> list[Absorbed]:
-        """The tally of each of several batches that were sifted as one, from their sizes."""
+        """Return the tallies of several batches that were sifted together, from their sizes."""
         if len(sizes) == 1:
             return [self.tally]
         cells = np.repeat(np.arange(len(sizes)), sizes) * len(_FATES) + self.fates
@@ -122,13 +121,16 @@ class Sifted:
 class OpenVersion(Generic[PublishedT]):
     """A published version whose reports are still accepted.
 
+    A kind of report is a pair of a group and a class of epsilon.
+
     Attributes:
-        published: as it was.
-        mechanisms: one a kind: the classes of epsilon of the first group, then those of the next.
-        lineage: digest of what was published: equal for equal versions only.
-        groups: into which reports were put, see `Robust`.
-        sums: integer sums of reports not yet taken, one a kind; None: none.
-        n: how many reports they are, one a kind.
+        published: The published version.
+        mechanisms: One for each kind: all classes of epsilon of the first group, then of the next.
+        lineage: Digest of the version, equal for equal versions only.
+        groups: Number of groups of reports, see `Robust`.
+        sums: Integer sums of the reports not yet learned from, one entry for each kind; None if there are
+            none.
+        n: Number of these reports, one entry for each kind.
     """
 
     published: PublishedT
@@ -149,15 +151,15 @@ class OpenVersion(Generic[PublishedT]):
 
     @property
     def excess(self) -> FloatArray:
-        """(2,) of all reports not yet taken, see `ReportMechanism.excess`."""
+        """(2,) excess of all reports not yet learned from, see `ReportMechanism.excess`."""
         kinds = zip(self.mechanisms, self.sums, self.n, strict=True)
         found = [mechanism.excess(sums, n) for mechanism, sums, n in kinds if sums is not None]
         return np.asarray(np.sum(found, axis=0) if found else np.zeros(2))
 
     def take(self) -> list[list[tuple[Any, IntArray, int]]]:
-        """Mechanism, sums and number of reports of every class that has any, group by group.
+        """Return, group by group, mechanism, sums and number of reports of each class that has reports.
 
-        Groups that have no report are left out; all start from zero again.
+        Groups without reports are left out. All sums and numbers are reset to zero.
         """
         kinds = list(zip(self.mechanisms, self.sums, self.n, strict=True))
         self.__post_init__()
@@ -167,7 +169,7 @@ class OpenVersion(Generic[PublishedT]):
         return [part for part in taken if part]
 
     def check(self) -> None:
-        """IncompatibleState where no reports of these numbers have these sums."""
+        """Raise IncompatibleState if no reports with these numbers can have these sums."""
         for mechanism, sums, n in zip(self.mechanisms, self.sums, self.n, strict=True):
             of_nobody = mechanism.aggregate(np.zeros((0, mechanism.report_bytes), dtype=np.uint8))
             if (sums is None) != (n == 0) or n < 0:
@@ -178,24 +180,24 @@ class OpenVersion(Generic[PublishedT]):
                 raise IncompatibleState("the counts are not of this spec")
             if not (np.abs(sums) <= _LARGEST_SUM).all() or not mechanism.possible(sums, n):
                 raise IncompatibleState(
-                    f"the counts of version {self.published.version} are sums that no {n} reports have: they "
-                    "were altered, or counted by something else"
+                    f"the counts of version {self.published.version} have sums that {n} reports cannot have: "
+                    "they were altered, or made by another program"
                 )
 
 
 def deviations(excess: FloatArray) -> float:
-    """How many deviations reports are from what any honest crowd can send, of the sum of their `excess`."""
+    """Return how many standard deviations a sum of `excess` lies from the sums of honest crowds."""
     return float(excess[0] / max(math.sqrt(excess[1]), 1.0))
 
 
 def batch_of(reports: Iterable[bytes]) -> list[bytes]:
-    """The reports of one call; InvalidParameter where it is no list of reports."""
+    """Return the reports of one call; InvalidParameter if it is no list of reports."""
     given: object = reports  # of any type, from a caller
     if type(given) is not list and (
         isinstance(given, bytes | bytearray | str) or not isinstance(given, Iterable)
     ):
         raise InvalidParameter(
-            f"reports: expected a list of bytes, one a report, not {type(reports).__name__}"
+            f"reports: expected a list of bytes, one entry for each report, not {type(reports).__name__}"
         )
     return list(reports)
 
@@ -205,17 +207,18 @@ def _one_record(report: bytes) -> Records:
 
 
 class ReportCounts(Generic[PublishedT]):
-    """The counts of one server, or of one shard of it.
+    """The counts of one server, or of one of its shards.
 
     Args:
-        spec: the public contract.
-        published: the versions that reports may answer.
-        key: reports carry this key's tags, and without one are dropped; see `ReportKey`.
-        robust: the server's, see `Robust`: counts that add up have the same.
+        spec: The public contract.
+        published: Versions that reports may answer.
+        key: Key of the tags that reports must carry, or None; see `ReportKey`.
+        robust: Bounds of the server, see `Robust`; counts that are merged need the same.
 
     Raises:
-        InvalidParameter: not a spec, or not what its server publishes; groups of a `GPSpec`.
-        IncompatibleState: as `open`.
+        InvalidParameter: `spec` is no spec, `published` holds no versions of its server, or `robust` was
+            passed for a `GPSpec`.
+        IncompatibleState: as in `open`.
 
     Example:
         >>> import dpbandits as dpb
@@ -262,31 +265,31 @@ class ReportCounts(Generic[PublishedT]):
 
     @property
     def grouping(self) -> str | None:
-        """Which secret groups the reports, see `Robust.grouping`."""
+        """Digest of the secret that groups the reports, see `Robust.grouping`."""
         return None if self._robust is None else self._robust.grouping
 
     @property
     def nbytes(self) -> int:
-        """Bytes held: nonces and sums."""
+        """Memory of nonces and sums in bytes."""
         sums = [one.nbytes for version in self.versions.values() for one in version.sums if one is not None]
         return self.seen.nbytes + sum(sums)
 
     @property
     def accepted(self) -> int:
-        """Reports counted and not yet taken."""
+        """Number of reports counted and not yet learned from."""
         return sum(sum(version.n) for version in self.versions.values())
 
     @property
     def anomaly(self) -> float:
-        """How odd the reports are that are not yet taken: see `Server.diagnostics`."""
+        """Deviation of the reports not yet learned from: see `Server.diagnostics`."""
         return deviations(sum((version.excess for version in self.versions.values()), np.zeros(2)))
 
     def open(self, published: PublishedT) -> None:
-        """Accept reports that answer this from now on.
+        """Accept reports on a version from now on.
 
         Raises:
-            InvalidParameter: nothing that the spec's server publishes.
-            IncompatibleState: it does not fit the spec, or another one has its version number.
+            InvalidParameter: it is no version of the spec's server.
+            IncompatibleState: it does not fit the spec, or another version has its number.
         """
         with reading("a published version of the spec"):
             lineage = published.lineage(self.spec)
@@ -301,27 +304,27 @@ class ReportCounts(Generic[PublishedT]):
         )
 
     def close(self, numbers: Iterable[int]) -> None:
-        """Forget these versions, and in time the nonces of reports that came while they were open."""
+        """Remove these versions, and eventually the nonces of reports that arrived while they were open."""
         for number in numbers:
             del self.versions[number]
         if min(self.versions, default=0) > self.seen.since:
             self.seen.turn(max(self.versions))
 
     def absorb(self, reports: Iterable[bytes]) -> Absorbed:
-        """See `Server.absorb`."""
+        """Count the valid reports and drop the others; see `Server.absorb`."""
         sifted = self.sift(reports)
         self.count(sifted)
         return sifted.tally
 
     def absorb_records(self, records: Records, *, without: Nonces = NO_NONCES) -> Absorbed:
-        """Count reports of one length, as they lie in files.
+        """Count reports of one length, as files store them.
 
         Args:
             records: (n, length) bytes.
-            without: nonces that count as seen although they are not kept here.
+            without: Nonces that count as seen although they are not stored here.
 
         Raises:
-            InvalidParameter: not such an array.
+            InvalidParameter: `records` is no such array.
         """
         array: object = records
         if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype != np.uint8:
@@ -335,7 +338,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted.tally
 
     def absorb_again(self, records: Sequence[Records]) -> Absorbed:
-        """Count `Sifted.records` that were kept."""
+        """Count `Sifted.records` again, from a log."""
         sifted = Sifted()
         for one in records:
             sifted.tally.add(Absorbed.of(self._sift(one, sifted, NO_NONCES, tagged=False)))
@@ -343,12 +346,12 @@ class ReportCounts(Generic[PublishedT]):
         return sifted.tally
 
     def sift(self, reports: Iterable[bytes]) -> Sifted:
-        """Return what would count of these; nothing is changed.
+        """Return the reports that would count; nothing is changed.
 
-        Reports of no length that an open version has are dropped unread.
+        Reports with a length that no open version has are dropped without reading them.
 
         Raises:
-            InvalidParameter: not a list of reports.
+            InvalidParameter: `reports` is not a list of reports.
         """
         every = batch_of(reports)
         if len(every) == 1:
@@ -366,7 +369,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted
 
     def count(self, sifted: Sifted) -> None:
-        """Count what was sifted here, before anything else is."""
+        """Count sifted reports. Nothing else may be counted between `sift` and this call."""
         for nonces in sifted.nonces:
             self.seen.put(nonces)
         for number, kind, payloads in sifted.parts:
@@ -374,11 +377,11 @@ class ReportCounts(Generic[PublishedT]):
             version.add(kind, version.mechanisms[kind].aggregate(payloads), len(payloads))
 
     def nonces(self) -> Nonces:
-        """(n,) nonces that would count as repeated, ascending."""
+        """Return (n,) nonces that would count as repeated, ascending."""
         return self.seen.sorted()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything counted: `nonces`, and `version/n` and `version/kind/sums` of versions with reports."""
+        """Return all counts: `nonces`, and `version/n` and `version/kind/sums` of versions with reports."""
         return self.sums() | {"nonces": self.nonces()}
 
     def sums(self) -> dict[str, NDArray[Any]]:
@@ -401,11 +404,11 @@ class ReportCounts(Generic[PublishedT]):
         *,
         robust: Robust | None = None,
     ) -> Self:
-        """Counts from `to_arrays`; `robust` as it was when they were counted.
+        """Return counts from `to_arrays`; pass the `robust` that they were made with.
 
         Raises:
-            IncompatibleState: the arrays are not those of this spec and these versions, or no reports have
-                such sums.
+            IncompatibleState: the arrays do not belong to this spec and these versions, or no reports can
+                have such sums.
         """
         counts = cls(spec, published, robust=robust)
         given = dict(arrays)
@@ -419,14 +422,14 @@ class ReportCounts(Generic[PublishedT]):
         return counts
 
     def fill(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Put back what `sums` gave; IncompatibleState where it is of other versions or another spec."""
+        """Restore the arrays of `sums`; IncompatibleState if they are of other versions or another spec."""
         open_versions = {str(number): version for number, version in self.versions.items()}
         for name, array in arrays.items():
             number, _, rest = name.partition("/")
             *kind, what = rest.split("/")
             version = open_versions.get(number)
             if version is None:
-                raise IncompatibleState("the counts answer versions that are not given")
+                raise IncompatibleState("the counts are for versions that were not passed")
             classes = [str(index) for index in range(len(version.mechanisms))]
             if not kind and what == "n" and array.dtype == np.int64 and array.shape == (len(classes),):
                 version.n = [int(n) for n in array]
@@ -438,46 +441,46 @@ class ReportCounts(Generic[PublishedT]):
             version.check()
 
     def check(self) -> None:
-        """IncompatibleState unless every nonce is one report's, and the sums are such reports'."""
+        """Raise IncompatibleState unless reports and nonces are equal in number and the sums are possible."""
         if self.accepted != len(self.seen):
             raise IncompatibleState(
-                f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: a report counts once"
+                f"the counts hold {self.accepted} reports and {len(self.seen)} nonces: expected as many"
             )
         for version in self.versions.values():
             version.check()
 
     def check_merge(self, other: "ReportCounts[PublishedT]") -> None:
-        """Refuse what `merge` refuses, with its errors, and change nothing."""
+        """Raise the errors of `merge` without changing anything."""
         _checks.an(other, ReportCounts, name="counts", pass_="counts=ReportCounts(spec, published)")
         own, others = ((one.spec.to_json(), one.spec.protocol.status) for one in (self, other))
         if own != others:
-            raise IncompatibleState("the counts belong to another spec, or to reports of other noise")
+            raise IncompatibleState("the counts belong to another spec, or to another noise source")
         if other.grouping != self.grouping:
-            raise IncompatibleState("the counts are of other groups: count them again with this robust=")
+            raise IncompatibleState("the counts have other groups: count them again with this robust=")
         other.check()
         for number, version in other.versions.items():
             mine = self.versions.get(number)
             if any(version.n) and (mine is None or mine.lineage != version.lineage):
                 raise IncompatibleState(
-                    f"the counts answer a version {number} that is not open here, or was not published here: "
-                    "only counts of the same lineage add up"
+                    f"the counts are for a version {number} that is not open here, or has other contents "
+                    "here: only counts of the same lineage can be merged"
                 )
         if self.seen.contains(other.nonces()).any():
             raise ProtocolError(
-                "some reports are in both counts: count one part again without them (`aggregate`'s `without`)"
+                "some reports are in both counts: count one part again without them (without= of aggregate)"
             )
 
     def merge(self, other: "ReportCounts[PublishedT]") -> int:
-        """Add another shard's counts; the sums are those of one process.
+        """Add another shard's counts; the sums are then those of one process.
 
         Returns:
-            Reports counted and not yet taken.
+            Number of reports counted and not yet learned from.
 
         Raises:
-            InvalidParameter: no counts.
-            IncompatibleState: another spec, a version that is not open here, another one under its number,
-                or sums that no reports of that number have. Nothing was changed.
-            ProtocolError: some report is in both shards. Nothing was changed.
+            InvalidParameter: `other` is no `ReportCounts`.
+            IncompatibleState: `other` has another spec, a version that is not open here or has other contents
+                here, or sums that no such number of reports can have. Nothing was changed.
+            ProtocolError: a report is in both shards. Nothing was changed.
         """
         self.check_merge(other)
         self.seen.put(other.nonces())
@@ -495,7 +498,7 @@ class ReportCounts(Generic[PublishedT]):
         return {head + one.report_bytes for v in self.versions.values() for one in v.mechanisms}
 
     def _sifted_alone(self, report: bytes) -> Sifted:
-        """`sift` of one report."""
+        """Sift one report; see `sift`."""
         sifted, fate = Sifted(fates=np.zeros(1, dtype=np.uint8)), _MALFORMED
         tagged = self._key is not None
         if type(report) is bytes and len(report) >= HEADER_BYTES + self._class_bytes + TAG_BYTES * tagged:
@@ -507,7 +510,7 @@ class ReportCounts(Generic[PublishedT]):
         return sifted
 
     def _sift_one(self, report: bytes, sifted: Sifted, without: Nonces, *, tagged: bool) -> int:
-        """See `_sift`, for one report: it makes the same checks in the same order, without arrays of one."""
+        """Sift one report with the checks of `_sift`, in the same order, without arrays of length one."""
         body = report[:-TAG_BYTES] if tagged else report
         if body[: DIGEST.stop] != self._head:
             return _FOREIGN
@@ -535,7 +538,7 @@ class ReportCounts(Generic[PublishedT]):
         return _ACCEPTED
 
     def _sift(self, records: Records, sifted: Sifted, without: Nonces, *, tagged: bool) -> Fates:
-        """The fates of reports of one length; adds what counts to `sifted`, of equal nonces the first."""
+        """Return fates of reports of one length; add accepted ones to `sifted`, the first of equal nonces."""
         if len(records) == 1:
             fate = self._sift_one(records.tobytes(), sifted, without, tagged=tagged)
             return np.array([fate], dtype=np.uint8)
@@ -558,7 +561,7 @@ class ReportCounts(Generic[PublishedT]):
             fates[valid & ~genuine] = _FORGED
             valid = genuine
         rows = np.flatnonzero(valid)
-        # Sorted nonces are looked up many times faster; of equal ones, `first` is the first that came.
+        # Sorted nonces are looked up many times faster. Of equal nonces, `first` is the one that came first.
         ordered, first = np.unique(nonces[rows], return_index=True)
         seen = self.seen.contains(ordered)
         for others in (without, *sifted.nonces):
@@ -578,7 +581,7 @@ class ReportCounts(Generic[PublishedT]):
         return fates
 
     def _grouped(self, records: Records, rows: IntArray) -> list[tuple[int, IntArray]]:
-        """Groups, and which of these rows of the records the server's secret puts there."""
+        """Return pairs of a group and those rows of the records that the server's secret assigns to it."""
         if self._robust is None or self._groups == 1:
             return [(0, rows)] if len(rows) else []
         groups = self._robust.group_of(records[rows])
@@ -587,7 +590,7 @@ class ReportCounts(Generic[PublishedT]):
     def _parts(
         self, known: BoolArray, versions: IntArray, kinds: NDArray[np.uint8], payloads: Records
     ) -> list[tuple[int, int, IntArray]]:
-        """Version, class and rows of the reports that a device could have sent."""
+        """Return version, class and rows of the reports that a client could have sent."""
         parts = []
         for number in np.unique(versions[known]).tolist():
             for kind, mechanism in enumerate(self.versions[number].mechanisms[: self._classes]):

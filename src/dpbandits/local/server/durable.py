@@ -1,33 +1,32 @@
-"""A server that a crash does not make forget: every report is on disk before it is confirmed.
+"""A server that survives crashes: every report is on disk before it is confirmed.
 
-A device forgets a report when the server has confirmed it, so the server must not lose it afterwards.
-Everything a server knows follows from its reports, their order and what it published; that is what is kept,
-and a new process rebuilds the server from it. Versions are taken as they were published and never computed
-again, so that it may be another processor, which rounds otherwise.
+A client deletes a report when the server has confirmed it, so the server must not lose it afterwards. The
+state of a server follows from its reports, their order and its published versions. These are stored, and a
+new process rebuilds the server from them. Versions are read as they were published and not recomputed, as
+another processor may round differently.
 
 A folder of mode 0700 holds
 
-- `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed (or those of
-  several calls at the same time, see `gathering`), a version published, counts merged, a source or a target
-  attached (with the sums that it handed over and the version that followed); for all that another server
-  knew, where the folder goes on with it; or for the terms of reports from here on, where the folder was
-  opened on new ones. What would not count is dropped before anything is
-  written, by length, version, digest, tag, nonce and payload: the log grows by what was accepted, and nothing
-  else;
-- `server.state`, a snapshot of the server at some place of the log: it saves time when the folder is opened.
-  It is written beside and renamed. Where it is missing, torn or another release's, the log is read from its
-  beginning;
-- `robust.json`, the bounds on forged reports that the folder was begun with, if any, and their secret. The
-  log is of these bounds: without the file it is refused;
-- a lock that one server holds as long as it lives.
+- `reports.log`, a `Journal` with its end. A record stands for an accepted call: reports absorbed (of one or
+  of several concurrent calls, see `gathering`), a version published, or counts merged. It may stand for a
+  source or a target attached, with its sums or evidence and the version that followed. It may also hold the
+  terms of the reports that follow, if the folder was opened on new ones. Reports that would not count are
+  dropped before anything is written, by length, version, digest, tag, nonce and payload. The log holds
+  accepted reports only;
+- `server.state`, a snapshot of the server at a place in the log, which makes opening faster. It is written to
+  a temporary file and renamed. If it is missing, damaged or of another release, the log is read from its
+  start;
+- `robust.json`, the bounds on forged reports with their secret, if the folder was created with any. The log
+  depends on these bounds and is refused without the file;
+- a lock that one server holds while it is open.
 
-Reports and counts are written down first and taken then, so a record that an interrupted append left is
-taken by the next call. A version is written down when it has been computed, and before it is returned; where
-that fails, before anything else is.
+Reports and counts are written first and applied then, so the next call applies a record whose call was
+interrupted. A version is written when it has been computed, and before it is returned. If that fails, the
+next call writes it before anything else.
 
 Reports are private by themselves, so the folder holds no raw data. An old copy of the whole folder cannot be
-told from the newest one: it forgets reports and reveals nothing. What lies in the log before the snapshot's
-place is not read when the folder is opened, and not checked then.
+distinguished from the newest one: it lacks reports, but it reveals nothing. The log before the snapshot's
+place is neither read nor checked when the folder is opened.
 """
 
 import io
@@ -82,16 +81,16 @@ _BEGIN, _ABSORB, _PUBLISH, _MERGE, _SOURCE, _TARGET, _TERMS = b"B", b"A", b"P", 
 
 _KIND, _LOG, _SNAPSHOT, _ROBUST = "local server", "reports.log", "server.state", "robust.json"
 _LARGEST_BOUNDS = 1 << 12
-"""Bytes of a file of bounds."""
+"""Largest size of the file of bounds, in bytes."""
 _BEHIND = -1
-"""Changes of a server that has not taken what its log holds."""
+"""Number of changes that marks a server whose log holds steps that it has not applied."""
 
 _LEAST_OPEN = 600.0
-"""Seconds that a version stays open at least: people answer within minutes, and no flood may stop them."""
+"""Default of `least_open` in seconds: clients answer within minutes, and a flood must not stop them."""
 
 _TAIL_BYTES, _TAIL_RECORDS = 1 << 22, 1000
-"""Sizes of what is read again when a folder is opened: this much, or as much as the snapshot has. It takes a
-second or two."""
+"""Growth of the log, in bytes and in records, after which a snapshot is written. Opening a folder reads at
+most this much, or as many bytes as the snapshot has, in a second or two."""
 
 LoggedT = TypeVar("LoggedT")
 _COUNTS, _SUMS, _EVIDENCE, _STATE = (
@@ -103,7 +102,7 @@ _COUNTS, _SUMS, _EVIDENCE, _STATE = (
 
 
 class DurableServer(Held, Generic[PublishedT]):
-    """A server and its log; `open` makes or finds them.
+    """A server with a log in a folder; `open` creates or reopens it.
 
     Example:
         >>> import tempfile
@@ -122,7 +121,7 @@ class DurableServer(Held, Generic[PublishedT]):
     """
 
     _harm: ClassVar[str] = "two copies would each count some of the reports"
-    _moving: ClassVar[str] = "One server writes one log: open the folder elsewhere when this one is closed"
+    _moving: ClassVar[str] = "One server writes one log: close this one before another opens the folder"
 
     def __init__(self, spec: Contract[PublishedT], folder: Path, files: ExitStack, **options: Any) -> None:
         self._holder = Holder(what="server")
@@ -130,7 +129,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._unrecorded: tuple[bytes, bytes] | None = None
         self._options = options
         robust: Robust | None = options.get("robust")
-        # Reports are grouped again when the log is read: a log of one secret is no other's.
+        # Reading the log groups reports again: the subject therefore depends on the secret.
         self._subject = spec.fingerprint if robust is None else f"{spec.fingerprint}:{robust.mark}"
         known = self._snapshot(spec, options)
         self._server, place = known or (Server(spec, **options), None)
@@ -151,22 +150,22 @@ class DurableServer(Held, Generic[PublishedT]):
         clock: Clock | None = None,
         robust: Robust | None = None,
     ) -> Self:
-        """The server of a folder, with all that it was told before.
+        """Return the server of a folder, with its earlier state.
 
         Args:
-            spec: the public contract.
-            folder: made where it does not exist.
-            key, least_open, clock: see `Server`; people's devices need time to answer, so `least_open` is ten
-                minutes. When a folder is opened, versions that are open count as just published.
-            robust: see `Robust`; a folder that is begun with one keeps it, secret included, and is opened
-                without.
+            spec: The public contract.
+            folder: Folder of the server, created if it does not exist.
+            key, least_open, clock: See `Server`. Clients need time to answer, so `least_open` is ten minutes.
+                When a folder is opened, its open versions count as just published.
+            robust: See `Robust`. The folder stores the bounds that it was created with, including the secret;
+                leave this out to reopen it.
 
         Raises:
             InvalidParameter: an argument is of another kind.
-            StateError: another server uses the folder, others may write to it, or it cannot be used.
+            StateError: another server uses the folder, other users may write to it, or it cannot be used.
             CorruptState: the log was changed or cut.
-            IncompatibleState: the log is another spec's; or `robust` is not what the
-                folder was begun with.
+            IncompatibleState: the log belongs to another spec, or `robust` differs from the bounds that the
+                folder was created with.
         """
         _checks.an(spec, Contract, name="spec", pass_="spec=Spec(...) or spec=GPSpec(...)")
         if not isinstance(folder, str | os.PathLike):
@@ -184,29 +183,29 @@ class DurableServer(Held, Generic[PublishedT]):
         return server
 
     def absorb(self, reports: Iterable[bytes]) -> Absorbed:
-        """As the server's own; returns when the reports that count are on disk.
+        """Count reports as `Server.absorb` does; return when the accepted reports are on disk.
 
-        Confirm them then, and only then. Batches that several threads bring at the same time are written
-        together, and each returns with its own tally: single reports cost little where many come at once.
+        Confirm reports to clients only after this returns. Batches of concurrent calls are written together,
+        and each call returns its own tally: many single reports at once cost little.
 
         Raises:
-            InvalidParameter: not a list of reports.
-            OSError: the disk refused. Send the batch again: what arrived counts as repeated.
+            InvalidParameter: `reports` is not a list of reports.
+            OSError: the disk failed. Send the batch again: reports that were stored count as repeated.
         """
         self._holder.refuse_fork()
         return self._gathering(batch_of(reports))
 
     @in_turn
     def absorb_each(self, batches: Sequence[Iterable[bytes]]) -> list[Absorbed]:
-        """As `absorb` of one batch after the other, with a tally for each; one record holds them all.
+        """Absorb one batch after the other, and return a tally for each; one record holds them all.
 
         Raises:
-            InvalidParameter, OSError: as `absorb`, of all of them together.
+            InvalidParameter, OSError: as in `absorb`, for all batches together.
         """
         return self._absorb_together([batch_of(one) for one in batches]) if batches else []
 
     def _absorb_together(self, batches: list[list[bytes]]) -> list[Absorbed]:
-        """Batches in the order in which they came, by one record of the log."""
+        """Absorb batches in their order, with one record of the log."""
         self._settle()
         sifted = self._server.sift([report for batch in batches for report in batch])
         if not sifted.tally.accepted:
@@ -214,7 +213,7 @@ class DurableServer(Held, Generic[PublishedT]):
             self._changes = self._server.changes
         else:
             with self._behind_its_log():
-                # reports as they came, one array a length
+                # store the reports in their order, as one array for each length
                 shapes = [size for one in sifted.records for size in one.shape]
                 head = struct.pack(f"<{1 + len(shapes)}I", len(sifted.records), *shapes)
                 content = head + b"".join(one.tobytes() for one in sifted.records)
@@ -225,7 +224,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def publish(self) -> PublishedT:
-        """As the server's own; a new version is on disk before it is returned."""
+        """Publish as `Server.publish` does; a new version is on disk before it is returned."""
         self._settle()
         published = self._server.publish()
         if self._server.changes != self._changes:
@@ -234,10 +233,11 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
-        """As `Server.merge`, with its errors before anything is written; returns when the counts are on disk.
+        """Merge counts as `Server.merge` does; return when they are on disk. Errors come before any write.
 
         Raises:
-            OSError: the disk refused. Merge again; where it says that the reports are in both, they arrived.
+            OSError: the disk failed. Merge again; an error that reports are in both means that they were
+                stored.
         """
         self._settle()
         self._server.check_merge(counts)
@@ -250,10 +250,11 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def attach(self, source: SourceSpec, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach`; the sums and the version that follows are on disk before it returns.
+        """Attach a source as `Server.attach` does; its sums and the new version are then on disk.
 
         Raises:
-            OSError: the disk refused, and the source is attached: it is on disk before anything else is.
+            OSError: the disk failed. The source is attached, and the next call stores it before anything
+                else.
         """
         self._settle()
         sums = self._server.sums_of(source, server)
@@ -265,10 +266,10 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @in_turn
     def attach_target(self, name: str, server: Server[PublishedArms]) -> PublishedT:
-        """As `Server.attach_target`; the evidence and the version that follows are on disk as for `attach`.
+        """Attach a target as `Server.attach_target` does; its evidence and the new version are then on disk.
 
         Raises:
-            OSError: as for `attach`.
+            OSError: as in `attach`.
         """
         self._settle()
         target, evidence = bins_spec(server), server.evidence()
@@ -285,7 +286,7 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """As the server's own; terms that reports came on when the folder was open before count for good."""
+        """Guarantee of all reports; terms under which the folder was open before count permanently."""
         return self._server.guarantee
 
     @property
@@ -295,12 +296,12 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @property
     def server(self) -> Server[PublishedT]:
-        """The server itself, to look at: after a change behind the log every further call is refused."""
+        """The server, for reading only: after a change outside the log every further call is refused."""
         return self._server
 
     def close(self) -> None:
-        """Let another server have the folder, after a call under way."""
-        with suppress(ForkedState), self._holder.turn():  # in a forked process the folder is the parent's
+        """Finish a call under way and unlock the folder for another server."""
+        with suppress(ForkedState), self._holder.turn():  # in a forked process the lock is the parent's
             self._closed = True
             self._files.close()
 
@@ -316,12 +317,12 @@ class DurableServer(Held, Generic[PublishedT]):
     # -- writing --------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Take what an earlier call, or an earlier process, wrote down; write what a call could not."""
+        """Apply records that an earlier call or process wrote; write one that an earlier call could not."""
         if self._closed:
             raise ProtocolError("the server was closed")
         if self._server.changes != self._changes:
             raise ProtocolError(
-                "the server was changed behind its log: open the folder again, and call absorb, merge and "
+                "the server was changed outside its log: open the folder again, and call absorb, merge and "
                 "attach on the DurableServer"
             )
         with self._behind_its_log():
@@ -333,13 +334,13 @@ class DurableServer(Held, Generic[PublishedT]):
 
     @contextmanager
     def _behind_its_log(self) -> Iterator[None]:
-        """A step is written and not yet taken: what interrupts it leaves a server that refuses every call."""
+        """Mark a step as written but not applied: if interrupted, the server refuses every later call."""
         self._changes = _BEHIND
         yield
         self._changes = self._server.changes
 
     def _logged(self, act: Callable[[], LoggedT]) -> LoggedT:
-        """Call the journal. If it refuses or fails, no step is due and the server is as it was."""
+        """Call the journal. If it refuses or fails, no step is due and the server is unchanged."""
         try:
             return act()
         except (DPBanditsError, OSError):
@@ -347,7 +348,7 @@ class DurableServer(Held, Generic[PublishedT]):
             raise
 
     def _note(self, kind: bytes, content: bytes) -> None:
-        """Write down a version that was computed; where that fails, before anything else is."""
+        """Write a version that was computed; if that fails, the next call writes it first."""
         self._changes = self._server.changes
         self._unrecorded = kind, content
         self._journal.append(kind, content)
@@ -355,7 +356,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._keep()
 
     def _note_terms(self) -> None:
-        """Write down on which terms reports come from now on, unless they came on them before."""
+        """Write the terms of the reports that follow, unless earlier reports had the same."""
         server, spec = self._server, self._server.spec
         own = spec.protocol.own(None)
         terms = spec.protocol.terms(own) | {"privacy": own.to_config(), "charge": None, "witnessed": False}
@@ -363,13 +364,13 @@ class DurableServer(Held, Generic[PublishedT]):
             self._journal.append(_TERMS, json.dumps(terms).encode())
 
     def _written(self) -> bytes:
-        """The current version."""
+        """Return the JSON of the current version."""
         return self._server.current.to_json(self._server.spec).encode()
 
     def _keep(self) -> None:
-        """A snapshot, when the log has grown by as much as one saves.
+        """Write a snapshot if the log has grown enough since the last one.
 
-        Where the disk refuses it, the log has everything all the same.
+        A failure of the disk is ignored, as the log holds everything.
         """
         here = self._journal.place
         grown = here.length - self._kept.length > max(_TAIL_BYTES, self._kept_bytes)
@@ -394,7 +395,7 @@ class DurableServer(Held, Generic[PublishedT]):
     def _snapshot(
         self, spec: Contract[PublishedT], options: dict[str, Any]
     ) -> tuple[Server[PublishedT], Place] | None:
-        """The server at some place of the log; None where that has to be read from its beginning."""
+        """Return the server at a place in the log, or None if the log must be read from its start."""
         for unfinished in self._folder.glob(f".{_SNAPSHOT}.*.tmp"):
             unfinished.unlink(missing_ok=True)
         try:
@@ -411,20 +412,20 @@ class DurableServer(Held, Generic[PublishedT]):
     def _log(self, after: Place | None) -> Journal:
         path = self._folder / _LOG
         log: dict[str, Any] = {"path": path, "kind": _KIND, "subject": self._subject}
-        # Whatever of the two is missing where the other holds records, `create` refuses; nothing may be
-        # missing where a snapshot knows of records.
+        # If one of the two files is missing and the other holds records, `create` refuses. With a snapshot
+        # that knows of records, neither may be missing.
         begun = path.exists() and path.with_name(f"{_LOG}.end").exists()
         return Journal(**log, after=after) if begun or after is not None else Journal.create(**log)
 
     def _take(self, record: "Record") -> None:
-        """Take a recorded step, unless it was taken before its append raised."""
+        """Apply a recorded step, unless it was applied before its append raised."""
         if self._unrecorded == record:
             self._unrecorded = None
             return
         step = self._STEPS.get(record.kind)
         if step is None:
             raise CorruptState(
-                "the server's log holds a record of another kind: use the release of its writer"
+                "the server's log holds a record of an unknown kind: use the release that wrote it"
             )
         with reading("a record of the server's log", CorruptState):
             step(self, record.content)
@@ -436,7 +437,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._server.remember(json_object(content.decode(), "the terms of reports", CorruptState))
 
     def _absorbed(self, content: bytes) -> None:
-        """Reports that counted; the journal has vouched for the content."""
+        """Apply accepted reports; the journal has verified the content."""
         (count,) = struct.unpack_from("<I", content)
         records, start = [], 4 + 8 * count
         for n, length in struct.iter_unpack("<2I", content[4:start]):
@@ -457,7 +458,7 @@ class DurableServer(Held, Generic[PublishedT]):
         self._server.merge(counts_for(self._server, content))
 
     def _fed(self, content: bytes) -> None:
-        """Bins and moments of a source's sums follow from its contract."""
+        """Attach a source; the bins and moments of its sums follow from its contract."""
         public, arrays = _unpacked(_SUMS, content)
         with reading("a source's sums", CorruptState):
             source = SourceSpec.from_json(public["source"])
@@ -492,11 +493,11 @@ class DurableServer(Held, Generic[PublishedT]):
 
 
 def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
-    """The bounds on forged reports that a folder was begun with; these, where it is begun now."""
+    """Return the bounds that a folder was created with; store `given` if the folder is new."""
     _checks.an(given, Robust, name="robust", pass_="robust=Robust(secret)", optional=True)
     path = folder / _ROBUST
     if not any((folder / name).exists() for name in (_LOG, f"{_LOG}.end", _SNAPSHOT)):
-        if path.exists():  # of a folder that was begun and never held a record
+        if path.exists():  # left by a folder that was created and never held a record
             path.unlink()
         if given is not None:
             write_durably(path, given.to_json())
@@ -508,23 +509,23 @@ def _kept_bounds(folder: Path, given: Robust | None) -> Robust | None:
         kept = None
     if given is not None and (kept is None or kept.mark != given.mark):
         raise IncompatibleState(
-            "robust: the folder was begun with other bounds on forged reports, or with none: leave it out, "
-            "or begin another folder"
+            "robust: the folder was created with other bounds on forged reports, or with none: leave robust "
+            "out, or create another folder"
         )
     return kept
 
 
 def packed_counts(counts: ReportCounts[Any]) -> bytes:
-    """Counts as bytes, for `counts_for`."""
+    """Return counts as bytes, for `counts_for`."""
     return _packed(_COUNTS, counts.spec, {}, counts.to_arrays())
 
 
 def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[PublishedT]:
-    """Counts that `packed_counts` wrote, for a server that has the same versions open.
+    """Return counts from the bytes of `packed_counts`, for a server with the same open versions.
 
     Raises:
         CorruptState: the bytes are something else.
-        IncompatibleState: they are of versions that are not open.
+        IncompatibleState: the counts are for versions that are not open.
     """
     _, arrays = _unpacked(_COUNTS, content)
     named = {name.replace(".", "/"): array for name, array in arrays.items()}
@@ -534,7 +535,7 @@ def counts_for(server: Server[PublishedT], content: bytes) -> ReportCounts[Publi
 def _packed(
     kind: str, spec: Contract[Any], public: dict[str, str], arrays: Mapping[str, NDArray[Any]]
 ) -> bytes:
-    """Something that the server is told, as bytes that rebuild it bit for bit."""
+    """Return arrays and public texts as bytes, from which they are rebuilt bit for bit."""
     named = {name.replace("/", "."): array for name, array in arrays.items()}
     lineage = spec.digest.hex()
     return encode(State(kind=kind, version=1, lineage=lineage, position=0, public=public, arrays=named))[0]

@@ -1,7 +1,7 @@
-"""Calls from several threads at a time, done together: what one write to disk costs, all that wait share.
+"""Group commit: calls of several threads share the cost of one write to disk.
 
-While one thread acts, others that call queue up. The first of them to get its turn takes all of the queue and
-acts for it; each call returns when it was acted for, and with what it alone came to.
+While one thread works, other calls queue up. The first of them to continue takes the whole queue and
+processes it. Each call returns its own result after it was processed.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,21 +18,21 @@ GotT = TypeVar("GotT")
 
 @dataclass(eq=False, repr=False)
 class _Call(Generic[GivenT, GotT]):
-    """One thread's call; what it got, once it was acted for."""
+    """One thread's call, with its result once it was processed."""
 
     given: GivenT
     got: list[GotT] = field(default_factory=list)
 
 
 class Gathering(Generic[GivenT, GotT]):
-    """Calls that are acted for in groups.
+    """A function whose concurrent calls are processed in groups.
 
-    Where the act raises, the thread that acted raises, and the others act for themselves: no call is over
-    because another one was refused.
+    If processing raises, the thread that processed the group raises, and the other calls of the group are
+    processed again. No call fails because another one was refused.
 
     Args:
-        act: what calls gave, in the order in which they came -> what each of them gets.
-        turn: to be held while it acts. Calls queue up before it, not in it.
+        act: Function from the arguments of a group of calls, in their order, to the result of each call.
+        turn: Context manager that is held while `act` runs. Calls queue up before it is entered.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Gathering(Generic[GivenT, GotT]):
         self._acting = False
 
     def __call__(self, given: GivenT) -> GotT:
-        """Be acted for, alone or together with others; raises what `act` and `turn` do."""
+        """Process this call, alone or in a group, and return its result. Errors of `act` and `turn` pass."""
         call: _Call[GivenT, GotT] = _Call(given)
         with self._changed:
             self._waiting.append(call)

@@ -1,6 +1,6 @@
-"""Set of the nonces seen so far, eight bytes each: sorted runs of doubling size, which are merged.
+"""Sets of nonces already seen, stored as sorted arrays of doubling size, eight bytes for each nonce.
 
-Nonces that come one at a time wait in a set of Python until they are enough for a run.
+Nonces that arrive one at a time are collected in a Python set until they fill an array.
 """
 
 import numpy as np
@@ -12,14 +12,14 @@ __all__ = ["NonceSet", "Nonces", "RecentNonces"]
 Nonces = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _FEW = 4096
-"""Single nonces that become a run together: sorting them costs less than a microsecond each."""
+"""Number of single nonces that are sorted into an array together, in under a microsecond each."""
 
 
 class NonceSet:
     """A growing set of 64-bit nonces in at most log2(n) sorted arrays.
 
     Args:
-        ordered: (n,) distinct nonces to begin with, ascending.
+        ordered: (n,) distinct nonces to start with, ascending.
 
     Example:
         >>> seen = NonceSet(np.array([5, 7], dtype=np.uint64))
@@ -46,11 +46,11 @@ class NonceSet:
 
     @property
     def nbytes(self) -> int:
-        """Memory held, eight bytes a nonce."""
+        """Memory in bytes, eight for each nonce."""
         return 8 * len(self)
 
     def contains(self, nonces: Nonces) -> BoolArray:
-        """(n,) which nonces are remembered; nothing is added."""
+        """Return (n,) True for nonces in the set; nothing is added."""
         known = np.zeros(len(nonces), dtype=np.bool_)
         for run in self._runs:
             at = np.minimum(np.searchsorted(run, nonces), len(run) - 1)
@@ -65,7 +65,7 @@ class NonceSet:
         return self._runs[0] if self._runs else np.zeros(0, dtype=np.uint64)
 
     def put(self, run: Nonces) -> None:
-        """Remember nonces, ascending and distinct, of which none is remembered."""
+        """Add nonces, which are ascending, distinct and not in the set."""
         if len(run) == 1:
             self._alone.add(run.item())
             if len(self._alone) >= _FEW:
@@ -79,25 +79,26 @@ class NonceSet:
         self._runs.append(run)
 
     def _waiting(self) -> Nonces:
-        """Return the nonces (n,) that came alone, in no order."""
+        """Return (n,) nonces that were added one at a time, unordered."""
         return np.fromiter(self._alone, dtype=np.uint64, count=len(self._alone))
 
     def _gather(self) -> None:
-        """Make a run of the nonces that came alone."""
+        """Sort the nonces that were added one at a time into an array."""
         if self._alone:
             self._append(np.sort(self._waiting()))
             self._alone.clear()
 
 
 class RecentNonces:
-    """One set for all versions, which forgets a nonce when every version that was open with it has closed.
+    """A set for all versions that forgets a nonce after every version open at its time has closed.
 
-    Two generations: nonces go into the younger. `turn` forgets the older one, and may be called when all
-    versions that were open at the last turn are closed. So a nonce is kept from one window to two.
+    There are two generations, and nonces are added to the younger one. `turn` discards the older generation.
+    It may be called when all versions that were open at the last turn are closed. A nonce is therefore stored
+    for one to two windows.
 
     Args:
-        young, old: (n,) the generations to begin with, ascending.
-        since: newest version at the last turn.
+        young, old: (n,) nonces of each generation to start with, ascending.
+        since: Newest version at the last turn.
     """
 
     def __init__(self, young: Nonces | None = None, old: Nonces | None = None, *, since: int = 0) -> None:
@@ -111,26 +112,26 @@ class RecentNonces:
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Memory in bytes."""
         return self._young.nbytes + self._old.nbytes
 
     def contains(self, nonces: Nonces) -> BoolArray:
-        """(n,) which nonces are remembered."""
+        """Return (n,) True for nonces in the set."""
         return self._young.contains(nonces) | self._old.contains(nonces)
 
     def put(self, ordered: Nonces) -> None:
-        """Remember nonces, ascending, of which `contains` knows none."""
+        """Add nonces, which are ascending and not in the set."""
         self._young.put(ordered)
 
     def generations(self) -> tuple[Nonces, Nonces]:
-        """The younger and the older, each ascending."""
+        """Return the nonces of the younger and of the older generation, each ascending."""
         return self._young.sorted(), self._old.sorted()
 
     def sorted(self) -> Nonces:
-        """(n,) all nonces, ascending."""
+        """Return (n,) all nonces, ascending."""
         young, old = self.generations()
         return np.sort(np.concatenate([young, old]), kind="stable") if len(old) else young
 
     def turn(self, newest: int) -> None:
-        """Forget the older generation; `newest` is the newest version that is open now."""
+        """Discard the older generation; `newest` is the newest version that is open now."""
         self._old, self._young, self.since = self._young, NonceSet(), newest

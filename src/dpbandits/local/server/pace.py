@@ -1,12 +1,12 @@
-"""How long a version has been open: the one place of this room that reads a clock.
+"""The time that each version has been open (`Pace`), measured by the only clock in `local`.
 
-Whoever floods a server with reports makes it publish again and again, and a version that people hold would
-leave the window before they answer. So a server publishes no new version while that would close one younger
-than a public duration; reports are counted meanwhile.
+A flood of reports makes a server publish often. A version that clients still hold could then leave the window
+before they answer. So a server publishes no new version while that would close a version younger than a
+public duration. It counts reports meanwhile.
 
-The clock only ever holds versions open longer. It is of the process: nothing of it is kept, and a server
-that opens its folder again takes every open version as just published. A clock that jumps back, or says
-nothing, leaves versions open.
+The clock can only delay closing. It is the process's own and is not saved: a server that opens its folder
+again treats every open version as just published. If the clock jumps back or stands still, versions stay
+open.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,41 +18,41 @@ from dpbandits.errors import InvalidParameter
 __all__ = ["Clock", "Pace"]
 
 Clock = Callable[[], float]
-"""Seconds since some moment."""
+"""Function that returns seconds since some fixed moment."""
 
 
 class Pace:
-    """When versions were opened.
+    """Times at which versions were opened.
 
     Args:
-        least_open: seconds that a version stays open at least.
-        clock: in place of the process's own: for tests.
+        least_open: Shortest time in seconds that a version stays open.
+        clock: Clock that replaces the process's own, for tests.
     """
 
     def __init__(self, least_open: float, clock: Clock | None = None) -> None:
         self.least_open = _checks.number(least_open, name="least_open", exclusive=False)
         if clock is not None and not callable(clock):
-            raise InvalidParameter("clock: expected something to call that gives seconds")
+            raise InvalidParameter("clock: expected a function that returns seconds")
         self._clock: Clock = monotonic if clock is None else clock
         self._opened: dict[int, float] = {}
 
     def opened(self, numbers: Iterable[int]) -> None:
-        """These versions are open from now on."""
+        """Record that these versions open now."""
         now = self._clock()
         self._opened |= dict.fromkeys(numbers, now)
 
     def old_enough(self, numbers: Sequence[int]) -> list[int]:
-        """Of these, the versions that have been open long enough."""
+        """Return those versions that have been open for at least `least_open`."""
         if not self.least_open:
             return list(numbers)
         now = self._clock()
         return [number for number in numbers if now - self._opened[number] >= self.least_open]
 
     def are_old(self, numbers: Sequence[int]) -> bool:
-        """Whether all of them have."""
+        """Return True if all of these versions have been open for at least `least_open`."""
         return len(self.old_enough(numbers)) == len(numbers)
 
     def closed(self, numbers: Iterable[int]) -> None:
-        """These are closed."""
+        """Remove these versions, which are closed."""
         for number in numbers:
             del self._opened[number]

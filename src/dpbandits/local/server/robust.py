@@ -1,18 +1,20 @@
-"""`Robust`: what a server does where some of its reports may be forged.
+"""`Robust`: bounds on the effect of forged reports on a server's estimates.
 
-Local privacy cannot tell a forged report from an honest one whose noise fell so, and nobody can who sees one
-report (Cheu, Smith, Ullman, *Manipulation attacks in local differential privacy*, 2021). What a server can do
-is to bound what forgers achieve together:
+Under local privacy, a single forged report cannot be told from an honest one whose noise happened to be the
+same (Cheu, Smith, Ullman, *Manipulation attacks in local differential privacy*, 2021). A server can bound the
+combined effect of all forged reports:
 
-- **groups**: a secret of the server puts every report into one of a few groups, and an estimate is the median
-  over groups. Whoever forges cannot choose a group: it is a keyed hash of all bytes of the report. So forgers
-  who reach fewer than half of the groups of a version move its estimates no farther than honest noise does.
-  The same secret groups equally everywhere: counts of shards and files add up to those of one process.
-- **surprise**: a version whose sums lie more than so many deviations from what its learner believes has their
-  variance raised until they lie there. A flood moves what is believed by so many of its deviations at most.
+- **groups**: a secret of the server assigns every report to one of a few groups, and an estimate is the
+  median over groups. The group is a keyed hash of all bytes of the report, so an attacker cannot choose it.
+  Attackers who reach fewer than half of a version's groups move its estimates no farther than honest noise
+  does. The same secret gives the same groups everywhere: counts of shards and files add up to those of one
+  process.
+- **surprise**: if a version's sums deviate from the learner's prediction by more than `surprise` standard
+  deviations, their variance is raised until they do not. A flood of reports then moves an estimate by at most
+  that many standard deviations.
 
-Neither changes what devices do or what is promised to them, and neither is in the spec or in what is
-published. The secret is no part of anybody's privacy; who knows it can choose groups.
+Neither changes clients or their guarantee, and neither is part of the spec or of published versions. The
+secret does not affect privacy. An attacker who knows it can choose groups.
 """
 
 import hashlib
@@ -34,7 +36,7 @@ from dpbandits.local.learners.questions import QuestionLearner
 __all__ = ["Robust"]
 
 SURPRISE = 2.5
-"""Deviations: honest sums lie farther in one version of eighty."""
+"""Standard deviations that honest sums exceed in one version of eighty."""
 
 MOST_GROUPS = 15
 
@@ -43,16 +45,16 @@ _LEAST, _MOST = 16, hashlib.blake2b.MAX_KEY_SIZE
 
 @worded
 class Robust:
-    """Bounds on what forged reports do to what a server learns; the secret is never printed.
+    """Bounds on the effect of forged reports; the secret is never printed.
 
     Args:
-        secret: from 16 to 64 random bytes, such as `secrets.token_bytes(32)`, known to the server and to
-            whoever counts for it.
-        groups: odd; 1 for no median.
-        surprise: in deviations.
+        secret: 16 to 64 random bytes, such as `secrets.token_bytes(32)`, known to the server and to processes
+            that count for it.
+        groups: Number of groups, odd; 1 for no median.
+        surprise: Largest deviation from the prediction, in standard deviations.
 
     Raises:
-        InvalidParameter: anything else.
+        InvalidParameter: an argument is out of range or of another kind.
 
     Example:
         >>> import dpbandits as dpb
@@ -76,7 +78,7 @@ class Robust:
         self.surprise = _checks.number(surprise, name="surprise")
 
     def group_of(self, records: Records) -> NDArray[np.intp]:
-        """(n,) groups of n reports of one length, without tags."""
+        """Return (n,) groups of n reports of one length, without tags."""
         if self.groups == 1:
             return np.zeros(len(records), dtype=np.intp)
         begun = hashlib.blake2b(key=self._secret, digest_size=8)
@@ -89,29 +91,29 @@ class Robust:
         return np.fromiter(map(keyed, records), dtype=np.intp, count=len(records))
 
     def harden(self, learner: Any) -> None:
-        """Have a learner expect forged reports, where it has beliefs that can be surprised."""
+        """Enable the bound `surprise` in a learner that makes predictions."""
         if isinstance(learner, PosteriorLearner | QuestionLearner | ColumnLearner):
             learner.resist(self.surprise)
 
     @property
     def mark(self) -> str:
-        """Equal for equal bounds only, and says nothing of the secret: 32 hexadecimal digits."""
+        """A digest of 32 hexadecimal digits, equal only for equal bounds; it hides the secret."""
         said = f"{self.groups}|{self.surprise!r}".encode()
         return hashlib.blake2b(said, key=self._secret, digest_size=16).hexdigest()
 
     @property
     def grouping(self) -> str | None:
-        """The mark, where counts depend on it."""
+        """The digest `mark` if counts depend on it, else None."""
         return None if self.groups == 1 else self.mark
 
     def to_json(self) -> bytes:
-        """With the secret: for a file of the server's own."""
+        """Return JSON that contains the secret, for the server's own file."""
         numbers = {"groups": self.groups, "surprise": self.surprise}
         return json.dumps({"secret": self._secret.hex()} | numbers).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
-        """What `to_json` gave; CorruptState for anything else."""
+        """Rebuild bounds from the text of `to_json`; CorruptState for any other text."""
         what = "a server's bounds on forged reports"
         with reading(what, CorruptState):
             fields = json_object(text.decode(), what, CorruptState)

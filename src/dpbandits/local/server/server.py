@@ -1,7 +1,7 @@
-"""The server's side: absorb bytes, publish. No method takes a context, an arm or a reward.
+"""The server: absorb reports as bytes, learn, and publish versions. No method takes raw data.
 
-Everything it knows follows from the reports' bytes, the order in which they came and the points at which it
-published: a process that has only these rebuilds every decision (`Server.replay`).
+The state of a server follows from the bytes of its reports, their order, and the points at which it
+published. A process that has these can rebuild every version (`Server.replay`).
 """
 
 import json
@@ -45,19 +45,19 @@ if TYPE_CHECKING:
 __all__ = ["Absorbed", "Server", "bins_spec"]
 
 _INSTEAD = {
-    "ask": "choose(published, context) of a Client: a server reads no context",
-    "tell": "absorb(reports), of what Client.report(reward) gave",
+    "ask": "choose(published, context) of a Client, as a server reads no context",
+    "tell": "absorb(reports), with the bytes from Client.report(reward)",
     "predict": "predict(spec, contexts) of estimate()",
     "recommend": "recommend(spec, context) of publish()",
     "report": "report(reward) of a Client",
     "save": "DurableServer.open(spec, folder), which keeps every report",
     "load": "DurableServer.open(spec, folder), which keeps every report",
 }
-"""Calls of policies in other packages, and what stands for them here."""
+"""Methods of policies in other packages, and their equivalents here."""
 
 
 _RECENT = 32
-"""Times that reports were learned from of which `recent_anomaly` is."""
+"""Number of latest learning steps over which `recent_anomaly` is computed."""
 
 
 @worded
@@ -65,23 +65,23 @@ class Server(Held, Generic[PublishedT]):
     """The server of one spec.
 
     Args:
-        spec: the public contract, `Spec` or `GPSpec`.
-        key: reports carry its tags, and others are dropped; without one whoever knows the spec can send
+        spec: The public contract, `Spec` or `GPSpec`.
+        key: Key of the tags that reports must carry. Without a key, anybody who knows the spec can send
             reports. See `ReportKey`.
-        least_open: seconds, public: a version stays open at least so long after it was published, however
-            many reports come, and no new one is published meanwhile if that would close it. 0 is for
-            simulations, and lets a flood close versions before people answer.
-        clock: seconds since some moment, in place of the process's own: for tests.
-        robust: bounds on what forged reports do to what is learned, of a `Spec`; see `Robust`.
+        least_open: Shortest time in seconds that a version stays open, a public number. No new version is
+            published before that, however many reports arrive, if it would close this one. With 0, for
+            simulations, a flood of reports can close versions before users answer.
+        clock: Clock that replaces the process's own, for tests: a function that returns seconds.
+        robust: Bounds on the effect of forged reports, for a `Spec`; see `Robust`.
 
     Raises:
-        InvalidParameter: an argument is outside what it may be.
+        InvalidParameter: an argument is out of range or of another kind.
 
     Attributes:
-        totals: of everything absorbed.
-        robust: as it was given.
-        current: the version published last; `publish` is what moves it.
-        changes: how many calls have changed the server: a log of them can tell whether one is missing.
+        totals: Tally of all reports absorbed.
+        robust: The bounds that were passed.
+        current: The version published last; only `publish` moves on to another.
+        changes: Number of calls that changed the server, from which a log can tell that one is missing.
 
     Example:
         >>> import dpbandits as dpb
@@ -108,7 +108,7 @@ class Server(Held, Generic[PublishedT]):
             spec,
             Contract,
             name="spec",
-            pass_="spec=Spec(...) or spec=GPSpec(...), of JSON Spec.from_json(text)",
+            pass_="spec=Spec(...) or spec=GPSpec(...), for JSON Spec.from_json(text)",
         )
         self.totals = Absorbed()
         self._pace = Pace(least_open, clock)
@@ -126,31 +126,31 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def guarantee(self) -> "Guarantee":
-        """Guarantee of every report to its user: those that the spec lets devices make, and earlier ones."""
+        """Guarantee to each user for every report that the spec allows, and for earlier reports."""
         return weakest(self.spec, None, self._holder.log)
 
     @in_turn
     def remember(self, terms: Mapping[str, Any]) -> bool:
-        """Note on which terms reports were made, for `guarantee`; returns whether these are new.
+        """Record the terms of reports, for `guarantee`; return True if they are new.
 
         Args:
-            terms: of an entry of a `ReleaseLog`.
+            terms: Terms in the form of a `ReleaseLog` entry.
         """
         return self._holder.log.remember("reports", terms)
 
     @property
     def open_versions(self) -> tuple[PublishedT, ...]:
-        """Return published versions that may still be answered, oldest first: for `aggregate` elsewhere."""
+        """Published versions for which reports are accepted, oldest first: for `aggregate` elsewhere."""
         return tuple(version.published for _, version in sorted(self._counts.versions.items()))
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held for the open window: nonces and sums."""
+        """Memory in bytes of nonces and sums of the open window."""
         return self._counts.nbytes
 
     @classmethod
     def replay(cls, spec: Contract[PublishedT], batches: Iterable[Sequence[bytes]]) -> Self:
-        """A server that has absorbed these batches, publishing after each."""
+        """Return a server that has absorbed these batches, and published after each."""
         server = cls(spec)
         for batch in _checks.an(batches, Iterable, name="batches", pass_="batches=[[report, report], ...]"):
             server.absorb(batch)
@@ -159,41 +159,41 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def absorb(self, reports: Sequence[bytes]) -> Absorbed:
-        """Count the good reports and drop the others; never raises because of what a report holds.
+        """Count the valid reports and drop the others; the content of a report never raises an error.
 
         Args:
-            reports: bytes as sent by devices, in any order, of any open versions.
+            reports: Bytes sent by clients, in any order, for any open versions.
 
         Raises:
-            InvalidParameter: not a list of reports.
+            InvalidParameter: `reports` is not a list of reports.
         """
         sifted = self._counts.sift(reports)
         self._counts.count(sifted)
         return self._counted(sifted.tally)
 
     def sift(self, reports: Iterable[bytes]) -> Sifted:
-        """Return what would count of these reports; nothing is changed. See `count`."""
+        """Return the reports that would count; nothing is changed. See `count`."""
         return self._counts.sift(reports)
 
     @in_turn
     def count(self, sifted: Sifted) -> Absorbed:
-        """Count what `sift` gave, before anything else changes the server: `absorb` in two steps."""
+        """Count sifted reports, before any other change to the server: the second step of `absorb`."""
         self._counts.count(sifted)
         return self._counted(sifted.tally)
 
     @in_turn
     def absorb_again(self, records: Sequence[Records]) -> Absorbed:
-        """Count `Sifted.records` that a log has kept; they are not asked for tags again."""
+        """Count `Sifted.records` from a log, without checking tags again."""
         return self._counted(self._counts.absorb_again(records))
 
     @in_turn
     def merge(self, counts: ReportCounts[PublishedT]) -> int:
-        """Add what another process counted for versions that are open here (see `counting`).
+        """Add the counts of another process for versions that are open here (see `counting`).
 
-        Its reports are absorbed as if they had come here. Raises as `ReportCounts.merge` does.
+        Its reports are treated as if they had been absorbed here. Raises the errors of `ReportCounts.merge`.
 
         Returns:
-            How many reports were added.
+            Number of reports added.
         """
         before = self._counts.accepted
         added = self._counts.merge(counts) - before
@@ -203,27 +203,27 @@ class Server(Held, Generic[PublishedT]):
         return added
 
     def check_merge(self, counts: ReportCounts[PublishedT]) -> None:
-        """Refuse what `merge` refuses, with its errors, and change nothing."""
+        """Raise the errors of `merge` without changing anything."""
         self._counts.check_merge(counts)
 
     def nonces(self) -> Nonces:
-        """(n,) nonces of reports counted here, ascending: what `aggregate` leaves out."""
+        """Return (n,) nonces of reports counted here, ascending: the argument `without` of `aggregate`."""
         return self._counts.nonces()
 
     def attach(self, source: "SourceSpec", server: "Server[PublishedArms]") -> PublishedT:
-        """Let a source's reports start this server's tree, or bring it up to date; a new version follows.
+        """Initialise this server's tree from a source's reports, or update it; publish a new version.
 
         Args:
-            source: its public contract, which names this server's spec as its target.
-            server: the source's server, made with `source.reports`; only its privatised sums are read.
+            source: Public contract of the source, which names this server's spec as its target.
+            server: Server of the source, built with `source.reports`; only its privatised sums are read.
 
         Returns:
-            The version that uses the source. What was absorbed before is learned first, so that no report is
-            lost; every new version counts towards the spec's window.
+            The version that uses the source. Reports absorbed before are learned first, so that none is
+            lost. Each new version counts towards the spec's window.
 
         Raises:
-            IncompatibleState: the source belongs to another target, the server to another source.
-            ProtocolError: this server does not learn from sources, or the source has no reports.
+            IncompatibleState: the source belongs to another target, or the server to another source.
+            ProtocolError: this server cannot learn from sources, or the source has no reports.
         """
         return self.attach_sums(source, self.sums_of(source, server))
 
@@ -231,7 +231,7 @@ class Server(Held, Generic[PublishedT]):
     def attach_sums(
         self, source: "SourceSpec", sums: SourceSums, published: PublishedT | None = None
     ) -> PublishedT:
-        """As `attach`, from what `source_sums` gave there; `published` as for `republish`."""
+        """Attach a source by the result of its `source_sums`; `published` is as for `republish`."""
         rule = self._check_source(source, sums)
         evidence = source_evidence(sums, source.chances)
         rule.check(evidence)
@@ -240,18 +240,18 @@ class Server(Held, Generic[PublishedT]):
         return self._started(rule, published)
 
     def attach_target(self, name: str, server: "Server[PublishedArms]") -> PublishedT:
-        """Learn from the reports of another target with the same mean rewards; a new version follows.
+        """Learn from the reports of another target with the same mean rewards; publish a new version.
 
         Args:
-            name: of the other target.
-            server: its server; domain, arms and reward range must be this server's, its spec another one.
-                What it learned from sources, this one included, is not passed on.
+            name: Name of the other target.
+            server: Its server. Contexts, arms and reward range must be the same as here, and the spec another
+                one. Evidence that it received from sources, or from this server, is not passed on.
 
         Raises:
-            IncompatibleState: the other target has another domain, other arms or another reward range; or
-                the same spec: a report that both accept would count twice. Give every target its own seed.
-            ProtocolError: one of the two servers does not learn from sources; the target is known by
-                another name, or the name is another's: its reports would count twice.
+            IncompatibleState: the other target has other contexts, arms or another reward range; or it has
+                the same spec, so that both would count the same report. Give every target its own seed.
+            ProtocolError: one of the servers cannot learn from sources, the target is attached under
+                another name, or the name is taken: its reports would count twice.
         """
         return self.attach_evidence(name, bins_spec(server), server.evidence())
 
@@ -259,7 +259,7 @@ class Server(Held, Generic[PublishedT]):
     def attach_evidence(
         self, name: str, target: Spec, evidence: SourceEvidence, published: PublishedT | None = None
     ) -> PublishedT:
-        """As `attach_target`, from what `evidence` gave on the target's server; `published` as there."""
+        """Attach a target by the result of its `evidence`; `published` is as for `republish`."""
         rule = self.check_target(name, target)
         rule.check(evidence)
         self._learn_all()
@@ -268,7 +268,7 @@ class Server(Held, Generic[PublishedT]):
         return self._started(rule, published)
 
     def check_target(self, name: str, target: Spec) -> TransferTree | QuestionLearner:
-        """Refuse what `attach_target` refuses, and change nothing."""
+        """Raise the errors of `attach_target` without changing anything."""
         mine, rule = bins_spec(self), self._transfer_rule()
         label: object = name
         if not isinstance(label, str) or not label:
@@ -277,8 +277,8 @@ class Server(Held, Generic[PublishedT]):
             raise IncompatibleState("attach_target: expected the same contexts, arms and reward range")
         if target == mine:
             raise IncompatibleState(
-                "attach_target: the other target has this one's spec, so that a report of one counts in "
-                "both: give it another seed"
+                "attach_target: the other target has the same spec, so that both would count the same "
+                "report: give it another seed"
             )
         known = {spec: other for other, spec in self._targets.items()}
         if known.get(target, name) != name or (name not in self._targets and name in rule.doubts):
@@ -290,7 +290,7 @@ class Server(Held, Generic[PublishedT]):
         return rule
 
     def sums_of(self, source: "SourceSpec", server: "Server[PublishedArms]") -> SourceSums:
-        """A source's sums, checked: what `attach` reads; nothing here is changed."""
+        """Return a source's checked sums, which `attach` uses; nothing is changed."""
         from dpbandits.local.contract.sources import SourceSpec
 
         _checks.an(source, SourceSpec, name="source", pass_="source=SourceSpec(...)")
@@ -313,25 +313,25 @@ class Server(Held, Generic[PublishedT]):
             or self._targets.get(source.name) is not None
         ):
             raise IncompatibleState(
-                "attach: the sums are not of the source's bins and arms, or its name is taken"
+                "attach: the sums do not fit the source's bins and arms, or its name is taken"
             )
         return rule
 
     @in_turn
     def source_sums(self) -> SourceSums:
-        """The privatised sums of a source's server.
+        """Return the privatised sums of a source's server.
 
         Raises:
-            ProtocolError: this is no source's server, or nothing has come in.
+            ProtocolError: this is not a source's server, or it has no reports.
         """
         if not isinstance(self._learner, ExploreRule):
-            raise ProtocolError("only a server with the learner 'explore' is a source's")
+            raise ProtocolError("source_sums: expected the server of a source, with the learner 'explore'")
         self._learn_all()
         return self._learner.sums()
 
     @in_turn
     def evidence(self) -> SourceEvidence:
-        """Return what this target's own reports say, for other targets."""
+        """Return the evidence of this target's own reports, for other targets."""
         rule = self._transfer_rule()
         if isinstance(rule, QuestionLearner):
             raise ProtocolError(
@@ -342,22 +342,22 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def estimate(self) -> PublishedT:
-        """The current version with what is expected of every arm: its `predict` says it of anybody.
+        """Return the current version with each arm's expected reward, for its `predict`.
 
-        A release like `publish`, and no part of what devices need: the server itself takes no context.
+        It is a release like `publish`. Clients do not need it, and the server itself takes no context.
         Weights of a `GPSpec` predict as they are.
 
         Raises:
-            ProtocolError: a learner without a law of rewards: `eliminate`, `ma2025`, `explore`.
+            ProtocolError: the learner has no law of rewards: `eliminate`, `ma2025`, `explore`.
         """
         return self._learner.estimate(self.spec, self.current)
 
     @in_turn
     def publish(self) -> PublishedT:
-        """The current version; a new one when `reports_per_version` reports have come in since.
+        """Return the current version, or a new one after `reports_per_version` further reports.
 
-        Of a spec that says 0 reports, every call after the first publishes a new version. None is published
-        that would close a version younger than `least_open`.
+        If a spec has `reports_per_version` 0, every call after the first publishes a new version. No version
+        is published that would close one younger than `least_open`.
         """
         if self.is_due:
             with one_thread():
@@ -372,19 +372,19 @@ class Server(Held, Generic[PublishedT]):
 
     @property
     def is_due(self) -> bool:
-        """Return whether `publish` would go on to a new version now."""
+        """True if `publish` would publish a new version now."""
         enough = self._fresh >= self.spec.protocol.reports_per_version and (self._fresh or self._told)
         return bool(enough) and self._pace.are_old(self._left_behind(self.current.version + 1))
 
     @in_turn
     def republish(self, published: PublishedT) -> None:
-        """Go on to what was published from here: for whoever replays what a server was told.
+        """Adopt a version that this server published earlier, to replay a log.
 
-        The version is taken as it was published, and not computed anew: another processor may round
-        otherwise.
+        The version is read as it was published and not recomputed, as another processor may round
+        differently.
 
         Raises:
-            IncompatibleState: it cannot be this server's next version, or its first.
+            IncompatibleState: the version cannot be this server's next or first one.
         """
         if self._told or published.version:
             self._learn_all()
@@ -397,21 +397,21 @@ class Server(Held, Generic[PublishedT]):
 
     @in_turn
     def begin_with(self, published: PublishedT) -> None:
-        """Take this for version 0, before anything has come in: see `republish`.
+        """Adopt a version as version 0, before any other change: see `republish`.
 
         Raises:
-            ProtocolError: something has.
-            IncompatibleState: another version, or another spec's.
+            ProtocolError: the server was changed before, or the version has another number.
+            IncompatibleState: the version belongs to another spec.
         """
         if self.changes or published.version:
-            raise ProtocolError("begin_with: expected version 0, for a server that nobody has used")
+            raise ProtocolError("begin_with: expected version 0, on a server without any earlier call")
         self.spec.protocol.fits(published)
         self._counts.versions.clear()
         self._adopt(published)
 
     @in_turn
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """All that it knows, of everything it was told; `restore` rebuilds it, on any processor."""
+        """Return the whole state, from which `restore` rebuilds the server on any processor."""
         learned = {f"learner.{name}": array for name, array in self._learner.to_arrays().items()}
         counted = {name.replace("/", "."): array for name, array in self._counts.sums().items()}
         young, old = self._counts.seen.generations()
@@ -434,10 +434,10 @@ class Server(Held, Generic[PublishedT]):
 
     @classmethod
     def restore(cls, spec: Contract[PublishedT], arrays: Mapping[str, NDArray[Any]], **options: Any) -> Self:
-        """The server whose `to_arrays` these are; options as for the constructor.
+        """Return the server with this state from `to_arrays`; options are those of the constructor.
 
         Raises:
-            IncompatibleState: they are another spec's, or no server's.
+            IncompatibleState: the state belongs to another spec, or is no server's state.
         """
         server, parts = cls(spec, **options), dict(arrays)
         with reading("what a server knew", IncompatibleState):
@@ -445,9 +445,9 @@ class Server(Held, Generic[PublishedT]):
             young, old = parts.pop("nonces.young"), parts.pop("nonces.old")
             for nonces in (young, old):
                 if nonces.dtype != np.uint64 or nonces.ndim != 1 or (nonces[1:] <= nonces[:-1]).any():
-                    raise ValueError("nonces in no order")
+                    raise ValueError("nonces: expected ascending")
             if numbers["grouping"] != server._counts.grouping:
-                raise IncompatibleState("the server grouped its reports by another secret")
+                raise IncompatibleState("the state has groups of another secret: pass its robust=")
             server._excess = _excess(parts.pop("excess"))
             learned = {name: parts.pop(name) for name in arrays if name.startswith("learner.")}
             texts = [parts.pop(name).tobytes().decode() for name in arrays if name.startswith("published.")]
@@ -467,17 +467,22 @@ class Server(Held, Generic[PublishedT]):
         return server
 
     def diagnostics(self) -> dict[str, Any]:
-        """Numbers about the reports that have come in: released like they are, and of nobody's data.
+        """Return numbers about the absorbed reports. They use no raw data and may be published.
 
-        `weight` is how many honest people one forged report weighs at most (`ReportMechanism.weights`), of
-        the current version. `anomaly` is how many deviations all reports that were learned from are from
-        what any honest crowd can send (`ReportMechanism.excess`), `recent_anomaly` the same of the last
-        times that any were: whatever people's contexts and rewards are, above 5 is one chance in a million
-        where there are hundreds of reports, and so is below -5. Of `krr`, which questions use as a rule, the
-        number adds squares: honest crowds are far below 0 or near it, one who all answer alike is above 5 up
-        to eight times in a thousand after one version, and above 20 is one chance in a million. Forgers who
-        send what a person could have sent, or a single bit, do not show: a small number is no proof of
-        honesty. It is 0 for a `GPSpec`, which has no such test.
+        `weight` is the largest effect of one forged report, in honest users (`ReportMechanism.weights`), for
+        the current version.
+
+        `anomaly` is the deviation of all reports learned from, in standard deviations, from what any honest
+        crowd can send (`ReportMechanism.excess`). `recent_anomaly` is the same for the latest learning steps.
+        With hundreds of reports, for all contexts and rewards, values above 5 and values below -5 each have a
+        probability of one in a million.
+
+        For `krr`, which questions usually use, the number adds squares. Honest crowds are far below 0 or near
+        it. A crowd whose users all answer alike is above 5 up to eight times in a thousand after one version,
+        and above 20 with a probability of one in a million.
+
+        Forged reports that honest users could have sent, or single forged bits, are not visible: a small
+        number is no proof of honesty. It is 0 for a `GPSpec`, which has no such test.
         """
         mechanisms = self.spec.protocol.counted_by(self.current)
         weight = (
@@ -498,7 +503,7 @@ class Server(Held, Generic[PublishedT]):
         promise = {"epsilon": self.guarantee.epsilon, "delta": self.guarantee.delta}
         return said(self, **promise, version=self.current.version, accepted=self.totals.accepted)
 
-    if not TYPE_CHECKING:  # who checks types is told of every name that is not here
+    if not TYPE_CHECKING:  # type checkers would accept every name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_such(self, name, _INSTEAD)
@@ -510,7 +515,7 @@ class Server(Held, Generic[PublishedT]):
         return tally
 
     def _started(self, rule: TransferTree | QuestionLearner, published: PublishedT | None) -> PublishedT:
-        """A new version of a tree that was told something."""
+        """Publish a new version after new evidence was attached."""
         if published is None:
             rule.jump_start()
         self._told = True
@@ -518,12 +523,12 @@ class Server(Held, Generic[PublishedT]):
         return self.current
 
     def _next_version(self, published: PublishedT | None = None) -> None:
-        """The learner's next version, or the one that it came to before."""
+        """Move on to the learner's next version, or to `published` when replaying."""
         number = self.current.version + 1
         if published is None:
             published = self._learner.publish(self.spec, number, self._coins)
         elif published.version != number:
-            raise IncompatibleState(f"expected version {number} to follow")
+            raise IncompatibleState(f"expected version {number} as the next one")
         else:
             self._learner.follow(published)
         self.changes += 1
@@ -533,13 +538,13 @@ class Server(Held, Generic[PublishedT]):
         self._pace.closed(left)
 
     def _adopt(self, published: PublishedT) -> None:
-        """This is the current version."""
+        """Open a version and make it the current one."""
         self._counts.open(published)
         self._pace.opened([published.version])
         self.current = published
 
     def _left_behind(self, number: int) -> list[int]:
-        """Open versions that are outside the window of this one."""
+        """Return the open versions that are outside the window of version `number`."""
         if self.spec.protocol.window is None:
             return []
         return [one for one in self._counts.versions if one < number - self.spec.protocol.window]
@@ -548,18 +553,18 @@ class Server(Held, Generic[PublishedT]):
         rule: object = self._learner
         spec: object = self.spec
         if isinstance(spec, Spec) and "forget" in spec.tuning.constants:
-            raise ProtocolError("a server that forgets learns from no other: what it would say has no age")
+            raise ProtocolError("a spec with forget cannot learn from others, whose evidence has no dates")
         if isinstance(rule, QuestionLearner):
             return rule
         if not isinstance(rule, TransferTree):
             raise ProtocolError(
-                "only the learners 'questions', of columns that one grid has room for, and 'tree' learn from "
+                "only the learners 'tree' and 'questions', with columns that one grid covers, learn from "
                 "sources: build the Spec with learner='tree'"
             )
         return rule
 
     def _look_at(self, counted: Counted) -> None:
-        """Keep how odd these reports are: of all, and of each of the last times that any were learned."""
+        """Record the excess of new reports: the total, and the last `_RECENT` learning steps."""
         parts = [mechanism.excess(sums, n) for group in counted for mechanism, sums, n in group]
         new = np.sum(parts, axis=0)
         total, recent = self._excess[:1] + new, self._excess[1:][1 - _RECENT :]
@@ -574,18 +579,18 @@ class Server(Held, Generic[PublishedT]):
 
 
 def _excess(rows: NDArray[Any]) -> FloatArray:
-    """Check the rows of a file that `Server._look_at` keeps."""
+    """Check an array of `Server._look_at` that was read from a file."""
     if rows.dtype != np.float64 or rows.ndim != 2 or rows.shape[1] != 2 or not 1 <= len(rows) <= 1 + _RECENT:
-        raise IncompatibleState("what a server knew of odd reports cannot be read")
+        raise IncompatibleState("the state of a server's anomaly test cannot be read")
     return rows
 
 
 def bins_spec(server: Server[Any]) -> Spec:
-    """The server's spec, where it is one of bins.
+    """Return the server's spec if it is a `Spec`.
 
     Raises:
-        InvalidParameter: no server.
-        ProtocolError: it is another.
+        InvalidParameter: `server` is no server.
+        ProtocolError: its spec is of another kind.
     """
     spec = _checks.an(server, Server, name="server", pass_="server=Server(spec)").spec
     if not isinstance(spec, Spec):
