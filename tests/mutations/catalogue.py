@@ -3638,8 +3638,8 @@ MUTATIONS = (
         "the limits of a token are not held against the names in paths: it exports other teams' raw data",
         (
             "service/gate.py",
-            "        if not reached:\n",
-            "        if kind == 'none':\n",
+            "    if not reached:\n",
+            "    if table == 'none':\n",
         ),
         tests="tests/service/test_scopes.py::test_what_a_token_does_not_reach_is_answered_as_if_it_did_not_exist",
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import dpbandits as dpb
-from dpbandits.service import clock, postgres
+from dpbandits.service import clock, gate, postgres, writer
 from dpbandits.service.application import application
 from dpbandits.service.core import Service
 from dpbandits.service.postgres import PostgresStore
@@ -121,9 +121,13 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
 
 
 @pytest.fixture(autouse=True)
-def _patient_database(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thread of a busy machine may stand still for longer than the database waits for a transaction."""
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 60.0)
+def _patient_service() -> Iterator[None]:
+    """A thread of a busy machine may stand still for longer than the service waits for it."""
+    with pytest.MonkeyPatch.context() as patient:  # its own: a test undoes what it has changed itself
+        patient.setattr(postgres, "IDLE_SECONDS", 60.0)
+        patient.setattr(gate, "LOOKUP_SECONDS", 60.0)
+        patient.setattr(writer, "LONGEST_WAIT", 60.0)
+        yield
 
 
 @pytest.fixture

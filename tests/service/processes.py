@@ -2,11 +2,14 @@
 
 import itertools
 import json
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,9 +23,12 @@ def packed_reports(reports: list[bytes]) -> bytes:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """A port where nobody listens. The system gives none of this range to whoever asks for any."""
+    while True:
+        port = secrets.choice(range(10_000, 32_000))
+        with socket.socket() as found, suppress(OSError):
+            found.bind(("127.0.0.1", port))
+            return port
 
 
 class ServerProcess:
@@ -63,14 +69,22 @@ class ServerProcess:
         return self.send("POST", path, body)
 
     def send(self, method: str, path: str, body: Any) -> Any:
+        """The answer; a request that was not recorded is repeated, as the service says then."""
         request = urllib.request.Request(  # noqa: S310 - loopback
             f"{self.url}{path}",
             json.dumps(body).encode(),
             {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
             method=method,
         )
-        with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
-            return json.load(reply)
+        until = time.monotonic() + 60.0
+        while True:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as reply:  # noqa: S310
+                    return json.load(reply)
+            except urllib.error.HTTPError as error:
+                if "not-recorded" not in error.read().decode() or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
 
 
 @contextmanager

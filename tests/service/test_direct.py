@@ -11,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 import dpbandits
+from dpbandits.service import application, gate, readiness
 from dpbandits.service.core import Service
 from service.conftest import AGNES, Caller
 
@@ -176,9 +177,18 @@ FILES = {"": 20, "service/": 10}
 """Files of the package, and of its service, that a decision passes at most between request and answer."""
 
 
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done beside the answers, in the threads that answer."""
+    monkeypatch.setattr(application, "TICK_SECONDS", 1e6)
+    monkeypatch.setattr(gate, "WATCH_SECONDS", 1e6)
+    monkeypatch.setattr(readiness, "BEAT_SECONDS", 1e6)
+
+
+@pytest.mark.usefixtures("alone")
 def test_a_decision_passes_few_files(service: Service, shop: Caller) -> None:
     """Files whose functions run in the event loop's thread or the writer's while a decision is answered. Of
-    three decisions the one with the fewest: what is done beside the answers may come in between.
+    three decisions the one with the fewest: what is done once, at the start, may come in between.
     """
     root = f"{Path(dpbandits.__file__).parent}/"
     passed: list[set[str]] = []

@@ -11,7 +11,8 @@ import pytest
 
 from dpbandits.errors import StateError
 from dpbandits.service.core import Service
-from dpbandits.service.postgres import MOST_CONNECTIONS, PostgresStore
+from dpbandits.service.gate import LOOKUPS
+from dpbandits.service.postgres import OTHERS, RESERVED, PostgresStore
 from dpbandits.service.retention import exported
 from dpbandits.service.settings import Settings
 from dpbandits.service.store import note_event
@@ -150,20 +151,24 @@ def test_stalled_readers_hold_no_connection_of_a_database(tmp_path: Path) -> Non
             assert admin.get("/v1/policies").status_code == 200
 
 
-def test_a_connection_is_reserved_for_decisions(tmp_path: Path) -> None:
-    """Also while those who look have all others."""
+def test_connections_are_reserved_for_decisions_and_what_they_wait_for(tmp_path: Path) -> None:
+    """Readers have all others. A token is looked up meanwhile, a population that pays, and a release made."""
     address = databases.any_kind()
     service = Service(tmp_path / "data", settings=Settings(database=address))
     with served(service) as admin:
         begun(admin, service)
-        assert admin.decide("v0").status_code == 200
+        asked = {"label": "a test's", "scopes": ["decide"], "populations": ["customers"]}
+        shop = Caller(admin.client, admin.post("/v1/tokens", asked).json()["token"])
         with ExitStack() as looking:
-            for _ in range(MOST_CONNECTIONS - 1):
+            for _ in range(OTHERS):
                 looking.enter_context(service.store.reading())
-            assert admin.decide("v1").status_code == 200
+            answers = [shop.decide(f"v{number}") for number in range(30)]
+            assert {one.status_code for one in answers} == {200}
+            assert answers[-1].json()["release"] == 1
+    assert RESERVED == 2 + LOOKUPS  # the writer and the folding thread have one each
     store = PostgresStore(address)
     with ExitStack() as looking:
-        for _ in range(MOST_CONNECTIONS - 1):
+        for _ in range(OTHERS):
             looking.enter_context(store.reading())
         impatient(store)
         with pytest.raises(StateError, match="no connection"), store.reading():

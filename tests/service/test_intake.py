@@ -10,26 +10,32 @@ from dpbandits.service.problems import Problem
 from dpbandits.service.surveys import Intake
 
 
-def all_at_once(intake: Intake, bodies: list[tuple[str, bytes]]) -> list[object]:
+def all_at_once(
+    intake: Intake, bodies: list[tuple[str, bytes]], came: threading.Event | None = None
+) -> list[object]:
+    """What each is answered; `came` is set once all of them wait."""
+
     async def run() -> list[object]:
-        return list(await asyncio.gather(*(intake(*one) for one in bodies), return_exceptions=True))
+        asked = asyncio.gather(*(intake(*one) for one in bodies), return_exceptions=True)
+        await asyncio.sleep(0)  # each begins, and waits
+        if came is not None:
+            came.set()
+        return list(await asked)
 
     return asyncio.run(run())
 
 
 def test_what_waits_is_written_together_and_each_gets_its_own() -> None:
     groups: list[tuple[str, list[bytes]]] = []
-    first = threading.Event()
+    came = threading.Event()
 
     def absorb(name: str, bodies: list[bytes]) -> list[dict[str, int] | Exception]:
-        if name == "one" and not first.is_set():
-            first.wait(0.2)  # the others come meanwhile
-            first.set()
+        assert came.wait(60.0)
         groups.append((name, bodies))
         return [Problem("malformed") if not body else {"accepted": len(body)} for body in bodies]
 
     bodies = [("one", b"x" * (number % 4)) for number in range(20)] + [("two", b"xxxxx")]
-    found = all_at_once(Intake(absorb), bodies)
+    found = all_at_once(Intake(absorb), bodies, came)
     assert [one for one in found if isinstance(one, dict)] == [
         {"accepted": len(body)} for _, body in bodies if body
     ]

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -120,19 +121,21 @@ def test_no_transaction_of_a_fold_is_about_more_than_some_rounds(
     assert state_bytes(long) < before + 2 * LONG + 5000  # no user is in it: each would take 24 bytes
 
 
-def test_whoever_waits_for_the_store_waits_for_one_part(long: Service) -> None:
+def test_whoever_waits_for_the_store_waits_for_one_part(
+    long: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two parts the fold rests: it holds nothing that another transaction needs."""
     policy = asked(long, LONG)
-    made: list[int] = []
-    fold = threading.Thread(target=lambda: made.append(folding(long).fold(policy)))
-    fold.start()
-    seen = set()
-    while fold.is_alive():
-        long.write(
-            lambda writes: seen.add(len(writes.rows("SELECT 1 FROM slots WHERE slot % 100 = 0")))
-        ).result()
-    fold.join()
-    assert made == [1]
-    assert len(seen) > 3  # it was let in while rows were removed
+    seen = []
+
+    def another(_: float) -> None:
+        how_many = "SELECT COUNT(*) FROM slots"
+        seen.append(long.write(lambda writes: writes.one(how_many) or (0,)).result(60.0)[0])
+
+    monkeypatch.setattr("dpbandits.service.folding.time", SimpleNamespace(sleep=another))
+    assert folding(long).fold(policy) == 1
+    whole = list(range(LONG, 0, -round_log.TOGETHER))
+    assert seen == [LONG] * (len(whole) - 1) + whole[1:]  # closed in parts, and removed in parts
 
 
 def test_a_crash_while_rounds_are_forgotten_leaves_them_to_the_next_turn(
@@ -178,7 +181,7 @@ def test_a_round_that_is_being_told_keeps_no_other_open(long: Service) -> None:
     with long.store.writing() as writes:
         writes.locked("SELECT status FROM slots WHERE policy = ? AND slot = 0", policy)
         fold.start()
-        until = time.monotonic() + 30.0
+        until = time.monotonic() + 60.0
         while (found := writes.one(open_still, int(RoundStatus.PENDING))) != (1,):
             assert time.monotonic() < until, found
     fold.join()

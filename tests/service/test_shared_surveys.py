@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -182,17 +183,33 @@ def test_what_was_not_committed_did_not_count(
 
 
 def test_the_database_waits_for_who_counts_for_long(
-    two: list[SharedServer], monkeypatch: pytest.MonkeyPatch
+    two: list[SharedServer], stores: list[PostgresStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sift = Server.sift
-    monkeypatch.setattr(postgres, "IDLE_SECONDS", 1.0)
+    """It hears from the transaction some times in the longest time that it lets one be idle."""
+    sift, one, heard = Server.sift, postgres.PostgresWrites.one, threading.Semaphore(0)
+    made = reports(two[0].publish(), 2)
+
+    def hears(self: postgres.PostgresWrites, sql: str, *arguments: object) -> Any:
+        found = one(self, sql, *arguments)
+        if sql == "SELECT 1":
+            heard.release()
+        return found
 
     def slowly(self: Server[Any], given: Any) -> Any:
-        threading.Event().wait(2.5)
+        assert stores[0].now_writing.one("SHOW idle_in_transaction_session_timeout") == ("1min",)
+        assert all(heard.acquire(timeout=60.0) for _ in range(4))
         return sift(self, given)
 
+    class Quick(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            assert timeout <= postgres.IDLE_SECONDS / 4
+            return super().wait(0.01)
+
+    monkeypatch.setattr(postgres, "threading", SimpleNamespace(**{**vars(threading), "Event": Quick}))
+    monkeypatch.setattr(postgres.PostgresWrites, "one", hears)
     monkeypatch.setattr(Server, "sift", slowly)
-    assert two[0].absorb(reports(two[0].publish(), 2)).accepted == 2
+    assert two[0].absorb(made).accepted == 2
 
 
 def test_a_worker_that_was_away_goes_on_from_the_state(

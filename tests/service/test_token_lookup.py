@@ -18,6 +18,9 @@ from service.conftest import Caller, served
 
 JUNK = "dpb_0123456789ab_junk"
 
+IN_TIME = 30.0
+"""Seconds within which a busy machine answers what waits for nothing; a store hangs for 60 at least."""
+
 
 def health_seconds(caller: Caller) -> float:
     began = time.monotonic()
@@ -84,11 +87,11 @@ def hanging(service: Service, monkeypatch: pytest.MonkeyPatch) -> Hanging:
 def test_health_answers_while_the_store_hangs(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "LOOKUP_SECONDS", 0.5)
     assert admin.get("/v1/events").status_code == 200
     hanging.most = 0
-    with hanging.now():
-        assert max(refused_in_time(admin, 20)) < 2.0  # and not for as long as it hangs
+    with hanging.now(), monkeypatch.context() as impatient:
+        impatient.setattr(gate, "LOOKUP_SECONDS", 0.5)
+        assert max(refused_in_time(admin, 20)) < IN_TIME
         assert hanging.most <= gate.LOOKUPS
     assert admin.get("/v1/policies").status_code == 200
     assert Caller(admin.client, JUNK).get("/v1/policies").status_code == 401
@@ -97,17 +100,16 @@ def test_health_answers_while_the_store_hangs(
 def test_there_are_so_many_lookups_and_one_more_is_turned_away(
     hanging: Hanging, admin: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gate, "MOST_LOOKING", 3)
-    monkeypatch.setattr(gate, "LOOKUP_SECONDS", 5.0)
+    monkeypatch.setattr(gate, "MOST_LOOKING", gate.LOOKUPS)
     before = hanging.reads
-    with hanging.now(), ThreadPoolExecutor(3) as pool:
-        waiting = [pool.submit(Caller(admin.client, f"{JUNK}{n}").get, "/v1/events") for n in range(3)]
-        within(lambda: hanging.reads > before)
-        time.sleep(0.2)
-        began = time.monotonic()
-        assert Caller(admin.client, f"{JUNK}3").get("/v1/events").status_code == 503
-        assert time.monotonic() - began < 3.0  # sooner than those that wait
-        assert {one.result().status_code for one in waiting} == {503}
+    with ThreadPoolExecutor(gate.LOOKUPS) as pool:
+        with hanging.now():
+            junk = [Caller(admin.client, f"{JUNK}{n}") for n in range(gate.LOOKUPS + 1)]
+            waiting = [pool.submit(one.get, "/v1/events") for one in junk[1:]]
+            within(lambda: hanging.reads == before + gate.LOOKUPS)
+            assert junk[0].get("/v1/events").status_code == 503
+            assert not any(one.done() for one in waiting)  # so it was turned away sooner than those that wait
+        assert {one.result().status_code for one in waiting} == {401}
 
 
 @pytest.mark.usefixtures("unwatched")
@@ -173,17 +175,18 @@ def test_a_token_is_not_known_for_ever_while_the_store_is_silent(
 ) -> None:
     monkeypatch.setattr(gate, "LOOKUP_SECONDS", 0.1)
     monkeypatch.setattr(gate, "SILENT_SECONDS", 0.2)
-    assert admin("DELETE", "/v1/outsourced/none").status_code == 404
+    within(lambda: admin("DELETE", "/v1/outsourced/none").status_code == 404)
     with hanging.now():
         within(lambda: admin("DELETE", "/v1/outsourced/none").status_code == 503)
     within(lambda: admin.get("/v1/policies").status_code == 200)
 
 
-def test_health_answers_while_the_database_is_frozen(tmp_path: Path) -> None:
+def test_health_answers_while_the_database_is_frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = databases.any_kind()
     service = Service(tmp_path / "data", settings=Settings(database=address))
     with served(service) as admin:
         assert admin.get("/v1/policies").status_code == 200
-        with databases.frozen(address):
-            assert max(refused_in_time(admin, 10)) < 2.0
-        within(lambda: admin.get("/v1/policies").status_code == 200, 20.0)
+        with databases.frozen(address), monkeypatch.context() as impatient:
+            impatient.setattr(gate, "LOOKUP_SECONDS", 2.0)
+            assert max(refused_in_time(admin, 10)) < IN_TIME
+        within(lambda: admin.get("/v1/policies").status_code == 200, 60.0)

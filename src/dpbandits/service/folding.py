@@ -152,6 +152,7 @@ class Folding:
         self._woken.set()
 
     def _work(self, every: float) -> None:
+        self._store.comes_first = True  # decisions wait for releases
         while True:
             self._woken.wait(every)
             self._woken.clear()
@@ -210,7 +211,7 @@ class Folding:
         with self._store.claimed(_HELD, policy) as begin:
             if begin is None:
                 return 0
-            with self._store.reading() as reads:
+            with self._store.seeing() as reads:
                 if _at(reads, policy) != found.at:
                     return 0  # somebody else had it since: some of its rounds may be gone
             self._ledger.settle()

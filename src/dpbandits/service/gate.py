@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from ipaddress import IPv6Address, ip_address
 from logging import INFO
 from typing import Any
@@ -346,11 +347,20 @@ class Doorkeeper:
         if token.scopes.isdisjoint(scopes):
             raise Problem("out-of-scope", f"This needs a token with the scope {' or '.join(scopes)}.")
         if not within:
-            if token.limits.populations is None:  # it asks the store for nothing
-                self.refuse_beyond(token, path)
-            else:
-                await asyncio.to_thread(self.refuse_beyond, token, path)
+            paying = "" if token.limits.populations is None else await self._paying_for(path)
+            _refuse_beyond(token, path, paying)
         return token
+
+    async def _paying_for(self, path: Mapping[str, Any]) -> str:
+        """Return the population that pays for what a path names; empty if there is none."""
+        table, name, _ = _named_in(path)
+        known = self._paying
+        found = known.get((table, name), "")
+        if table and not found:
+            found = await self._read(partial(_population, table=table, name=name))
+            if found:
+                known[table, name] = found
+        return found
 
     async def _looked_up(self, text: str) -> Token | None:
         """Look up the token of a text; requests with the same text share one lookup."""
@@ -389,6 +399,7 @@ class Doorkeeper:
         loop, found = asyncio.get_running_loop(), Future[Any]()
 
         def read() -> None:
+            self._service.store.comes_first = True  # decisions wait for it
             try:
                 found.set_result(self._service.read(call))
             except Exception as error:  # noqa: BLE001 - for whoever waits
@@ -448,34 +459,42 @@ class Doorkeeper:
         self._paying = {}
 
     def refuse_beyond(self, token: Token, path: Mapping[str, Any]) -> None:
-        """Problem, as if it did not exist, where a path's parameters name what the token does not reach; and
-        where they name nothing, for a token with limits. It may ask the store.
-        """
-        limits = token.limits
-        if limits == tokens.UNLIMITED:
-            return
-        kind = next((one for one in _NAMED if one in path), None)
-        if kind is None:
-            raise Problem("out-of-scope", "This is about the whole service: use a token without limits.")
-        name, (table, said) = str(path[kind]), _NAMED[kind]
-        if not table:
-            reached = limits.reach_population(name)
-        else:
-            paying = "" if limits.populations is None else self._population(table, name)
-            reached = limits.reach(name, paying)
-        if not reached:
-            raise Problem("not-found", said)
+        """Raise Problem as `admit` does for a token with limits, from any thread; it may ask the store."""
+        table, name, _ = _named_in(path)
+        paying = ""
+        if table and token.limits.populations is not None:
+            paying = self._service.read(partial(_population, table=table, name=name))
+        _refuse_beyond(token, path, paying)
 
-    def _population(self, table: str, name: str) -> str:
-        """Return the population that pays for what has this name; empty if nothing has it."""
-        found = self._paying.get((table, name))
-        if found is None:
-            query = f"SELECT population FROM {table} WHERE name = ?"  # noqa: S608 - a name of ours
-            row = self._service.read(lambda reads: reads.one(query, name))
-            if row is None:
-                return ""
-            found = self._paying[table, name] = str(row[0])
-        return found
+
+def _named_in(path: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return table and name of what the parameters of a path name, and the message if there is no such thing.
+
+    The table is empty for a population; all three are empty if the path names nothing.
+    """
+    kind = next((one for one in _NAMED if one in path), None)
+    return ("", "", "") if kind is None else (_NAMED[kind][0], str(path[kind]), _NAMED[kind][1])
+
+
+def _population(reads: Reads, *, table: str, name: str) -> str:
+    """Return the population that pays for what has this name; empty if nothing has it."""
+    row = reads.one(f"SELECT population FROM {table} WHERE name = ?", name)  # noqa: S608 - a name of ours
+    return "" if row is None else str(row[0])
+
+
+def _refuse_beyond(token: Token, path: Mapping[str, Any], paying: str) -> None:
+    """Raise Problem, as if it did not exist, where a path names what the token does not reach; and where it
+    names nothing, for a token with limits. `paying` is the population that pays for what the path names.
+    """
+    limits = token.limits
+    if limits == tokens.UNLIMITED:
+        return
+    table, name, said = _named_in(path)
+    if not said:
+        raise Problem("out-of-scope", "This is about the whole service: use a token without limits.")
+    reached = limits.reach(name, paying) if table else limits.reach_population(name)
+    if not reached:
+        raise Problem("not-found", said)
 
 
 class _Rates:

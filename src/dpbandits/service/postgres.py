@@ -42,9 +42,15 @@ IDLE_SECONDS = 5.0
 """Longest time in seconds that a transaction may hold its locks while idle
 (`idle_in_transaction_session_timeout`)."""
 
-MOST_CONNECTIONS = 6
-"""Connections of one process: one is the writer's alone, the others are for what is done beside the answers,
-reports, and those who only look."""
+RESERVED = 4
+"""Connections of one process that decisions never wait for: one each for the writer and the folding thread,
+and two for the threads that look tokens up (`gate.LOOKUPS`)."""
+
+OTHERS = 4
+"""Connections of one process for everybody else: work beside the answers, reports, and readers."""
+
+MOST_CONNECTIONS = RESERVED + OTHERS
+"""Connections of one process."""
 
 _LOST_AFTER = {
     "connect_timeout": 10,
@@ -368,7 +374,7 @@ class PostgresStore(Store):
             said = conninfo_to_dict(address)
         except psycopg.ProgrammingError:
             raise InvalidParameter("database: the address cannot be read") from None
-        self._timeout, self._others = timeout, threading.BoundedSemaphore(MOST_CONNECTIONS - 1)
+        self._timeout, self._others = timeout, threading.BoundedSemaphore(OTHERS)
         self._pool: ConnectionPool[psycopg.Connection[Any]] = ConnectionPool(
             address,
             kwargs={

@@ -128,8 +128,7 @@ class RowLedger(Ledger):
 
     def _missed(self, last: Witness | None) -> tuple[list[Witness], int]:
         """Return what the book has beyond `last`, or its last row; and how far at least the witness knows."""
-        current = self._store.current
-        with self._store.reading() if current is None else nullcontext(current) as reads:
+        with self._store.seeing() as reads:
             told = _noted(reads)
             if last is None:
                 rows = reads.rows("SELECT position, digest FROM book ORDER BY position DESC LIMIT 1")
@@ -174,11 +173,8 @@ class RowLedger(Ledger):
 
     @contextmanager
     def _reading(self) -> Iterator["_Rows"]:
-        if (current := self._store.current) is not None:
-            yield _Rows(current)
-        else:
-            with self._store.reading() as reads:
-                yield _Rows(reads)
+        with self._store.seeing() as reads:
+            yield _Rows(reads)
 
 
 class _Rows:

@@ -36,7 +36,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -431,7 +431,7 @@ class Store(ABC):
 
     @property
     def comes_first(self) -> bool:
-        """True in the thread that has a connection when all others are in use: the writer's."""
+        """True in a thread that decisions wait for: it has a connection when all others are in use."""
         return getattr(self._own, "first", False)
 
     @comes_first.setter
@@ -454,6 +454,11 @@ class Store(ABC):
     @abstractmethod
     def reading(self) -> AbstractContextManager[Reads]:
         """One consistent state of what is committed; any number at a time, from any thread."""
+
+    def seeing(self) -> AbstractContextManager[Reads]:
+        """Return the write transaction that this thread has open, or else what `reading` returns."""
+        current = self.current
+        return self.reading() if current is None else nullcontext(current)
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Writes]:
