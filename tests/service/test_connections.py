@@ -150,15 +150,17 @@ def begun(files: ExitStack, port: int, path: str) -> socket.socket:
         (found,) = opened(files, port, 1)
         with suppress(OSError):
             found.sendall(GET.replace(b"/ ", path.encode() + b" "))
+        found.setblocking(False)
         while path not in ASKED:
             try:
-                if not found.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT):
+                if not found.recv(1, socket.MSG_PEEK):
                     break
             except BlockingIOError:
                 time.sleep(0.01)
             except OSError:
                 break
         else:
+            found.settimeout(60)
             return found
     raise AssertionError("no head came in its time")
 
