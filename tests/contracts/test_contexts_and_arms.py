@@ -731,8 +731,8 @@ def test_a_configuration_over_cells_holds_contexts_and_arms(name):
     [
         ({"arms": None}, "needs arms="),
         ({"actions": CellMeasure.finite([0.0, 1.0])}, "not both"),
-        ({"contexts": CellMeasure.uniform(low=0, high=1, cells=3)}, "needs contexts=Schema"),
-        ({"contexts": None}, "needs contexts=Schema"),
+        ({"contexts": CellMeasure.uniform(low=0, high=1, cells=3)}, "with contexts=Schema"),
+        ({"contexts": None}, "with contexts=Schema"),
         ({"contexts": None, "arms": None}, "kernel is a NoneType"),
         ({"kernel": "matern"}, "kernel is a str"),
         (

@@ -1,9 +1,10 @@
-"""`PublishedFunction`: what was learned, released: any number of predictions, by anyone, for ever.
+"""`PublishedFunction`: a released reward function, for any number of predictions by anyone.
 
-Everything in it is computed from private releases: using it, copying it and publishing it costs nothing.
+Its content is computed from private releases. Using, copying and publishing it costs no further privacy.
 
 - `PublishedCells`: a table of expected rewards and their standard deviations over public cells.
-- `PublishedPosterior`: the law of the weights of public features, of people's contexts and arms or of points.
+- `PublishedPosterior`: the posterior of the weights of public features, over contexts and arms or over
+  points.
 """
 
 import json
@@ -48,11 +49,11 @@ _POLICY = "policy.json"
 
 
 class PublishedFunction(Seen, ABC):
-    """A released function of people's contexts and of what can be chosen for them.
+    """Base class: a released function of users' contexts and of the choices for them.
 
     Attributes:
-        guarantee: of the releases it was computed from.
-        menu: of people's contexts and arms; None where points and cells are asked about.
+        guarantee: Guarantee of the releases that it was computed from.
+        menu: Contexts and arms; None if its inputs are points or cells.
     """
 
     guarantee: Guarantee
@@ -60,38 +61,38 @@ class PublishedFunction(Seen, ABC):
 
     @abstractmethod
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, A) of the expected reward: a row a person, a column a choice."""
+        """Return mean and standard deviation (n, A) of the expected reward of n users' A choices."""
 
     @abstractmethod
     def choose(self, contexts: Any) -> IntArray:
-        """Index (n,) of the choice with the highest mean."""
+        """Return the indices (n,) of the choices with the highest mean."""
 
     @property
     def arms(self) -> tuple[Label, ...]:
-        """Labels of the arms; none where there is no menu."""
+        """Labels of the arms; empty without a menu."""
         return () if self.menu is None else self.menu.arms.labels
 
     def recommend(self, context: Any, *, available: Any = None) -> Label:
-        """The label of one person's best arm, of those that are `available`; default all.
+        """Return the label of one user's best arm, among the `available` ones; default all.
 
         Raises:
-            InvalidData: a context that cannot be read, several people, no arms, or none available.
+            InvalidData: The context cannot be read, there are several users, no arms, or none is available.
         """
         best = self.recommend_batch(context, available=None if available is None else [available])
         if len(best) != 1:
             raise InvalidData(f"recommend: {len(best)} people, expected one: use recommend_batch")
-        label: Label = best[0]  # of one person who cannot be read the batch is refused
+        label: Label = best[0]  # recommend_batch has raised if this user's context cannot be read
         return label
 
     def recommend_batch(self, contexts: Any, *, available: Any = None) -> tuple[Any, ...]:
-        """Labels of everybody's best arms, None for a person whose context cannot be read.
+        """Return the labels of all users' best arms; None for a user whose context cannot be read.
 
         Args:
-            contexts: of n people.
+            contexts: Contexts of n users.
             available: n lists of labels, or booleans (n, A); default all.
 
         Raises:
-            InvalidData: no context can be read, there are no arms, or none is available to somebody.
+            InvalidData: No context can be read, there are no arms, or a user has no available arm.
         """
         if self.menu is None:
             raise InvalidData("there are no arms with labels: choose gives the index of the best")
@@ -104,35 +105,36 @@ class PublishedFunction(Seen, ABC):
         return self._labels(self.best_of(np.where(offered | np.isnan(mean), mean, -np.inf)))
 
     def best_of(self, mean: FloatArray) -> IntArray:
-        """Index (n,) of the best of everybody's predicted means (n, A), -1 in a row of NaN.
+        """Return the indices (n,) of the best of predicted means (n, A), -1 for a row with NaN.
 
-        The first is taken of those that tie (see `dpbandits.models.ties`).
+        Of tied choices the first is returned (see `dpbandits.models.ties`).
         """
         return np.where(np.isnan(mean).any(axis=1), -1, first_best(mean, unit=self._unit))
 
     @property
     @abstractmethod
     def _unit(self) -> float:
-        """Unit of rewards in which means are compared."""
+        """Unit of rewards that defines ties of means."""
 
     def _labels(self, codes: IntArray) -> tuple[Any, ...]:
         return tuple(None if code < 0 else self.arms[code] for code in codes.tolist())
 
     @abstractmethod
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) at points (n, d) of its own domain: contexts, and then an arm."""
+        """Return mean and standard deviation (n,) at points (n, d) of its domain: contexts, then an arm."""
 
     def asked_at(
         self, points: FloatArray, *, menu: Menu | None, domain: Domain
     ) -> tuple[BoolArray, FloatArray]:
-        """Which points (n, d) of another's domain it knows, and these as its own (k, d).
+        """Return which points (n, d) of another object it knows, and these in its own encoding (k, d).
 
         Args:
-            points: encoded contexts and arms where there is a menu.
-            menu, domain: of the other.
+            points: Encoded contexts and arms if there is a menu.
+            menu: Menu of the other object.
+            domain: Domain of the other object.
 
         Raises:
-            InvalidParameter: other contexts or another domain, or no arm in common.
+            InvalidParameter: Contexts or domain differ, or there is no arm in common.
         """
         if self.menu is None or menu is None:
             if self.menu is not None or menu is not None or self._domain != domain:
@@ -152,15 +154,15 @@ class PublishedFunction(Seen, ABC):
 
     @property
     def _domain(self) -> Domain | None:
-        """Of points, where there is no menu and points are asked about."""
+        """Domain of points; None if there is a menu, or cells."""
         return None
 
     @abstractmethod
     def under(self, guarantee: Guarantee) -> Self:
-        """The same function with another statement."""
+        """Return a copy with another guarantee."""
 
     def resting_on(self, text: str) -> Self:
-        """The same function, whose guarantee rests on one more thing that nobody checks."""
+        """Return a copy whose guarantee has one more unchecked assumption."""
         found = self.guarantee
         return self.under(
             replace(found, assumptions=(*found.assumptions, Assumption(text=text, enforced=False)))
@@ -176,14 +178,14 @@ class PublishedFunction(Seen, ABC):
 
     @abstractmethod
     def to_files(self) -> dict[str, bytes]:
-        """`policy.json`, `guarantee.txt` and what else there is, by name; all of it is public."""
+        """Return the contents of `policy.json`, `guarantee.txt` and other files, by name; all are public."""
 
     @staticmethod
     def from_files(files: Mapping[str, bytes]) -> "PublishedFunction":
-        """From the contents of such files.
+        """Build the function from the contents of such files.
 
         Raises:
-            CorruptState: damaged, or written in another format.
+            CorruptState: A file is damaged, or has another format.
         """
         with reading("a published function", CorruptState):
             config = json_object(files[_POLICY].decode(), "a published function", CorruptState)
@@ -194,11 +196,11 @@ class PublishedFunction(Seen, ABC):
             return PublishedCells.from_config(config, files)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle or a copy holds what `save` writes, and nothing else."""
+        """Pickle and copy exactly the public files that `save` writes."""
         return PublishedFunction.from_files, (self.to_files(),)
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write `to_files()`."""
+        """Write the files of `to_files()` to a folder."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in self.to_files().items():
@@ -206,11 +208,11 @@ class PublishedFunction(Seen, ABC):
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "PublishedFunction":
-        """Read what `save` wrote.
+        """Read the folder that `save` wrote.
 
         Raises:
-            MissingState: no function there.
-            CorruptState: damaged, or written in another format.
+            MissingState: There is no function.
+            CorruptState: A file is damaged, or has another format.
         """
         folder = Path(directory)
         with found(f"there is no {_POLICY} in {folder}: pass the folder that save was given"):
@@ -225,12 +227,12 @@ class PublishedCells(PublishedFunction):
     """A released function over public actions and contexts, in cells.
 
     Args:
-        actions: (A cells) public actions.
-        contexts: (C cells) public contexts.
-        mean: (A, C) expected rewards, in reward units.
-        sd: (A, C) their standard deviations, from sampling, release noise and what was not learned.
-        guarantee: of the release it was computed from.
-        menu: of people's contexts and arms, where the cells are of these.
+        actions: Public actions, A cells.
+        contexts: Public contexts, C cells.
+        mean: Expected rewards, (A, C), in reward units.
+        sd: Their standard deviations, (A, C), from sampling, release noise and features that are left out.
+        guarantee: Guarantee of the release that it was computed from.
+        menu: Contexts and arms, if the cells encode these.
     """
 
     arrays = ("mean.npy", "sd.npy")
@@ -251,46 +253,47 @@ class PublishedCells(PublishedFunction):
         if menu is not None and (menu.n_arms, menu.contexts.dim) != (actions.size, contexts.dim):
             raise InvalidParameter("the cells are of other contexts or arms than the menu")
         self.actions, self.contexts, self.guarantee, self.menu = actions, contexts, guarantee, menu
-        # one context's actions lie together: predictions copy whole rows
+        # the actions of one context are adjacent in memory, so that predictions copy whole rows
         self._mean = np.ascontiguousarray(mean.T)
         self._sd = np.ascontiguousarray(sd.T)
         self._best = self.best_of(self._mean)
 
     @property
     def _unit(self) -> float:
-        return float(self._sd.max())  # the reward range is not kept here
+        return float(self._sd.max())  # the reward range is not known here
 
     @property
     def mean(self) -> FloatArray:
-        """(A, C) expected rewards."""
+        """Expected rewards, (A, C)."""
         return self._mean.T.copy()
 
     @property
     def sd(self) -> FloatArray:
-        """(A, C) standard deviations."""
+        """Standard deviations of the expected rewards, (A, C)."""
         return self._sd.T.copy()
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, A) of every action's expected reward, NaN in the row of a context
-        that cannot be read.
+        """Return mean and standard deviation (n, A) of every action's expected reward.
+
+        The row of a context that cannot be read is NaN.
 
         Args:
-            contexts: (n, d); where there is a menu, of n people in any form that `Menu.encode` takes.
+            contexts: Contexts (n, d); with a menu, contexts of n users in any form that `Menu.encode` takes.
 
         Raises:
-            InvalidData: no context is in the public range.
+            InvalidData: No context is in the public range.
         """
         cells = self._cells(contexts)
         mean, sd = (np.where(cells[:, None] < 0, np.nan, part[cells]) for part in (self._mean, self._sd))
         return mean, sd
 
     def choose(self, contexts: Any) -> IntArray:
-        """Index (n,) of the best action at contexts, -1 if a context cannot be read."""
+        """Return the indices (n,) of the best action at contexts, -1 if a context cannot be read."""
         cells = self._cells(contexts)
         return np.where(cells < 0, -1, self._best[cells])
 
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) at encoded contexts (n, d) and, in the last column, arms."""
+        """Return mean and standard deviation (n,) at encoded contexts (n, d) with arms in the last column."""
         cells, arms = self.contexts.locate(points[:, :-1], name="contexts"), points[:, -1].astype(np.int64)
         return self._mean[cells, arms], self._sd[cells, arms]
 
@@ -304,10 +307,10 @@ class PublishedCells(PublishedFunction):
         return cells if (cells >= 0).any() else self.contexts.locate(rows, name="contexts")
 
     def to_decisions(self) -> str:
-        """JSON that decides without this library: see `dpbandits.export.decide_by`.
+        """Return JSON that decides without this library: see `dpbandits.export.decide_by`.
 
         Raises:
-            InvalidParameter: there is no menu, or columns of it are not exported.
+            InvalidParameter: There is no menu, or its columns cannot be exported.
         """
         edges: list[list[float]] = []
         for axis in self.contexts.axes:
@@ -317,12 +320,12 @@ class PublishedCells(PublishedFunction):
                 edges.append((0.5 * (axis.points[1:, 0] + axis.points[:-1, 0])).tolist())
             else:
                 raise InvalidParameter("to_decisions: cells that are no product of columns are not exported")
-        scores = self._mean.copy()  # other runtimes take the highest score, and know no ties within rounding
+        scores = self._mean.copy()  # other runtimes take the highest score, without a tolerance for ties
         scores[np.arange(len(scores)), self._best] = scores.max(axis=1)
         return self._decisions({"type": "cells", "edges": edges, "scores": scores.tolist()})
 
     def under(self, guarantee: Guarantee) -> Self:
-        """The same function with another statement."""
+        """Return a copy with another guarantee."""
         return type(self)(
             actions=self.actions,
             contexts=self.contexts,
@@ -333,7 +336,7 @@ class PublishedCells(PublishedFunction):
         )
 
     def of_people(self, menu: Menu) -> Self:
-        """The same cells, as those of people's contexts and arms."""
+        """Return the same cells as those of contexts and arms."""
         return type(self)(
             actions=self.actions,
             contexts=self.contexts,
@@ -344,7 +347,7 @@ class PublishedCells(PublishedFunction):
         )
 
     def to_files(self) -> dict[str, bytes]:
-        """`policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`, by name; all of it is public."""
+        """Return `policy.json`, `mean.npy`, `sd.npy` and `guarantee.txt`, by name; all are public."""
         config = {
             "format": _FORMAT,
             "actions": self.actions.to_config(),
@@ -361,7 +364,7 @@ class PublishedCells(PublishedFunction):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], files: Mapping[str, bytes]) -> Self:
-        """From `policy.json`, read, and the files with its arrays."""
+        """Build from the parsed `policy.json` and the files with its arrays."""
         return cls(
             actions=CellMeasure.from_config(config["actions"]),
             contexts=CellMeasure.from_config(config["contexts"]),
@@ -378,21 +381,21 @@ class PublishedCells(PublishedFunction):
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class PublishedPosterior(PublishedFunction):
-    """A released function of public features: decides for people with contexts and arms, or among points.
+    """A released function of public features: decides for contexts and arms, or among points.
 
-    Features are written out: predictions rest on no eigenvectors that another processor finds otherwise.
+    Features are stored as numbers, because another processor may compute slightly different eigenvectors.
 
     Args:
-        menu: contexts and arms; None where points of `domain` are asked about.
-        domain: of points; the menu's where there is one.
-        reward_range: public (low, high).
-        features: of points.
-        posterior: law of their weights, rewards centred and scaled to width 1.
-        weight_variance: of a weight before any data: what features leave out has a share of it.
-        guarantee: of the releases.
+        menu: Contexts and arms; None if inputs are points of `domain`.
+        domain: Domain of the points; with a menu, the menu's.
+        reward_range: Public range (low, high).
+        features: Feature map of points.
+        posterior: Posterior of their weights, for rewards centred and scaled to width 1.
+        weight_variance: Prior variance of a weight. The variance that features leave out is in proportion.
+        guarantee: Guarantee of the releases.
 
     Raises:
-        InvalidParameter: features of another domain, or a law of another number of weights.
+        InvalidParameter: Features belong to another domain, or the number of weights differs.
     """
 
     kind = "posterior"
@@ -414,18 +417,18 @@ class PublishedPosterior(PublishedFunction):
             self.features(self.domain.sample(1, np.random.default_rng(0)))
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of the expected reward.
+        """Return mean and standard deviation of the expected reward.
 
         Args:
-            contexts: of n people, in any form that `GPBandit.ask_batch` or `ask` takes; where there is no
+            contexts: Contexts of n users, in any form that `GPBandit.ask_batch` or `ask` takes; without a
                 menu, points (n, d).
 
         Returns:
-            Two arrays (n, K), one row a person and one column an arm; of points, two arrays (n,). The row of
-            a person whose context cannot be read is NaN.
+            Two arrays (n, K), a row per user and a column per arm; for points, two arrays (n,). The row of
+            a user whose context cannot be read is NaN.
 
         Raises:
-            InvalidData: no context can be read, or points lie outside the domain.
+            InvalidData: No context can be read, or points lie outside the domain.
         """
         if self.menu is None:
             return self._moments(self.domain.validate(contexts, name="points"))
@@ -440,7 +443,7 @@ class PublishedPosterior(PublishedFunction):
         return self.domain
 
     def at_points(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n,) at points (n, d) of the domain, contexts and arms encoded."""
+        """Return mean and standard deviation (n,) at points (n, d), with encoded contexts and arms."""
         return self._moments(self.domain.validate(points, name="points"))
 
     @property
@@ -454,29 +457,29 @@ class PublishedPosterior(PublishedFunction):
         return self.reward_range.from_centred(mean), self.reward_range.width * spread
 
     def recommend(self, context: Any = None, *, available: Any = None) -> Any:
-        """The label of one person's best arm; without a menu, the best point (d,) of the whole domain."""
+        """Return the label of one user's best arm; without a menu, the best point (d,) of the domain."""
         if self.menu is None and context is None:
             return Maximiser(self.domain, self.features).of_weights(self.posterior.mean[None])[0]
         return super().recommend(context, available=available)
 
     def choose(self, contexts: Any) -> IntArray:
-        """Index (n,) of everybody's best arm, -1 if a context cannot be read; of points (n, d), (1,)."""
+        """Return indices (n,) of all users' best arms, -1 if a context cannot be read; for points, (1,)."""
         return self.best_of(np.atleast_2d(self.predict(contexts)[0]))
 
     def under(self, guarantee: Guarantee) -> Self:
-        """The same function with another statement."""
+        """Return a copy with another guarantee."""
         return replace(self, guarantee=guarantee)
 
     # -- JSON -------------------------------------------------------------------------------------
 
     def to_decisions(self, *, draws: ArrayLike | None = None) -> str:
-        """JSON that decides without this library: see `dpbandits.export.decide_by`.
+        """Return JSON that decides without this library: see `dpbandits.export.decide_by`.
 
         Args:
-            draws: (S, m) weights that `GPBandit.public_draws` gave, to explore by as the server does.
+            draws: Weights (S, m) from `GPBandit.public_draws`, to explore as the server does.
 
         Raises:
-            InvalidParameter: there is no menu, columns of it are not exported, or features that are neither
+            InvalidParameter: There is no menu, its columns cannot be exported, or the features are neither
                 effects of contexts nor sections of a kernel, separate for every arm.
         """
         found, law = self.features, self.posterior
@@ -519,7 +522,7 @@ class PublishedPosterior(PublishedFunction):
         return self._decisions(rule)
 
     def to_json(self) -> str:
-        """Everything, as JSON of plain numbers and labels; all of it is public."""
+        """Return everything as JSON of plain numbers and labels; all of it is public."""
         law = self.posterior
         config = {
             "format": _FORMAT,
@@ -527,7 +530,7 @@ class PublishedPosterior(PublishedFunction):
             **(_menu_config(self.menu) or {"domain": self.domain.to_config()}),
             "reward_range": self.reward_range.to_config(),
             "features": self.features.to_config(),
-            # -0.0 becomes 0.0, as where it is read: one function has one text
+            # -0.0 becomes 0.0, as after reading: one function has one text
             "mean": (law.mean + 0.0).tolist(),
             "factors": [(factor + 0.0).tolist() for factor in law.factors],
             "weight_variance": self.weight_variance,
@@ -537,17 +540,17 @@ class PublishedPosterior(PublishedFunction):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Rebuild what `to_json` described.
+        """Rebuild a function from the text of `to_json`.
 
         Raises:
-            CorruptState: anything else.
+            CorruptState: The text is anything else.
         """
         with reading("a published function", CorruptState):
             return cls.from_config(json_object(text, "a published function", CorruptState))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
-        """From `to_json()`, read."""
+        """Build from the parsed text of `to_json()`."""
         if (config["format"], config["kind"]) != (_FORMAT, cls.kind):
             raise CorruptState("expected a published posterior of this version of the format")
         menu = _menu_of(config)
@@ -568,7 +571,7 @@ class PublishedPosterior(PublishedFunction):
         )
 
     def to_files(self) -> dict[str, bytes]:
-        """`policy.json` and `guarantee.txt`."""
+        """Return `policy.json` and `guarantee.txt`, by name."""
         return {
             "guarantee.txt": f"{self.guarantee.explain()}\n".encode(),
             _POLICY: f"{self.to_json()}\n".encode(),
@@ -581,7 +584,7 @@ class PublishedPosterior(PublishedFunction):
 
 
 def _written(value: Any) -> str:
-    """As `json.dumps` writes it, list by list, so that threads that answer meanwhile have their turns."""
+    """Write as `json.dumps` does, but list by list, so that other threads can answer meanwhile."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(name)}: {_written(one)}" for name, one in value.items()) + "}"
     if isinstance(value, list) and value and isinstance(value[0], list):

@@ -1,3 +1,1 @@
-"""Explore then commit: learn from uniformly drawn actions, then answer or publish once (grown out of USCA,
-Pavlovic2025).
-"""
+"""Explore then commit: learn from uniform actions, then answer or publish once (from Pavlovic2025)."""

@@ -1,21 +1,21 @@
-r"""What explore-then-commit fixes before any data: how its promise is divided, ridges, caps, noise scales.
+r"""Calibration of explore-then-commit before any data: division of epsilon, ridges, caps and noise scales.
 
-`calibrate` checks the promise, warns where it is hardly worth the data, and gives all of it as one value, a
-`Calibration`.
+`calibrate` checks the promise, warns if the expected error is close to that of random actions, and returns
+all of it as a `Calibration`.
 
-**Caps.** Every reward is clipped to +-Y(w) at ingestion, w its cell, Y public. What one reward can do to an
-answer or a release is its cap times the influence of its cell; a few cells (corners, where data is
-thinnest) have several times the influence of all others, and would set the noise for everyone. Capping
-them at `share` of the largest influence costs a little bias there and buys less noise everywhere.
+**Caps.** Every reward is clipped to +-Y(w) when it is added, w its cell, Y public. The effect of one reward
+on an answer or a release is its cap times the influence of its cell. A few cells (corners, where data is
+sparsest) have several times the influence of all others, and would determine the noise. Capping them at
+`share` of the largest influence costs a little bias there and reduces noise everywhere.
 
-**Ridge and share by a rule.** With s_i = T h_i, q_i the prior variances and v the reward variance, choose
+**Rule for ridge and share.** Let s_i = T h_i, q_i the prior variances and v the reward variance. Choose
 tau in {1, 3, 10, ..., 1e5} and the share that maximise the squared correlation between the noisy estimate
 and the function,
 
-    (sum q s)^2/(sum q (sum q s^2 + v T sum h^2 + noise + weight clip)),
+    (sum q s)^2/(sum q (sum q s^2 + v T sum h^2 + noise + weight clip)).
 
-noise = (1.28 R/eps)^2 for an answer and (2S/mu)^2 sum h for a release (1/mu stands for the noise
-multiplier), clip = the mean square that clipping takes from a normal function. All of it is public.
+Here noise is (1.28 R/eps)^2 for an answer and (2S/mu)^2 sum h for a release (1/mu stands for the noise
+multiplier), and clip is the mean square that clipping removes from a normal function. All of it is public.
 """
 
 import math
@@ -67,15 +67,18 @@ __all__ = [
 ]
 
 RIDGES = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4, 3e4, 1e5)
-"""Candidates for tau."""
+"""Candidates for the ridge tau."""
 
 SHARES = (1.0, 0.75, 0.6, 0.5, 0.42, 0.35, 0.3)
-"""Candidates for the caps: share of the largest influence that is let through."""
+"""Candidates for the caps, as shares of the largest influence."""
 
 ANSWER_CLIP_WEIGHT = 0.01
 RELEASE_CLIP_WEIGHT = 0.1
-"""Clipping takes most where the function is largest, where it does least harm to a choice: its square counts
-this little. Chosen on tuning seeds among weights from 0.01 to 0.3."""
+"""Weights of the squared bias from clipping in the rule.
+
+They are small because clipping removes most where the function is largest, where it harms a choice least.
+Chosen on tuning seeds among weights from 0.01 to 0.3.
+"""
 
 ANSWER_SPREAD = 1.28
 """Standard deviation of one exponential draw against the best of the others, in units of R/epsilon."""
@@ -86,22 +89,22 @@ _MOST_ACTIONS = 64
 _DRAWS = 24
 
 NOTHING_TO_LEARN = 0.7
-"""Expected error above this share of a random action's: learning is hardly worth the data."""
+"""Share of a random action's error above which a warning says that learning is hardly worthwhile."""
 
 _CRUMB = Decimal("1e-12")
 
 _PROBE = 2.0**38
-"""A sensitivity like a release's, to ask the noise source for its multiplier before there is a plan."""
+"""Sensitivity similar to a release's, for reading the noise source's multiplier before there is a plan."""
 
 
 @dataclass(frozen=True)
 class ExpectedError:
-    """What to expect, by simulation on functions drawn from the prior; no data is used.
+    """Expected error by simulation on functions drawn from the prior; no data is used.
 
     Attributes:
-        error: mean loss against the best action.
-        random: the same for a random action.
-        standard_error: of `error`.
+        error: Mean loss against the best action.
+        random: Mean loss of a random action.
+        standard_error: Standard error of `error`.
     """
 
     error: float
@@ -110,18 +113,18 @@ class ExpectedError:
 
     @property
     def share(self) -> float:
-        """Error as a share of the random action's."""
+        """Error as a share of a random action's."""
         return self.error / self.random if self.random > 0.0 else 1.0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How a promise is divided: parts, as decimals, never add up to more than it.
+    """Division of a promise. The parts, as decimals, never add up to more than the promise.
 
     Attributes:
-        publish_epsilon: of `publish()`; 0 for none.
-        answer_epsilon: of each answer.
-        answers: how many at most.
+        publish_epsilon: Privacy loss of `publish()`; 0 for none.
+        answer_epsilon: Privacy loss of each answer.
+        answers: Largest number of answers.
     """
 
     publish_epsilon: float
@@ -132,10 +135,10 @@ class Budget:
     def divided(
         cls, privacy: JointDP, *, histogram: float, publish: float | None, answer: float | None
     ) -> "Budget":
-        """Divide `privacy` after `histogram` was spent; None asks for the default.
+        """Divide `privacy` after `histogram` was spent. None means the default.
 
         Raises:
-            InvalidParameter: parts that do not fit.
+            InvalidParameter: The parts do not fit.
         """
         left = Decimal(repr(privacy.epsilon)) - Decimal(repr(float(histogram)))
         if left <= 0:
@@ -143,7 +146,7 @@ class Budget:
         if privacy.delta == 0.0 and publish:
             raise InvalidParameter("publish() needs delta > 0: promise one, or keep epsilon for answers")
         if publish is None and privacy.delta > 0.0 and answer is not None:
-            raise InvalidParameter("with delta > 0 and answer_epsilon, say what publish_epsilon is")
+            raise InvalidParameter("with delta > 0 and answer_epsilon, pass publish_epsilon too")
         kept = Decimal(0)
         if publish is not None:
             kept = Decimal(repr(float(publish)))
@@ -153,7 +156,7 @@ class Budget:
             raise InvalidParameter("publish_epsilon: expected a number from 0 to the epsilon that is left")
         rest = left - kept
         if answer is None:
-            one = rest > left * _CRUMB  # what rounding left over is not worth an answer
+            one = rest > left * _CRUMB  # a remainder from rounding is too small for an answer
             return cls(_at_most(kept), _at_most(rest) if one else 0.0, int(one))
         each = _checks.scale(answer, name="answer_epsilon")
         count = int(Fraction(rest) / Fraction(Decimal(repr(each))))
@@ -163,7 +166,7 @@ class Budget:
 
 
 def _at_most(amount: Decimal) -> float:
-    """The largest float64 that prints as no more than `amount`."""
+    """Return the largest float64 that prints as no more than `amount`."""
     value = float(amount)
     while Decimal(repr(value)) > amount:
         value = math.nextafter(value, 0.0)
@@ -175,12 +178,12 @@ class Calibration:
     """Everything that is fixed before data.
 
     Attributes:
-        budget: how the promise is divided.
-        rounds_per_user: rows of one user that it covers.
-        bound: of centred rewards, in reward units.
-        answers: ridge and caps of answers, or None.
-        release: the mechanism that publishes the function, or None.
-        caps: (k, n) integer caps of the uses in this order.
+        budget: Division of the promise.
+        rounds_per_user: Number of rows of one user that it covers.
+        bound: Bound of centred rewards, in reward units.
+        answers: Ridge and caps of answers, or None.
+        release: Mechanism that publishes the function, or None.
+        caps: Integer caps (k, n) of answers and release, in this order.
     """
 
     budget: Budget
@@ -192,34 +195,34 @@ class Calibration:
 
     @property
     def plans(self) -> dict[str, Plan]:
-        """Plans by name of their use: "answers", "publish"."""
+        """Plans by the name of their use: "answers", "publish"."""
         found = {} if self.answers is None else {"answers": self.answers}
         return found if self.release is None else {**found, "publish": self.release.plan}
 
     def scores(self, plan: Plan, context: int, sums: IntArray) -> tuple[IntArray, int]:
-        """Exact integer scores (A,) of actions at a context cell, and what one user can spread them by.
+        """Return exact integer scores (A,) of actions at a context cell, and their range sensitivity.
 
         Args:
-            plan: of answers.
-            context: a context cell.
-            sums: (n,) cell sums under the caps of answers.
+            plan: Plan of answers.
+            context: Index of a context cell.
+            sums: Cell sums (n,) under the caps of answers.
         """
         influence = plan.estimator.influence(context)  # (A, n)
-        # a shift that all actions share moves no gap: centred, more bits are left for differences
+        # a shift of all actions changes no gap: centring leaves more bits for differences
         centred = influence - 0.5 * (influence.max(axis=0) + influence.min(axis=0))
         weights, _ = integer_weights(centred)
         spread = (weights.max(axis=0) - weights.min(axis=0)).astype(np.int64)
         span = 2 * self.rounds_per_user * int((self.caps[0] * spread).max())
-        return exact_products(weights, sums), max(1, span)  # 0 where the kernel tells no action apart here
+        return exact_products(weights, sums), max(1, span)  # 0 if the kernel is equal for all actions here
 
     def with_caps(self, caps: IntArray) -> "Calibration":
-        """The same with the caps (k, n) of an earlier process, which its sums were cut at.
+        """Return this calibration with the caps (k, n) that an earlier process used for its sums.
 
-        Features are computed anew in every process, and their last bits differ between machines and numbers
-        of threads. Sensitivities are always those of the caps that rows were really cut at.
+        Every process computes features anew, and their last bits differ between machines and numbers of
+        threads. Sensitivities must always use the caps that rows were clipped at.
 
         Raises:
-            CorruptState: caps that it cannot have had.
+            CorruptState: The configuration cannot have had these caps.
         """
         if np.array_equal(caps, self.caps):
             return self
@@ -234,14 +237,14 @@ class Calibration:
         return replace(self, answers=answers, release=release, caps=caps.copy())
 
     def expected_errors(self) -> dict[str, ExpectedError]:
-        """Expected loss of each use, in reward units; no data is used."""
+        """Return the expected loss of each use, in reward units; no data is used."""
         return {
             use: expected_error(plan, release=use == "publish", bound=self.bound)
             for use, plan in self.plans.items()
         }
 
     def diagnostics(self) -> dict[str, float]:
-        """Public numbers of the plans."""
+        """Return public numbers of the plans."""
         numbers: dict[str, float] = {}
         for use, plan in self.plans.items():
             one = plan.estimator
@@ -266,20 +269,20 @@ def calibrate(
     """Check a promise, divide it, and fix ridges, caps and noise of all uses by the rule.
 
     Args:
-        features: over (actions, contexts).
-        privacy: the total promise.
-        horizon: rows, T.
-        noise: where noise comes from.
-        contexts: their law, which may have spent epsilon.
-        bound: of centred rewards, in reward units.
-        publish_epsilon, answer_epsilon, ridge: see `ExploreThenCommit`, `ExploreTuning`.
+        features: Eigenfeatures over (actions, contexts).
+        privacy: Total promise.
+        horizon: Number T of rows.
+        noise: Noise source.
+        contexts: Law of contexts, which may have spent epsilon.
+        bound: Bound of centred rewards, in reward units.
+        publish_epsilon, answer_epsilon, ridge: See `ExploreThenCommit`, `ExploreTuning`.
 
     Raises:
-        InvalidParameter: parts that do not fit the promise; a histogram of fewer rows a user; a kernel that
-            tells no action from another; noise that leaves the lattice.
+        InvalidParameter: Parts do not fit the promise, a histogram covers fewer rows per user, the kernel is
+            equal for all actions, or the noise leaves the lattice.
 
     Warns:
-        LargeDelta, NothingToLearn: at whoever built what is calibrated.
+        LargeDelta, NothingToLearn: Reported at the line that constructs the policy.
     """
     users = -(-horizon // privacy.rounds_per_user)
     warn_if_delta_large(privacy.delta, users)
@@ -296,8 +299,8 @@ def calibrate(
         by_action = features.psi.reshape(features.measures[0].size, -1)
         if np.array_equal(by_action, np.broadcast_to(by_action[:1], by_action.shape)):
             raise InvalidParameter(
-                "the kernel tells no action from another, so there is nothing to answer: let it look at "
-                "the action columns, and pass at least two actions"
+                "the kernel is the same for all actions, so there is nothing to answer: use a kernel that "
+                "depends on the action columns, and pass at least two actions"
             )
         answers = planned_answers(
             features,
@@ -334,7 +337,7 @@ def calibrated_release(
     epsilon: float | None = None,
     ridge: float | None = None,
 ) -> FunctionRelease:
-    """The release of the function under `privacy`, or under this much of its epsilon."""
+    """Return the release of the function under `privacy`, or under `epsilon` of it."""
     epsilon = privacy.epsilon if epsilon is None else epsilon
     plan = planned_release(
         features,
@@ -347,7 +350,7 @@ def calibrated_release(
 
 
 def noise_multiplier(noise: NoiseSource, epsilon: float, delta: float, draws: int) -> float:
-    """Noise per sensitivity of a release of so many draws."""
+    """Return noise per sensitivity for a release of this many draws."""
     return noise.gaussian_scale(_PROBE, epsilon, delta, draws=draws)[0] / _PROBE
 
 
@@ -359,11 +362,11 @@ def planned_answers(
     rounds_per_user: int = 1,
     ridge: float | None = None,
 ) -> Plan:
-    """Ridge and caps for answers at `epsilon` each."""
+    """Return ridge and caps for answers at `epsilon` each."""
     contexts, actions, kappa = _sample_cells(features)
 
     def capped(spreads: FloatArray, share: float, weights: FloatArray) -> tuple[FloatArray, float]:
-        """Caps (k, a) at contexts of these weights, and the mean range of answers under them."""
+        """Return caps (k, a) at contexts with these weights, and the mean range of answers under them."""
         caps = _caps(spreads, share)
         return caps, float(weights @ (2.0 * rounds_per_user * (caps * spreads).max(axis=1)))
 
@@ -388,8 +391,9 @@ def planned_release(
     rounds_per_user: int = 1,
     ridge: float | None = None,
 ) -> Plan:
-    """Ridge and caps for one release of the whole function, whose noise is `noise_multiplier` times the
-    sensitivity.
+    """Return ridge and caps for one release of the whole function.
+
+    The noise of the release is `noise_multiplier` times the sensitivity.
     """
 
     def costs(estimator: PopulationEstimator) -> Iterator[float]:
@@ -406,12 +410,12 @@ def planned_release(
 
 
 def expected_error(plan: Plan, *, release: bool, bound: float = 1.0) -> ExpectedError:
-    """Mean loss on functions drawn from the prior by public coins, in the units of `bound`.
+    """Return the mean loss on functions drawn from the prior by public coins, in the units of `bound`.
 
     Args:
-        plan: of answers or of a release.
-        release: which of them.
-        bound: of centred rewards.
+        plan: Plan of answers or of a release.
+        release: True for a release.
+        bound: Bound of centred rewards.
     """
     estimator = plan.estimator
     features, m = estimator.features, estimator.features.n_features
@@ -449,7 +453,7 @@ def _best(
     ridge: float | None,
     costs: Callable[[PopulationEstimator], Iterable[float]],
 ) -> tuple[PopulationEstimator, float]:
-    """Ridge and share of the best objective; `costs` gives an estimator's cost for every share."""
+    """Return ridge and share with the best objective. `costs` gives an estimator's cost for every share."""
     ridges = RIDGES if ridge is None else (_checks.scale(ridge, name="ridge"),)
     choices = [
         (_objective(estimator, cost), estimator, share)
@@ -470,20 +474,20 @@ def _objective(estimator: PopulationEstimator, extra: float) -> float:
 
 
 def _caps(influence: FloatArray, share: float) -> FloatArray:
-    """min(1, share max/influence): no cell moves more than `share` of the largest influence."""
+    """Return min(1, share max/influence): no cell then exceeds `share` of the largest influence."""
     return np.asarray(np.minimum(1.0, share * influence.max() / np.maximum(influence, 1e-300)))
 
 
 def _context_weights(features: EigenFeatures) -> FloatArray:
-    """(C,) law of contexts."""
+    """Return the law of contexts, (C,)."""
     return np.asarray(features.weights.reshape(features.measures[0].size, -1).sum(axis=0))
 
 
 def _sample_cells(features: EigenFeatures) -> tuple[IntArray, IntArray, FloatArray]:
-    """Contexts and actions to look at when ridges are compared, and weights of these contexts.
+    """Return contexts and actions for comparing ridges, and weights of these contexts.
 
-    All of them where they are few. Otherwise contexts at equal steps of their law, and, without weight, the
-    one where the largest feature is largest: there influence is largest, which caps are relative to.
+    If there are few cells, all are used. Otherwise there are contexts at equal steps of their law and, with
+    weight 0, the one with the largest feature. Influence is largest there, and caps are relative to it.
     """
     kappa, n_actions = _context_weights(features), features.measures[0].size
     contexts, weights = np.arange(len(kappa)), kappa

@@ -1,8 +1,8 @@
-"""Where the law of contexts comes from: said in the guarantee, because the estimator leans on it.
+"""`ContextLaw`: the distribution of contexts, and its source, which the guarantee states.
 
-`ContextLaw.known` (a law that is public knowledge), `.from_generator`, `.from_public_sample` (people who
-agreed, or past public data) cost no privacy. `.from_private_histogram` spends epsilon on noisy counts.
-A wrong law costs accuracy, and not a little; it never costs privacy.
+`ContextLaw.known` (public knowledge), `.from_generator` and `.from_public_sample` (users who agreed, or past
+public data) cost no privacy. `.from_private_histogram` spends epsilon on noisy counts. A wrong law costs
+accuracy, often much, but never privacy.
 """
 
 import math
@@ -34,20 +34,20 @@ SOURCES = {
 _HISTOGRAM_STREAM = 6_001
 
 LARGEST_RATE = 16.0
-"""More epsilon than that a count does not make noise smaller: it is almost surely zero already."""
+"""Largest rate of the noise of a count: above it noise does not shrink, as it is almost surely zero."""
 
 
 @dataclass(frozen=True)
 class ContextLaw(Configured):
-    """A law of contexts on public cells, and where it comes from.
+    """A law of contexts on public cells, and its source.
 
     Attributes:
-        measure: the cells and their weights.
+        measure: Cells and their weights.
         source: "known", "uniform", "generator", "public sample" or "private histogram".
-        epsilon: pure loss spent on it; 0 unless a private histogram.
-        status: of the noise, where some was used.
-        rounds_per_user: rows of one user that a private histogram's noise covers.
-        counted_units: whether it counted them, and left out a user's surplus rows.
+        epsilon: Pure privacy loss spent on it; 0 unless it is a private histogram.
+        status: Status of the noise, "enforced" or "simulated".
+        rounds_per_user: Number of rows of one user that a private histogram's noise covers.
+        counted_units: True if rows were counted per user, and a user's surplus rows left out.
     """
 
     config_parsers: ClassVar[Mapping[str, Any]] = {"measure": CellMeasure.from_config}
@@ -63,19 +63,19 @@ class ContextLaw(Configured):
         if self.source not in SOURCES:
             raise InvalidParameter(f"source is {self.source!r}, expected one of {sorted(SOURCES)}")
         if (self.source == "private histogram") != (self.epsilon > 0.0):
-            raise InvalidParameter("a private histogram, and nothing else, spends epsilon")
+            raise InvalidParameter("epsilon: expected above 0 for a private histogram, and 0 otherwise")
         if self.status not in ("enforced", "simulated"):
             raise InvalidParameter("status: expected enforced or simulated")
         _checks.integer(self.rounds_per_user, name="rounds_per_user")
 
     @property
     def noise(self) -> NoiseSource:
-        """A source of the kind that a private histogram was drawn from."""
+        """Noise source of the kind that a private histogram was drawn from."""
         return SecureNoise() if self.status == "enforced" else SimulatedNoise(0)
 
     @classmethod
     def of(cls, value: "ContextLaw | CellMeasure") -> "ContextLaw":
-        """A law as it is, or a measure as public knowledge."""
+        """Return a law unchanged, or a measure as a law that is public knowledge."""
         if isinstance(value, ContextLaw):
             return value
         return cls(
@@ -96,13 +96,13 @@ class ContextLaw(Configured):
         draws: int = 200_000,
         seed: Seed = 0,
     ) -> Self:
-        """Counts of `draws` contexts from a public generator (n, rng) -> (n, d)."""
+        """Count `draws` contexts from a public generator (n, rng) -> (n, d)."""
         rng = np.random.Generator(np.random.Philox(key=seed))
         return cls(_counted(sample(draws, rng), cells, smoothing=0.5), "generator")
 
     @classmethod
     def from_public_sample(cls, contexts: ArrayLike, *, cells: CellMeasure, smoothing: float = 0.5) -> Self:
-        """Counts of contexts (n, d) that everybody may see, each cell with `smoothing` more."""
+        """Count public contexts (n, d), and add `smoothing` to each cell."""
         return cls(_counted(contexts, cells, smoothing=smoothing), "public sample")
 
     @classmethod
@@ -116,26 +116,26 @@ class ContextLaw(Configured):
         users: Sequence[object] | Owners | None = None,
         noise: NoiseSource | None = None,
     ) -> Self:
-        """Counts of the protected people's contexts (n, d), with discrete Laplace noise on each cell.
+        """Count protected users' contexts (n, d), with discrete Laplace noise on each cell.
 
-        Replacing what one user brings in k rounds moves counts by at most 2 k in all: noise of rate
-        epsilon/(2 k) is epsilon-DP. Negative counts become zero, and every cell keeps a little mass. An
-        `ExploreThenCommit` counts epsilon in its total, and refuses a histogram of fewer rows a user than it
-        promises to cover. There is no ledger here: charge it first, by `dpbandits.budget.cost_of`
-        of `PureDP(epsilon)`, to the account that the policy will be charged to.
+        Replacing one user with k rows changes counts by at most 2 k in L1, so noise of rate epsilon/(2 k) is
+        epsilon-DP. Negative counts become zero, and every cell gets a little mass. A context that is missing
+        or outside the public cells is not counted. If a user has more than k rows, the first k count.
+
+        An `ExploreThenCommit` includes epsilon in its total. It refuses a histogram that covers fewer rows
+        per user than its promise. This method uses no ledger: first charge `dpbandits.budget.cost_of` of
+        `PureDP(epsilon)` to the account that the policy will be charged to.
 
         Args:
-            contexts: (n, d) rows.
-            cells: public cells.
-            epsilon: to be spent.
-            rounds_per_user: k.
-            users: (n,) whose rows these are; without them k is an unchecked assumption.
-            noise: default `SecureNoise()`.
-
-        A context that is missing or off the public cells counts nowhere; of a user's rows the first k count.
+            contexts: Rows, (n, d).
+            cells: Public cells.
+            epsilon: Privacy loss to spend.
+            rounds_per_user: Contribution bound k.
+            users: User ids of the rows, (n,); without them k is an unchecked assumption.
+            noise: Noise source; default `SecureNoise()`.
 
         Raises:
-            InvalidData: contexts of another shape or type, or not one user a row.
+            InvalidData: Contexts have another shape or type, or the number of users differs.
         """
         loss = _checks.scale(epsilon, name="epsilon")
         rounds = _checks.integer(rounds_per_user, name="rounds_per_user")
@@ -154,7 +154,7 @@ class ContextLaw(Configured):
         )
 
     def describe(self) -> str:
-        """Where it comes from, as a sentence for the guarantee."""
+        """Return the source of the law as a sentence for the guarantee."""
         return f"The law of contexts on {self.measure.size} cells is public: {SOURCES[self.source]}."
 
 

@@ -10,9 +10,9 @@ h_i = lambda_i/(T lambda_i + tau):
 | influence of a reward at v on w | g(w, v) = sum_i h_i psi_i(w) psi_i(v) |
 | deviation sigma-bar(w) | sqrt(g(w, w)) |
 
-It is the estimator of Pavlovic2025, eqs. (4) and (5), with the empirical covariance of an approximating
-set replaced by the covariance that this set approximates. Units: rewards are centred and divided by their
-bound, so they lie in [-1, 1]. Nothing here is private or random; the arithmetic that meets raw data is in
+It is the estimator of Pavlovic2025, eqs. (4) and (5). The empirical covariance of an approximating set is
+replaced by the covariance that it approximates. Units: rewards are centred and divided by their bound, so
+they lie in [-1, 1]. Nothing here is private or random. The arithmetic on raw data is in
 `dpbandits.central.logged.sums`.
 """
 
@@ -36,19 +36,22 @@ __all__ = [
 ]
 
 SIGNAL_VARIANCE = 0.25 / 1.44
-"""Expected variance of the mean reward over cells, in squared bounds: a function with largest value 1 has
-about 1/4, and its bound leaves room for noise (1.2)."""
+"""Expected variance of the mean reward over cells, in squared bounds.
+
+A function with largest value 1 has about 1/4. The factor 1.2^2 makes the bound larger than the function, for
+noise.
+"""
 
 NOISE_VARIANCE = 0.2
-"""Variance of a reward times an eigenfunction, in squared bounds: at most 1, here what both the signal and a
-little noise make of it."""
+"""Assumed variance of a reward times an eigenfunction, in squared bounds; it is at most 1."""
 
 
 def prior_variances(eigenvalues: FloatArray) -> FloatArray:
-    """(m,) expected squares of the coefficients of a function made of kernel sections: ~ lambda^2.
+    """Return expected squares (m,) of the coefficients of a function made of kernel sections: ~ lambda^2.
 
-    In proportion to lambda instead, logs of people with two and three columns earned .002 less at epsilon .3,
-    the same at 1 and .004 more at 3 (nine tuning tables and worlds, one order each): no difference.
+    With variances in proportion to lambda instead, logs with contexts of two and three columns earned .002
+    less at epsilon .3, the same at 1 and .004 more at 3 (nine tuning tables and worlds, one order each): no
+    difference.
 
     Example:
         >>> prior_variances(np.array([2.0, 1.0])) / SIGNAL_VARIANCE
@@ -63,9 +66,9 @@ class PopulationEstimator:
     """The estimator for one number of rounds and one ridge.
 
     Args:
-        features: eigenfeatures over (actions, contexts): cell = action * n_contexts + context.
-        rounds: T.
-        ridge: tau.
+        features: Eigenfeatures over (actions, contexts): cell = action * n_contexts + context.
+        rounds: Number T of rounds.
+        ridge: Regularisation tau.
     """
 
     features: EigenFeatures
@@ -84,31 +87,31 @@ class PopulationEstimator:
 
     @cached_property
     def shrinkage(self) -> FloatArray:
-        """(m,) h."""
+        """Factors h, (m,)."""
         values = self.features.eigenvalues
         return np.asarray(values / (self.rounds * values + self.ridge))
 
     @cached_property
     def scaled(self) -> FloatArray:
-        """(n, m) rows sqrt(h) psi(w): their inner products are the influences, their norms sigma-bar."""
+        """Rows sqrt(h) psi(w), (n, m): their inner products are the influences, their norms sigma-bar."""
         return np.asarray(self.features.psi * np.sqrt(self.shrinkage))
 
     @cached_property
     def deviation(self) -> FloatArray:
-        """(n,) sigma-bar."""
+        """Deviations sigma-bar, (n,)."""
         return np.asarray(np.sqrt(self.features.squares @ self.shrinkage))
 
     def estimate(self, sums: FloatArray) -> FloatArray:
-        """(A, C) estimated means from cell sums (n,)."""
+        """Return estimated means (A, C) from cell sums (n,)."""
         weights = self.shrinkage * (self.features.psi.T @ sums)
         return np.asarray((self.features.psi @ weights).reshape(self.n_actions, self.n_contexts))
 
     def influence(self, context: int) -> FloatArray:
-        """(A, n): how a reward at each cell moves the estimate of every action at one context cell."""
+        """Return influences (A, n) of a reward at each cell on all actions at one context cell."""
         return np.asarray(self.scaled[context :: self.n_contexts] @ self.scaled.T)
 
     def own_ranges(self, contexts: IntArray, actions: IntArray | None = None) -> FloatArray:
-        """(k, a): spread over actions x of g((x, c), w), for cells w of context c = contexts[k]."""
+        """Return the range (k, a) over actions x of g((x, c), w), for cells w of context c = contexts[k]."""
         chosen = slice(None) if actions is None else actions
         root = np.sqrt(self.shrinkage)
         spreads = []
@@ -121,14 +124,14 @@ class PopulationEstimator:
 
 @dataclass(frozen=True)
 class Plan:
-    """How one use of the data is calibrated, before data.
+    """Calibration of one use of the data, before data.
 
     Attributes:
-        estimator: with the chosen ridge.
-        caps: (n,) in (0, 1], in units of the reward bound.
-        share: of the largest influence.
-        noise_scale: expected noise: mean R/epsilon of answers (about, as R is looked at in each cell's own
-            context), or the standard deviation 2S/mu of a release.
+        estimator: Estimator with the chosen ridge.
+        caps: Caps of rewards, (n,) in (0, 1], in units of the reward bound.
+        share: Share of the largest influence that caps allow.
+        noise_scale: Expected noise. For answers it is the mean of R/epsilon (approximate, as R is computed
+            within each cell's own context). For a release it is the standard deviation 2S/mu.
     """
 
     estimator: PopulationEstimator
@@ -139,11 +142,11 @@ class Plan:
 
 @dataclass(frozen=True)
 class CoefficientPosterior:
-    """Independent normal beliefs about the coefficients of the eigenfunctions.
+    """Independent normal posteriors of the coefficients of the eigenfunctions.
 
     Attributes:
-        mean: (m,).
-        variance: (m,).
+        mean: Posterior means, (m,).
+        variance: Posterior variances, (m,).
     """
 
     mean: FloatArray
@@ -151,13 +154,13 @@ class CoefficientPosterior:
 
     @classmethod
     def prior(cls, eigenvalues: FloatArray) -> "CoefficientPosterior":
-        """Nothing seen."""
+        """Return the prior."""
         return cls(np.zeros(len(eigenvalues)), prior_variances(eigenvalues))
 
     def given(
         self, projections: FloatArray, *, rounds: int, noise_variance: FloatArray
     ) -> "CoefficientPosterior":
-        """After b = psi^T s of `rounds` rounds, released with noise of these variances (m,).
+        """Return the posterior after b = psi^T s of `rounds` rounds, with noise variances (m,).
 
         b_i has mean T theta_i and variance T v + noise.
         """
@@ -167,10 +170,10 @@ class CoefficientPosterior:
         return CoefficientPosterior(mean, 1.0 / precision)
 
     def tables(self, features: EigenFeatures, n_actions: int) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (A, C) at every cell, what the features leave out included.
+        """Return mean and standard deviation (A, C) at every cell, including what the features leave out.
 
-        What they leave out of the kernel is less, as a share, of functions whose coefficients have squares
-        ~ lambda^2: SIGNAL_VARIANCE times the share bounds its variance, averaged over cells.
+        Features leave out a share of the kernel. For functions whose coefficients have squares ~ lambda^2 the
+        share is smaller. SIGNAL_VARIANCE times the kernel's share bounds its variance, averaged over cells.
         """
         mean = features.psi @ self.mean
         deviation = np.sqrt(features.squares @ self.variance + SIGNAL_VARIANCE * features.left_out)
@@ -179,7 +182,7 @@ class CoefficientPosterior:
 
 @lru_cache(maxsize=1)
 def _clip_table() -> tuple[FloatArray, FloatArray]:
-    """E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE), on a grid of Y."""
+    """Return E (|f| - Y)_+^2 for f ~ N(0, SIGNAL_VARIANCE), on a grid of Y."""
     grid = np.linspace(0.0, 1.0, 201)
     z = grid / np.sqrt(SIGNAL_VARIANCE)
     density = np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi)
@@ -187,6 +190,6 @@ def _clip_table() -> tuple[FloatArray, FloatArray]:
 
 
 def clip_loss(caps: FloatArray) -> FloatArray:
-    """Mean square that clipping at caps takes from a normal function of the expected size."""
+    """Return the mean square that clipping at caps removes from a normal function of the expected size."""
     grid, losses = _clip_table()
     return np.asarray(np.where(caps >= 1.0, 0.0, np.interp(caps, grid, losses)))

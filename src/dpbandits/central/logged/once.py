@@ -1,20 +1,25 @@
-"""Learning from a table once: whatever interrupts, one charge, one draw and one folder.
+"""Learning from a table once: one charge, one draw of noise and one folder, also after interruptions.
 
-Beside the public folder OUT stands OUT.private, of mode 0700, which tells a repetition of this run from
-another run: a secret key, and under it the fingerprint of table and options. It is not for others: whoever
-has it can try out tables. Steps, each on disk before the next:
+Beside the public folder OUT there is OUT.private, of mode 0700. It holds a secret key, and under it the
+fingerprint of table and options, which tells a repetition of this run from another run. Nobody else may read
+it, since the key allows testing guesses of the table. Steps, each on disk before the next:
 
-1. the run gets a random name, kept in OUT.private;
-2. the ledger's account pays for all of it at once, under that name: the histogram of contexts and the release
-   by what proves them, or a bare account the promise; see `cost_of_publishing`;
-3. noise is drawn, and all files of the release are written to OUT.private/release;
-4. the ledger witnesses the release's digest, under that name, and OUT.private notes it;
+1. The run gets a random name, stored in OUT.private.
+2. The ledger's account pays for everything at once, under that name. The charge holds the certificates of the
+   context histogram and the release; a bare account is charged the promise. See `cost_of_publishing`.
+3. Noise is drawn, and all files of the release are written to OUT.private/release.
+4. The ledger witnesses the release's digest under that name, and OUT.private records it.
 5. OUT.private/release is renamed to OUT.
 
-The same run again goes on where it stopped: after 1 or 2 it is charged under the same name, so once, and
-draws, for what was drawn before has not left; after 3 what was drawn is what comes out; after 5 it is read.
-Where what was drawn has been noted and is gone, the run is refused. Another run for the same OUT is refused
-at once. Of two copies of OUT.private only one reaches step 5 where there is a ledger.
+A repetition of the same run continues after the last finished step:
+
+- after 1 or 2, it is charged under the same name, so once, and draws noise; earlier noise was never
+  published;
+- after 3 or 4, it uses the noise that was drawn;
+- after 5, it reads OUT.
+
+A run whose release was recorded and is lost is refused. Another run for the same OUT is refused at once. If
+there is a ledger, only one of two copies of OUT.private reaches step 5.
 """
 
 import json
@@ -61,19 +66,19 @@ def publish_once(
     uniform_contexts: bool = False,
     account: Account | None = None,
 ) -> PublishedTable:
-    """Spend the promise, or go on where this very run stopped, and leave the release in a folder.
+    """Spend the promise, or continue this run where it stopped, and write the release to a folder.
 
     Args:
-        log: the table.
-        directory: OUT; missing, empty, or written by the same run.
-        privacy, horizon, bound, uniform_contexts: as `LoggedTable.publish` takes them.
-        account: charged for all of it at once, before anything is drawn.
+        log: Table to learn from.
+        directory: Folder OUT; missing, empty, or written by the same run.
+        privacy, horizon, bound, uniform_contexts: As for `LoggedTable.publish`.
+        account: Account charged for everything at once, before noise is drawn.
 
     Raises:
-        InvalidParameter: the folder is another run's; nothing was charged.
-        BudgetExceeded: the account cannot pay for all of it; nothing was charged and nothing drawn.
-        StateError: another process is at it, others may write to OUT.private, or what was drawn is lost.
-        ForkedState: another copy of OUT.private has made its release.
+        InvalidParameter: The folder belongs to another run; nothing was charged.
+        BudgetExceeded: The account cannot pay for everything; nothing was charged and nothing drawn.
+        StateError: Another process works on it, others may write to OUT.private, or the release is lost.
+        ForkedState: Another copy of OUT.private has made its release.
     """
     ledger = witness_of(account)
     log.covered(privacy, uniform_contexts=uniform_contexts)
@@ -93,7 +98,7 @@ def publish_once(
         elif not secrets.compare_digest(run.same, log.fingerprint(bytes.fromhex(run.key), privacy, **told)):
             raise InvalidParameter(_ANOTHER)
         if is_taken(out):
-            if not run.release:  # whatever it is, this run has made none yet
+            if not run.release:  # the folder has other content: this run has not made its release yet
                 raise InvalidParameter(_ANOTHER)
             return _known(PublishedTable.load(out), run)
         staged = private / "release"
@@ -126,7 +131,7 @@ def publish_once(
 
 
 def folder_of_run(out: Path) -> Path:
-    """OUT.private; InvalidParameter where OUT is the root of all folders."""
+    """Return OUT.private. Raises `InvalidParameter` if OUT is the root of the file system."""
     if not out.name:
         raise InvalidParameter(_ANOTHER)
     return out.with_name(f"{out.name}.private")
@@ -141,7 +146,7 @@ _ANOTHER = (
 
 @dataclass(frozen=True)
 class _Run:
-    """What OUT.private knows: a name, a key, the fingerprint under it, and the release once it is drawn."""
+    """Content of OUT.private: a name, a key, the fingerprint under it, and the release's digest if drawn."""
 
     name: str
     key: str
@@ -166,7 +171,7 @@ class _Run:
 
 
 def _whole(staged: Path) -> PublishedTable | None:
-    """The release that was written before an interruption, if all of it is there."""
+    """Return the release that was written before an interruption, if it is complete."""
     with suppress(CorruptState):
         return PublishedTable.load(staged)
     return None
@@ -179,7 +184,7 @@ def _known(published: PublishedTable, run: _Run) -> PublishedTable:
 
 
 def _witnessed(published: PublishedTable) -> PublishedTable:
-    """What it says where a ledger lets only one copy of the run go on."""
+    """Return a copy whose statement says that a ledger lets only one copy of the run continue."""
     found = published.function.guarantee
     unchecked = one_copy(witnessed=False)
     stated = (one_copy(witnessed=True) if one == unchecked else one for one in found.assumptions)

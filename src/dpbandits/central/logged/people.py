@@ -1,7 +1,7 @@
-"""People with contexts and arms, in cells: what `contexts=Schema(...)` and `arms=[...]` stand for here.
+"""Conversion of `contexts=Schema(...)` and `arms=[...]` to cells, for `ExploreThenCommit`.
 
-Every range of the schema, scaled to [0, 1], is cut into equal bins, as many as keep the cells of all columns
-together few; every category is a cell of its own. Of the law of contexts nothing is known: it is taken as
+Every range of the schema, scaled to [0, 1], is divided into equal bins. Their number is chosen so that all
+columns together have few cells. Every category is its own cell. The law of contexts is not known and assumed
 uniform.
 """
 
@@ -36,38 +36,40 @@ __all__ = [
 ]
 
 CELLS = 24
-"""Bins of a continuous action, and of one context column; fewer where there are several."""
+"""Number of bins of a continuous action, and of one context column; fewer if there are several columns."""
 
 MOST_CONTEXT_CELLS = 600
-"""Cells of all context columns together, where bins are chosen."""
+"""Largest number of cells of all context columns together when the number of bins is chosen."""
 
 ARM_CORRELATION = 0.05
-"""Of two arms at one context: what is learned of them is how they differ. On tuning tables of two and three
-columns .7 in its place earned .02 to .03 less."""
+"""Prior correlation of two arms at one context. It is small because arms are compared with each other.
+
+On tuning tables of two and three columns, .7 in its place earned .02 to .03 less.
+"""
 
 _TURNS = 1 << 12
-"""Places of a cycle that are counted to find where its circle passes."""
+"""Number of points on a cycle that are counted to find the cells that its circle crosses."""
 
 MOST_CONTEXTS = 1 << 14
-"""Cells of all context columns together, at most."""
+"""Largest possible number of cells of all context columns together."""
 
 
 def people_menu(
     contexts: Schema | ContextLaw | CellMeasure, *, arms: Sequence[Label] | None, actions: CellMeasure | None
 ) -> Menu | None:
-    """The menu of people's contexts and arms, or None where there are actions.
+    """Return the menu of contexts and arms, or None if there are actions.
 
     Raises:
-        InvalidParameter: arguments that do not fit together.
+        InvalidParameter: Arguments do not fit together.
     """
     if not isinstance(contexts, Schema) and arms is None:
         return None
     if actions is not None:
         raise InvalidParameter("pass arms= beside a Schema, or actions= beside a law: not both")
     if not isinstance(contexts, Schema):
-        raise InvalidParameter("arms= needs contexts=Schema(...) beside it, a law of contexts actions=")
+        raise InvalidParameter("pass arms= with contexts=Schema(...), or actions= with a law of contexts")
     if arms is None:
-        raise InvalidParameter("contexts= needs arms= beside it")
+        raise InvalidParameter("contexts=Schema(...) needs arms=")
     return Menu(contexts=contexts, arms=arms)
 
 
@@ -78,10 +80,10 @@ def cells_of(
     actions: CellMeasure | None,
     kernel: Kernel | None,
 ) -> tuple[Menu | None, ContextLaw, CellMeasure, Kernel]:
-    """What a policy was told of contexts and actions, in cells: menu, law of contexts, actions and kernel.
+    """Return menu, law of contexts, actions and kernel, in cells, from a policy's arguments.
 
     Raises:
-        InvalidParameter: arguments of another kind, or that do not fit together.
+        InvalidParameter: Arguments have another type, or do not fit together.
     """
     menu = people_menu(contexts, arms=arms, actions=actions)
     if menu is not None:
@@ -93,35 +95,35 @@ def cells_of(
             kernel or people_kernel(menu, correlation=ARM_CORRELATION),
         )
     check_kinds(kernel=kernel, actions=actions)
-    if kernel is None or actions is None:  # refused above; for type checkers
+    if kernel is None or actions is None:  # check_kinds has raised; for type checkers
         raise InvalidParameter("kernel and actions are needed")
-    if isinstance(contexts, Schema):  # refused by people_menu; for type checkers
-        raise InvalidParameter("contexts= needs arms= beside it")
+    if isinstance(contexts, Schema):  # people_menu has raised; for type checkers
+        raise InvalidParameter("contexts=Schema(...) needs arms=")
     return None, ContextLaw.of(contexts), actions, kernel
 
 
 def law_or_schema(config: Mapping[str, Any]) -> ContextLaw | Schema:
-    """What a configuration says of contexts."""
+    """Return the contexts of a configuration."""
     return Schema.from_config(config) if config.get("type") == "Schema" else ContextLaw.from_config(config)
 
 
 def people_config(config: dict[str, Any], menu: Menu | None) -> dict[str, Any]:
-    """A policy's configuration, with the schema and the arms in place of what they stand for."""
+    """Return a policy's configuration, with schema and arms instead of the cells made from them."""
     unused = "arms" if menu is None else "actions"
     schema = {} if menu is None else {"contexts": menu.contexts.to_config()}
     return {name: value for name, value in config.items() if name != unused} | schema
 
 
 def bins_a_side(ranges: int, *, taken: int = 1) -> int:
-    """Bins of each of several ranges beside `taken` cells of categories."""
+    """Return the number of bins of each of several ranges, beside `taken` cells of categories."""
     return max(2, min(CELLS, int((MOST_CONTEXT_CELLS / taken) ** (1.0 / max(1, ranges)))))
 
 
 def law_of(menu: Menu) -> ContextLaw:
-    """Cells of encoded contexts, all equally likely.
+    """Return cells of encoded contexts, all equally likely.
 
     Raises:
-        InvalidParameter: more cells than are learned over.
+        InvalidParameter: There are more than `MOST_CONTEXTS` cells.
     """
     columns, sizes = menu.contexts.columns.values(), list(menu.contexts.codes.values())
     ranges = menu.contexts.dim - len(sizes)
@@ -142,7 +144,7 @@ def law_of(menu: Menu) -> ContextLaw:
 
 
 def _cells_of_column(column: Column, side: int) -> CellMeasure:
-    """Equal bins of every coordinate: all equally likely, or as often as a circle passes through them."""
+    """Return equal bins of every coordinate: equally likely, or for a cycle by the share of its circle."""
     line = CellMeasure.uniform(low=0.0, high=1.0, cells=side)
     if not isinstance(column, Cycle):
         return line
@@ -152,11 +154,11 @@ def _cells_of_column(column: Column, side: int) -> CellMeasure:
 
 
 def measure_of(menu: Menu) -> CellMeasure:
-    """The arms' codes, explored equally often."""
+    """Return the arms' codes, explored equally often."""
     return CellMeasure.finite(np.arange(menu.n_arms, dtype=np.float64))
 
 
 def people_kernel(menu: Menu, *, correlation: float, lengthscale: float = LENGTHSCALE) -> Kernel:
-    """Over (arm, context): similar contexts have similar rewards, and two arms at one context this much."""
+    """Return a kernel over (arm, context): similar contexts, and arms with this correlation."""
     contexts = context_kernel(menu.contexts.domain, lengthscale=lengthscale, first=1)
     return Indicator(correlation=correlation, columns=(0,)) * contexts

@@ -1,19 +1,19 @@
 r"""Explore uniformly, then answer privately, or publish the whole function once for everyone.
 
 Implements uniform sampling with covariance approximation (Pavlovic2025, Algorithm 1) in its population
-form. Departs from the paper, as printed in `dpbandits.central.published.pavlovic2025`, where
+form. It departs from the paper (as printed in `dpbandits.central.published.pavlovic2025`) as follows:
 
-- the covariance of the approximating set is replaced by the one it approximates: diagonal in the kernel
-  operator's eigenbasis, so a million rounds cost their cell sums;
-- rewards have a public cap per cell, and the range that one user can move the scores by is computed
-  exactly, instead of 2 B sup sigma-bar^2, which is 2 to 5 times more;
-- answers are drawn by permute-and-flip instead of the exponential mechanism;
-- the ridge follows a rule that is fixed before data;
-- `publish()` gives the whole function once, at (epsilon, delta), for any number of predictions.
+- The covariance of the approximating set is replaced by the one it approximates. It is diagonal in the kernel
+  operator's eigenbasis, so that cost depends on the number of cells and not of rounds.
+- Rewards have a public cap per cell. The range sensitivity of the scores is computed exactly, instead of
+  2 B sup sigma-bar^2, which is 2 to 5 times larger.
+- Answers are drawn by permute-and-flip instead of the exponential mechanism.
+- The ridge follows a rule that is fixed before data.
+- `publish()` releases the whole function once, at (epsilon, delta), for any number of predictions.
 
-Privacy: joint DP; the unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
+Privacy: joint DP. The unit is one user's whole contribution of at most `rounds_per_user` rows. Raw data meets
 noise in three places: `answer`, `FunctionRelease.release`, and `TableRelease.release` for marginal tables,
-which are the default for people with contexts and arms.
+which are the default for contexts and arms.
 """
 
 import warnings
@@ -80,22 +80,22 @@ from dpbandits.tables.owners import Owners
 __all__ = ["Answer", "ExploreThenCommit", "ExploreTuning", "NothingToLearn", "release_for"]
 
 ReleaseName = Literal["features", "marginals"]
-"""Kinds of release that `publish()` makes; see `ExploreTuning.release`."""
+"""Name of a kind of release of `publish()`; see `ExploreTuning.release`."""
 
 _ANSWER_STREAM = 7_000
 _RELEASED = ("released_mean", "released_sd", "released_cuts")
-"""Arrays of a saved release; that of features has the first two."""
+"""Names of the arrays of a saved release; a release of features has the first two."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The best action at a context, as the server privately sees it.
+    """The best action at a context, from a private choice.
 
     Attributes:
-        index: of the action's cell.
-        action: (d,) its point.
-        number: how many answers have been given, this one included.
-        arm: its label, where the policy was built with `arms`; else None.
+        index: Index of the action's cell.
+        action: Point of the action, (d,).
+        number: Number of answers given so far, including this one.
+        arm: Label of the arm, if the policy was built with `arms`; else None.
     """
 
     index: int
@@ -107,21 +107,22 @@ class Answer:
 @worded
 @dataclass(frozen=True, kw_only=True)
 class ExploreTuning(Configured):
-    """Settings of an `ExploreThenCommit` that most people leave as they are; all of them are public.
+    """Public settings of an `ExploreThenCommit` that most users leave at their defaults.
 
     Args:
-        release: what `publish()` releases: "features" (sums of rewards times smooth features, Gaussian noise)
-            or, of people with contexts and arms, "marginals" (tables of few columns at a time, pure epsilon
-            where delta is 0; see `dpbandits.central.logged.tables`; there are no single
-            answers). None for what `release_for` takes by public numbers.
-        publish_epsilon: share of epsilon kept for `publish()`, which uses all of delta. By default all that
-            is left of epsilon where delta > 0, else none.
-        answer_epsilon: of each answer; by default all that publishing leaves, for one answer.
-        reference: public guess of the mean reward, which predictions shrink to; default the middle.
-        bound: rewards less the reference, times their weights, are cut at +-bound; default the largest
-            distance a reward can have. With weights well above 1, a larger bound trades bias for noise.
-        ridge: tau of answers and of `publish()`, instead of the rule's choice for each.
-        tolerance: see `EigenFeatures`.
+        release: Kind of release of `publish()`; None chooses by `release_for`, from public numbers.
+
+            - "features": sums of rewards times smooth features, with Gaussian noise.
+            - "marginals": for contexts and arms, tables over few columns at a time, pure epsilon if delta is
+              0; see `dpbandits.central.logged.tables`. There are no single answers.
+        publish_epsilon: Part of epsilon for `publish()`, which uses all of delta. By default all that is left
+            of epsilon if delta > 0, else none.
+        answer_epsilon: Privacy loss of each answer. By default one answer uses all that publishing leaves.
+        reference: Public guess of the mean reward, which predictions shrink to; default the middle.
+        bound: Clipping bound of weighted rewards less the reference; default the largest distance of a reward
+            from it. With weights well above 1, a larger bound has less bias and more noise.
+        ridge: Regularisation tau for answers and `publish()`, instead of the rule's choice for each.
+        tolerance: See `EigenFeatures`.
     """
 
     release: ReleaseName | None = None
@@ -144,16 +145,18 @@ class ExploreTuning(Configured):
 def release_for(
     menu: Menu | None, privacy: JointDP, tuning: ExploreTuning, *, of_cells: bool, publishes: bool
 ) -> ReleaseName:
-    """Return the kind of release if none is named: a rule of public arguments alone.
+    """Return the default kind of release: a rule that uses public arguments only.
 
-    People with contexts get marginal tables. They get features if delta is 0 and single answers are wanted,
-    if delta is not 0 and tables have no room for a third of the columns (see `tables_hold`), or if an
-    argument was passed that only features use. Actions get features.
+    Actions get features. Contexts and arms get marginal tables, except in these cases, which get features:
+
+    - delta is 0 and single answers are wanted;
+    - delta is above 0 and tables hold less than a third of the columns (see `tables_hold`);
+    - an argument was passed that only features use.
 
     Args:
-        menu: contexts and arms; None where there are actions.
-        of_cells: whether a kernel, or shares of epsilon for answers and publishing, were passed.
-        publishes: whether nothing but `publish()` will be asked for, also where delta is 0.
+        menu: Contexts and arms; None if there are actions.
+        of_cells: True if a kernel, or parts of epsilon for answers and publishing, were passed.
+        publishes: True if only `publish()` will be used, also with delta 0.
     """
     own = of_cells or tuning.ridge is not None
     if menu is None or own or tuning.tolerance != DEFAULT_TOLERANCE:
@@ -164,35 +167,36 @@ def release_for(
 
 
 class ExploreThenCommit(KeptPolicy):
-    """Pure-epsilon kernel bandit: explore by public coins, learn sums, answer or publish.
+    """Kernel bandit: explore by public coins, learn sums, then answer at pure epsilon or publish.
 
     Args:
-        contexts: public columns of a person's context, a `Schema`, whose law marginal tables count, and
-            features take as uniform; or a law of contexts, see `ContextLaw`. A measure counts as public
-            knowledge.
-        arms: labels of the arms that people with contexts are given: texts, numbers or booleans.
-        actions: instead of arms, public actions and the law they are explored with.
-        kernel: over (action, context) columns, actions first; a public choice. A lengthscale is a share of
-            the range of each column. It may be left out for people with contexts and arms. Marginal tables
-            then learn main effects and interactions. Features (`ExploreTuning.release`) take similar contexts
-            to have similar rewards, and arms to share little.
-        reward_range: public (low, high).
-        horizon: most rows that count, T, a public number. Fewer rows bias predictions towards the reference,
-            and those beyond are dropped.
-        privacy: the total promise; `rounds_per_user` rows are one user's.
-        tuning: see `ExploreTuning`; it divides epsilon between answers and publishing.
-        **options: see `PolicyOptions`; each answer and the release are charged before they are drawn, `seed`
-            is of exploration, and rewards off the range count zero unless they are clipped.
+        contexts: Public columns of a user's context (a `Schema`), or a law of contexts (see `ContextLaw`).
+            With a `Schema`, marginal tables count contexts, and features assume that they are uniform. A
+            measure counts as public knowledge.
+        arms: Labels of the arms, with a `Schema`: strings, numbers or booleans.
+        actions: Public actions and the law they are explored with, instead of arms.
+        kernel: Public kernel over (action, context) columns, actions first. A lengthscale is a share of the
+            range of each column. It may be left out with contexts and arms. Marginal tables then learn main
+            effects and interactions. Features (`ExploreTuning.release`) then assume that similar contexts
+            have similar rewards, and that arms share little.
+        reward_range: Public range (low, high).
+        horizon: Public largest number T of rows that count. Fewer rows bias predictions towards the
+            reference, and rows beyond it are dropped.
+        privacy: Total promise; one user has at most `rounds_per_user` rows.
+        tuning: Further settings, such as the division of epsilon; see `ExploreTuning`.
+        **options: See `PolicyOptions`. Each answer and the release are charged before noise is drawn. `seed`
+        is
+            that of exploration. Rewards outside the range count zero unless they are clipped.
 
     Attributes:
-        calibration: all that is fixed before data.
-        unsafe_rules: how rows are turned into numbers: public itself, for studies that redo it on raw data.
+        calibration: Everything that is fixed before data.
+        unsafe_rules: Rules that convert rows to numbers: public, for studies that repeat them on raw data.
 
     Raises:
-        InvalidParameter: arguments that do not fit together.
+        InvalidParameter: Arguments do not fit together.
 
     Warns:
-        NothingToLearn: the expected error is close to a random action's; says so before any data.
+        NothingToLearn: The expected error is close to a random action's. The warning comes before any data.
 
     References:
         Pavlovic2025, eqs. (4), (5), Algorithm 1.
@@ -212,7 +216,7 @@ class ExploreThenCommit(KeptPolicy):
     """
 
     kind = "central.ExploreThenCommit"
-    # of cells, or of marginal tables
+    # either type: for cells, or for marginal tables
     calibration: Any  # Calibration, TableCalibration
     contexts: Any  # ContextLaw, Schema
     features: Any  # EigenFeatures, ArmFeatures
@@ -285,7 +289,7 @@ class ExploreThenCommit(KeptPolicy):
                 _, law, cells, kernel = cells_of(contexts, arms=arms, actions=actions, kernel=kernel)
                 check_cells(cells, law.measure)
                 self.kernel, self.actions, self.contexts = kernel, cells, law
-                if self.menu is None:  # encoded contexts have ranges of width 1, and codes
+                if self.menu is None:  # encoded contexts already have ranges of width 1, and codes
                     columns = cells.dim + law.measure.dim
                     flat = flat_column(kernel, np.random.default_rng(0).random((FLAT_POINTS, columns)))
                     if flat is not None:
@@ -316,14 +320,14 @@ class ExploreThenCommit(KeptPolicy):
         )
         self._shard = Shard(self.unsafe_rules, lineage=self._holder.lineage)
         self._answered = 0
-        # mean and sd, (A, C) in reward units; of marginal tables what they have `learned`
+        # mean and sd, (A, C) in reward units; for marginal tables the result of `learned`
         self._released: tuple[FloatArray, ...] | None = None
-        self._drawn: Any = None  # what `_released` is read from
+        self._drawn: Any = None  # the noisy sums that `_released` is computed from
         if isinstance(self.contexts, ContextLaw) and self.contexts.epsilon > 0.0:
             self._enter_release(self._uses()[0], 0)
 
     def _of_tables(self, *, of_cells: bool) -> Menu:
-        """The menu; InvalidParameter where marginal tables do not fit what was passed."""
+        """Return the menu. Raises `InvalidParameter` if marginal tables do not fit the arguments."""
         if self.menu is None:
             raise InvalidParameter("release='marginals' is for contexts and arms: pass contexts= and arms=")
         if of_cells or self.tuning.ridge is not None:
@@ -340,7 +344,7 @@ class ExploreThenCommit(KeptPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The total promise; the same before, during and after."""
+        """Guarantee of the total promise; the same before, during and after."""
         setting = Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids)
         release = self.calibration.release
         if isinstance(release, TableRelease):
@@ -358,17 +362,17 @@ class ExploreThenCommit(KeptPolicy):
         return found
 
     def expected_error(self) -> dict[str, ExpectedError]:
-        """Expected loss against the best action, in reward units, by use; no data is used."""
+        """Return the expected loss against the best action, in reward units, by use; no data is used."""
         found: dict[str, ExpectedError] = self.calibration.expected_errors()
         return found
 
     @property
     def remaining_answers(self) -> int:
-        """How many answers the promise still covers."""
+        """Number of answers that the promise still covers."""
         return int(self.calibration.budget.answers) - self._answered
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers."""
+        """Return public numbers."""
         return {
             "policy": self.kind,
             "release": self.tuning.release,
@@ -384,13 +388,13 @@ class ExploreThenCommit(KeptPolicy):
     # -- learning -----------------------------------------------------------------------------------
 
     def explore(self, start: int, stop: int) -> Any:
-        """Actions of rows start..stop-1 by the public coins, from the law of actions.
+        """Return actions of rows start..stop-1 by the public coins, from the law of actions.
 
-        Where a person may not be given every arm, draw among those that there are, and pass `learn` the
-        propensities: it weighs rows by them.
+        If a user may not get every arm, draw among the allowed ones, and pass the propensities to `learn`,
+        which weights rows by them.
 
         Returns:
-            (n,) points, or (n, d) if they have several columns; of people a list of labels.
+            Points (n,), or (n, d) if they have several columns; with a menu a list of labels.
         """
         uniforms = PublicCoins(self.seed).uniform("usca/explore", start, stop, 1)[:, 0]
         cells = self.actions.cells_at(uniforms)
@@ -411,50 +415,51 @@ class ExploreThenCommit(KeptPolicy):
     ) -> None:
         """Add rows; see `Shard.learn`. May be called any number of times.
 
-        Every row takes a place of the horizon and one of its user's. What cannot be read counts zero, surplus
-        rows are dropped, and no row keeps another from counting.
+        Every row uses a place of the horizon and one of its user's. A row that cannot be read counts zero,
+        and surplus rows are dropped. No row keeps another from counting.
         """
         self._shard.learn(contexts, actions, rewards, propensities=propensities, users=users)
 
     @property
     def unsafe_left_out(self) -> dict[str, int]:
-        """How many rows counted zero, as they could not be read, or were dropped as surplus. Raw data."""
+        """Numbers of rows that counted zero because they are unreadable, or were dropped. Raw data."""
         return self._shard.unsafe_left_out
 
     def shard(self) -> Shard:
-        """An empty shard: learn elsewhere, then `merge`."""
+        """Return an empty shard: learn elsewhere, then `merge`."""
         return self._shard.fresh()
 
     @in_turn
     def merge(self, shard: Shard) -> None:
-        """Take over what a shard learned."""
+        """Add the rows that a shard learned."""
         self._shard.merge(shard)
 
     # -- answering and releasing --------------------------------------------------------------------
 
     @in_turn
     def answer(self, context: Any, *, available: Any = None) -> Answer:
-        """The best action at one context (d,), or for one person; spends `answer_epsilon`.
+        """Return the best action at one context (d,), or for one user; spends `answer_epsilon`.
 
         It is drawn by permute-and-flip.
 
         Args:
-            context: the person's.
-            available: labels of the arms that this person may be given, or (A,) True where an action may be
-                chosen; default all.
+            context: Context of the user.
+            available: Labels of the arms that the user may get, or booleans (A,), True for allowed actions;
+                default all.
 
         Raises:
-            BudgetExceeded: no answers are left; nothing was drawn.
-            InvalidData: several contexts, or marks of another shape; nothing was taken. Or the context is
-                missing or off the public range, or nothing is available: nothing was drawn, and the answer is
-                taken all the same, as their number is public.
+            BudgetExceeded: No answers are left; nothing was drawn.
+            InvalidData: There are several contexts, or `available` has another shape; nothing was spent. Or
+                the context is missing or outside the public range, or nothing is available: nothing was
+                drawn, but the answer is used up, since the number of answers is public.
         """
         plan, budget = self.calibration.answers, self.calibration.budget
         if plan is None or self._answered >= budget.answers:
             if not budget.answers:
                 raise BudgetExceeded(
-                    "the promise covers no single answers: build with tuning=ExploreTuning(max_answers=...), "
-                    "or use publish(), which gives any number of predictions for one price"
+                    "the promise covers no single answers: build with "
+                    "tuning=ExploreTuning(publish_epsilon=..., answer_epsilon=...), or use publish(), which "
+                    "gives any number of predictions"
                 )
             raise BudgetExceeded(
                 f"all {budget.answers} answers that the promise covers were given: nothing was drawn; "
@@ -482,7 +487,7 @@ class ExploreThenCommit(KeptPolicy):
                 raise InvalidData("available: expected at least one action")
         scores, span = self.calibration.scores(plan, cell, self._shard.cells.sums[0])
         words = words_of(self.noise, stream=_ANSWER_STREAM + number)
-        places = np.flatnonzero(offered)  # the spread of a part of the scores is at most that of all
+        places = np.flatnonzero(offered)  # the range sensitivity of some scores is at most that of all
         drawn = permute_and_flip(
             scores[places].tolist(), sensitivity=span, epsilon=budget.answer_epsilon, words=words
         )
@@ -494,21 +499,21 @@ class ExploreThenCommit(KeptPolicy):
 
     @in_turn
     def publish(self) -> Any:
-        """The whole function, once; every call gives the same one.
+        """Release the whole function, once; every call returns the same one.
 
         Returns:
-            A `PublishedCells`; of marginal tables a `PublishedPosterior`.
+            A `PublishedCells`; for marginal tables a `PublishedPosterior`.
 
         Raises:
-            BudgetExceeded: no share of the promise was kept for it.
-            ProtocolError: no row has come yet; nothing was spent.
+            BudgetExceeded: No part of the promise is kept for it.
+            ProtocolError: There are no rows yet; nothing was spent.
         """
         mechanism = self.calibration.release
         if mechanism is None:
             raise BudgetExceeded("no share was kept for publishing: build with delta > 0 and publish_epsilon")
         if self._released is None:
-            if self._drawn is None:  # once drawn, it is not drawn again where reading it fails
-                if not self._shard.rows_brought:  # how many rows came is public
+            if self._drawn is None:  # noise is not drawn again if post-processing fails
+                if not self._shard.rows_brought:  # the number of rows is public
                     raise ProtocolError(
                         "no row has come yet, so the budget would buy noise: call learn first"
                     )
@@ -518,7 +523,7 @@ class ExploreThenCommit(KeptPolicy):
                 self._released = mechanism.learned(
                     self._drawn, reference=self.unsafe_rules.reference, bound=self.calibration.bound
                 )
-        self._holder.commit()  # before anything computed from it leaves; a failed commit is repeated
+        self._holder.commit()  # before returning anything computed from it; a failed commit is repeated
         if isinstance(mechanism, TableRelease):
             return mechanism.published(self._released, self.guarantee)
         mean, sd, *_ = self._released
@@ -533,16 +538,16 @@ class ExploreThenCommit(KeptPolicy):
 
     @property
     def _law(self) -> ContextLaw:
-        """Law of contexts in cells; marginal tables have none."""
+        """Law of contexts in cells. Raises `ProtocolError` for marginal tables, which have none."""
         if not isinstance(self.contexts, ContextLaw):
             raise ProtocolError("the law of contexts is not given: it is counted with the rewards")
         return self.contexts
 
     def predict(self, contexts: Any) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation (n, A) of the expected reward, from what `publish` gave.
+        """Return mean and standard deviation (n, A) of the expected reward, from the published function.
 
         Raises:
-            ProtocolError: nothing was published; it is never done by the way.
+            ProtocolError: Nothing was published. Predicting never publishes by itself.
         """
         if self._released is None:
             raise ProtocolError("predict: nothing was published; publish() releases once, and then predicts")
@@ -552,7 +557,7 @@ class ExploreThenCommit(KeptPolicy):
     # -- configuration and state ----------------------------------------------------------------------
 
     def _records(self) -> dict[str, MechanismRecord]:
-        """Every use of noise that the promise covers, by its name in the log of releases."""
+        """Return all mechanisms that the promise covers, by their names in the log of releases."""
         budget, release = self.calibration.budget, self.calibration.release
         if isinstance(release, TableRelease):
             return {"release": release.shares.record()}
@@ -563,7 +568,7 @@ class ExploreThenCommit(KeptPolicy):
         )
 
     def _uses(self) -> tuple[Release, ...]:
-        charged = ("answer", "release")  # whoever drew the histogram charged it
+        charged = ("answer", "release")  # the histogram was charged when it was drawn
         drawn = {"histogram": 1, "answer": self._answered, "release": int(self._released is not None)}
         return tuple(
             Release(
@@ -577,10 +582,10 @@ class ExploreThenCommit(KeptPolicy):
         )
 
     def _spend(self, purpose: str, number: int) -> None:
-        """Pay for everything that may be released, once, and enter this use of noise into the log.
+        """Charge everything that may be released, once, and enter this release into the log.
 
-        Paid in parts, a policy could find the account empty halfway: an accountant that suits its release
-        may not suit its answers.
+        A policy that paid in parts could find the account empty halfway: an accountant may have enough for
+        the release but not for answers.
         """
         uses = {one.purpose: one for one in self._uses()}
         if self._holder.charged:
@@ -588,9 +593,9 @@ class ExploreThenCommit(KeptPolicy):
         self._enter_release(uses[purpose], number)
 
     def _cost(self, records: Mapping[str, MechanismRecord]) -> Cost:
-        """Cost of all answers and the release together; whoever drew the histogram has paid for it."""
+        """Return the cost of all answers and the release together; the histogram was charged separately."""
         budget, parts = self.calibration.budget, []
-        if "answer" in records:  # the record is of all of them
+        if "answer" in records:  # one record for all answers
             each = replace(self.privacy, epsilon=budget.answer_epsilon, delta=0.0)
             answer = cost_of(PureDP(each.epsilon), privacy=each, status=self.noise.status)
             parts.append((answer, int(budget.answers)))
@@ -607,13 +612,13 @@ class ExploreThenCommit(KeptPolicy):
         return {
             **self._shard.arrays(),
             "answered": np.array(self._answered),
-            # tables and not coefficients: eigenfunctions may turn out otherwise in another process
+            # tables and not coefficients: another process may compute different eigenfunctions
             **dict(zip(_RELEASED, released, strict=False)),
             **self._design_arrays(),
         }
 
     def _design_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The tables that rows are summed in."""
+        """Return the tables that rows are summed in."""
         release = self.calibration.release
         return {"design": release.design.to_array()} if isinstance(release, TableRelease) else {}
 
@@ -652,12 +657,12 @@ class ExploreThenCommit(KeptPolicy):
         return shape, shape
 
     def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this anew, as JSON."""
+        """Return all public arguments that rebuild this policy, as JSON."""
         return people_config(super().to_config(), self.menu)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **runtime: Any) -> Self:
-        """Build what `to_config` described; that there is nothing to learn was said when it was built."""
+        """Build a policy from `to_config`, without repeating the warning `NothingToLearn`."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NothingToLearn)
             return super().from_config(config, **runtime)

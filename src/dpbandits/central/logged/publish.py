@@ -1,8 +1,8 @@
-"""Releasing a whole regression function once: exact integer projections, calibrated noise, a posterior.
+"""Release of a whole regression function, once: exact integer projections, calibrated noise, a posterior.
 
-With the features sqrt(h) psi(w) rounded to integers V(w), the statistic sum_rows y V(w) is an exact integer
-vector; a row moves it by at most cap(w) |V(w)|, so replacing the k rows of one user moves it by at most
-2 k max_w cap(w) |V(w)|. No term for rounding is needed: sensitivity and statistic use the same integers.
+The features sqrt(h) psi(w) are rounded to integers V(w), so the statistic sum_rows y V(w) is an exact integer
+vector. A row changes it by at most cap(w) |V(w)|. Replacing the k rows of one user therefore changes it by at
+most 2 k max_w cap(w) |V(w)|. No term for rounding is needed: sensitivity and statistic use the same integers.
 """
 
 import math
@@ -33,13 +33,14 @@ class FunctionRelease:
     """The mechanism that releases sqrt(h) psi^T s with noise.
 
     Args:
-        plan: ridge and caps.
-        noise: where noise comes from.
-        epsilon, delta: of this release.
-        rounds_per_user: rows of one user.
+        plan: Ridge and caps.
+        noise: Noise source.
+        epsilon: Privacy loss of this release.
+        delta: Failure probability of this release.
+        rounds_per_user: Number of rows of one user.
 
     Raises:
-        InvalidParameter: so little epsilon for so many rows of a user that the noise leaves the lattice.
+        InvalidParameter: Epsilon is so small for the rows of a user that the noise leaves the lattice.
     """
 
     plan: Plan
@@ -49,7 +50,7 @@ class FunctionRelease:
     rounds_per_user: int = 1
 
     def __post_init__(self) -> None:
-        self.calibration  # noqa: B018  # a scale that does not fit the lattice shows before any data
+        self.calibration  # noqa: B018  # raises before any data if the scale does not fit the lattice
 
     @cached_property
     def _integers(self) -> tuple[FloatArray, float]:
@@ -57,7 +58,7 @@ class FunctionRelease:
 
     @cached_property
     def sensitivity(self) -> float:
-        """What one user moves the integer vector by at most."""
+        """Largest Euclidean change of the integer vector when one user is replaced."""
         vectors, _ = self._integers
         # squares of integers up to 2^18 over at most 2^14 features add up exactly in float64
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors)) * (1.0 + 2.0**-50)
@@ -66,7 +67,7 @@ class FunctionRelease:
 
     @cached_property
     def calibration(self) -> tuple[float, Certificate]:
-        """Noise scale in lattice units, and what it certifies."""
+        """Noise scale in lattice units, and its certificate."""
         sigma, certificate = self.noise.gaussian_scale(
             self.sensitivity, self.epsilon, self.delta, draws=self._integers[0].shape[1]
         )
@@ -77,32 +78,32 @@ class FunctionRelease:
         return sigma, certificate
 
     def release(self, sums: IntArray) -> IntArray:
-        """Where raw data meets noise: the noisy integer vector (m,) of cell sums (n,)."""
+        """Return the noisy integer vector (m,) of cell sums (n,). Raw data meets noise here."""
         vectors, _ = self._integers
         exact = exact_products(vectors.T, sums)
         return exact + self.noise.integer_gaussian(self.calibration[0], len(exact))
 
     @property
     def noise_sd(self) -> float:
-        """Of the released sqrt(h) psi^T s, in units of the reward bound."""
+        """Standard deviation of the noise of sqrt(h) psi^T s, in units of the reward bound."""
         return self.calibration[0] * self._integers[1] * REWARD_UNIT
 
     def learned(self, released: IntArray, *, reference: float, bound: float) -> tuple[FloatArray, FloatArray]:
-        """Post-processing: mean and standard deviation (A, C) in reward units, of one release alone."""
+        """Return mean and sd (A, C) in reward units, from one release alone: post-processing."""
         prior = CoefficientPosterior.prior(self.plan.estimator.features.eigenvalues)
         return self.tables(self.update(prior, released), reference=reference, bound=bound)
 
     def tables(
         self, posterior: CoefficientPosterior, *, reference: float, bound: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Post-processing: mean and standard deviation (A, C) in reward units; clipping counts as scatter."""
+        """Return mean and sd (A, C) in reward units: post-processing. Clipping counts as scatter."""
         estimator = self.plan.estimator
         mean, sd = posterior.tables(estimator.features, estimator.n_actions)
         clipped = clip_loss(self.plan.caps).reshape(mean.shape)
         return reference + bound * mean, bound * np.sqrt(sd**2 + clipped)
 
     def update(self, posterior: CoefficientPosterior, released: IntArray) -> CoefficientPosterior:
-        """Post-processing: what a release says about the coefficients."""
+        """Return the posterior of the coefficients after a release: post-processing."""
         estimator = self.plan.estimator
         root = np.sqrt(estimator.shrinkage)
         projections = released * (self._integers[1] * REWARD_UNIT) / root
@@ -111,7 +112,7 @@ class FunctionRelease:
         )
 
     def record(self) -> MechanismRecord:
-        """For the guarantee."""
+        """Return the description of this mechanism for the guarantee."""
         sigma, certificate = self.calibration
         return MechanismRecord(
             name="sums of capped rewards times features, the whole function",

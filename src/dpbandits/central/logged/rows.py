@@ -1,4 +1,4 @@
-"""One machine's part of the learning: checks rows, and adds them to integer cell sums.
+"""`Shard`: checks rows, and adds them to integer cell sums, on one machine.
 
 A shard holds raw statistics and no mechanism. Shards of one `ExploreThenCommit` are merged by adding
 integers, so that any split of the rows gives the same sums, bit for bit.
@@ -42,18 +42,18 @@ _USER_NAMES = {"salt": "salt", "users": "user_digests", "taken": "user_rows"}
 _PART_BYTES = 8
 
 ROWS_AT_ONCE = 4096
-"""Rows whose entries are made and added at once."""
+"""Number of rows whose entries are computed and added together."""
 
 
 def check_cells(actions: CellMeasure, contexts: CellMeasure) -> None:
-    """Refuse more cells than integer sums are exact over."""
+    """Raise `InvalidParameter` for more cells than integer sums are exact over."""
     cells = actions.size * contexts.size
     if cells > MOST_CELLS:
         raise InvalidParameter(f"{cells} cells: integer sums are exact up to {MOST_CELLS}; use coarser bins")
 
 
 def reference_of(reference: float | None, span: RewardRange) -> tuple[float, float]:
-    """Where rewards are counted from, by default the middle, and how far from there they can lie."""
+    """Return the reward that others are centred at (default the middle), and their largest distance."""
     centre = span.middle
     if reference is not None:
         centre = _checks.number(reference, name="reference", minimum=-math.inf, exclusive=False)
@@ -63,10 +63,10 @@ def reference_of(reference: float | None, span: RewardRange) -> tuple[float, flo
 
 
 def one_row(context: ArrayLike) -> FloatArray:
-    """(1, d) one context (d,), or a number, whatever it says; its columns are checked where it is located.
+    """Return one context (d,), or a number, as a row (1, d). Its columns are checked later.
 
     Raises:
-        InvalidData: several contexts.
+        InvalidData: There are several contexts.
     """
     rows = np.atleast_2d(contents(context, name="context"))
     if rows.ndim != 2 or len(rows) != 1:
@@ -76,18 +76,18 @@ def one_row(context: ArrayLike) -> FloatArray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowRules(ABC):
-    """What every shard of one `ExploreThenCommit` knows: public bounds and caps.
+    """Base class: public bounds and caps that all shards of one `ExploreThenCommit` share.
 
     Args:
-        actions: public cells, and the law that actions were drawn from.
-        reward_range: public (low, high).
-        reference: rewards are counted from here.
-        bound: B, the largest weight times distance from the reference that is kept.
-        horizon: rows in all.
-        rounds_per_user: rows one user may have.
-        user_ids: whether rows name their user.
-        caps: (k, n) integer caps.
-        menu: contexts and arms, where rows are of people and not of points.
+        actions: Public cells, and the law that actions were drawn from.
+        reward_range: Public range (low, high).
+        reference: Reward that others are centred at.
+        bound: Clipping bound B of a row's weight times its centred reward.
+        horizon: Largest total number of rows.
+        rounds_per_user: Largest number of rows of one user.
+        user_ids: True if rows name their user.
+        caps: Integer caps, (k, n).
+        menu: Contexts and arms; None if rows hold points.
     """
 
     actions: CellMeasure
@@ -108,34 +108,34 @@ class RowRules(ABC):
         rewards: ArrayLike,
         propensities: ArrayLike | None,
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Rows as `entries` takes them: cells and values, in units of the bound, and which can be read (n,).
+        """Return rows for `entries`: cells, values in units of the bound, and which can be read (n,).
 
-        A row that cannot be read (a context or action off the public cells, a propensity outside (0, 1], a
-        reward off the range, anything missing) has the value zero, whatever else stands in it.
+        A row cannot be read if its context or action is outside the public cells, its propensity outside (0,
+        1], its reward outside the range, or anything is missing. Such a row has the value zero.
 
         Raises:
-            InvalidData: not one context, action, reward and propensity a row, or arrays of another type.
+            InvalidData: Lengths differ, or arrays have another type.
         """
 
     def entries(self, cells: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
-        """Cells (n,) or (n, r) that rows of `coded` add to, and what each adds: for a few rows at a time."""
+        """Return cells (n,) or (n, r) that a few rows of `coded` add to, and the values that they add."""
         return cells, values
 
     def weighted(
         self, count: int, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Action cells (n,), weighted rewards (n,) as `coded` gives them, and which of these can be read.
+        """Return action cells (n,), weighted rewards (n,) as for `coded`, and which of these can be read.
 
         Args:
-            count: of contexts.
-            actions, rewards, propensities: see `Shard.learn`.
+            count: Number of contexts.
+            actions, rewards, propensities: See `Shard.learn`.
         """
         action_cells, told = self._action_cells(actions), contents(rewards, name="rewards")
         chances = np.ones(len(told)) if propensities is None else contents(propensities, name="propensities")
         if not (count,) == action_cells.shape == told.shape == chances.shape:
             raise InvalidData(
                 f"{count} contexts, {len(action_cells)} actions, rewards of shape {told.shape}, "
-                f"propensities of shape {chances.shape}: expected one of each a row"
+                f"propensities of shape {chances.shape}: expected one of each per row"
             )
         values, readable = self.reward_range.within(told)
         readable &= (action_cells >= 0) & (chances > 0.0) & (chances <= 1.0)
@@ -143,14 +143,14 @@ class RowRules(ABC):
             scaled: FloatArray = (values - self.reference) / self.bound
             if propensities is not None:
                 weights = self.actions.weights[np.maximum(action_cells, 0)] / chances
-                # never NaN: a weight may be as large as float64 goes, and nothing times it is nothing
+                # avoids NaN: a weight may be as large as float64 allows, and zero times it is zero
                 scaled = np.where((scaled == 0.0) | (weights == 0.0), 0.0, scaled * weights)
         return action_cells, np.where(readable, scaled, 0.0), np.asarray(readable)
 
     def _action_cells(self, actions: Any) -> IntArray:
-        """(n,) cells of actions, -1 for an action that is in none.
+        """Return the cells (n,) of actions, -1 for an action in no cell.
 
-        Actions are labels if there is a menu, and points (n,) or (n, d) otherwise, whatever their type.
+        Actions are labels if there is a menu, and points (n,) or (n, d) of any type otherwise.
         """
         if self.menu is not None:
             return self.menu.cells(actions)
@@ -161,10 +161,10 @@ class RowRules(ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CellRules(RowRules):
-    """Every row in one cell of an action and a context.
+    """Rules that put every row in one cell of an action and a context.
 
     Args:
-        contexts: public cells.
+        contexts: Public cells of contexts.
     """
 
     contexts: CellMeasure
@@ -172,7 +172,7 @@ class CellRules(RowRules):
     def coded(
         self, contexts: Any, actions: Any, rewards: ArrayLike, propensities: ArrayLike | None
     ) -> tuple[IntArray, FloatArray, BoolArray]:
-        """Cells (n,) and weighted rewards (n,) from the reference in units of the bound."""
+        """Return cells (n,), weighted rewards (n,) in units of the bound, and which can be read (n,)."""
         if self.menu is None:
             found = contents(contexts, name="contexts", width=self.contexts.dim)
         else:
@@ -185,31 +185,31 @@ class CellRules(RowRules):
 
 
 class Shard:
-    """Learns from rows; merged into others. Everything in it is raw data.
+    """Learns from rows, and can be merged into other shards. All of its content is raw data.
 
     Args:
-        rules: shared by all shards.
-        lineage: of the `ExploreThenCommit` it belongs to.
-        salt: secret key of the users' digests, shared by all shards.
+        rules: Rules that all shards share.
+        lineage: Lineage of the `ExploreThenCommit` it belongs to.
+        salt: Secret key of the users' digests, shared by all shards.
     """
 
     def __init__(self, rules: RowRules, *, lineage: str, salt: bytes | None = None) -> None:
         self.rules, self.lineage = rules, lineage
         self.cells = RewardSums(rules.caps)
         self._users = UserCounts(salt)
-        self._left_out = np.zeros(2, dtype=np.int64)  # rows that could not be read, and surplus rows
-        self._parts = {secrets.token_bytes(_PART_BYTES)}  # this shard, and all that were merged into it
+        self._left_out = np.zeros(2, dtype=np.int64)  # numbers of unreadable and of surplus rows
+        self._parts = {secrets.token_bytes(_PART_BYTES)}  # ids of this shard and all that were merged into it
 
     def __repr__(self) -> str:
         return f"Shard(lineage={self.lineage[:8]!r})"
 
     @property
     def rows_brought(self) -> int:
-        """How many rows `learn` was given, here and in what was merged: public."""
+        """Number of rows that `learn` was given, here and in merged shards: public."""
         return int(self.cells.rounds + self._left_out[1])
 
     def fresh(self) -> "Shard":
-        """An empty shard for another machine or another part of the log: one for each."""
+        """Return an empty shard. Make one for each machine or part of the log."""
         return Shard(self.rules, lineage=self.lineage, salt=self._users.salt)
 
     def learn(
@@ -223,23 +223,24 @@ class Shard:
     ) -> None:
         """Add rows: contexts (n, d), actions (n,) or (n, d), rewards (n,).
 
-        A row takes one of the horizon's places and one of its user's, whatever else stands in it. A row that
-        cannot be read (see `RowRules.coded`) counts zero. Surplus rows are dropped and take no place: a
-        user's beyond `rounds_per_user`, all beyond the horizon, and, if ids are counted, rows without a
-        readable id. The first in the order given are kept. A user who brings up to
-        k rows moves at most k rows in or out in all, which is no more than replacing k: the noise covers it.
-        `unsafe_left_out` says how many were left out.
+        Every row uses one place of the horizon and one of its user's, for any content. A row that cannot be
+        read (see `RowRules.coded`) counts zero. Surplus rows are dropped and use no place: a user's rows
+        beyond `rounds_per_user`, all rows beyond the horizon, and, if ids are counted, rows without a
+        readable id. Rows are taken in the given order.
+
+        A user with up to k rows changes which of at most k rows count. This is no more than replacing k rows,
+        which the noise covers. `unsafe_left_out` tells how many rows were left out.
 
         Args:
-            contexts: inside the public range; of people as `Menu.points` takes them.
-            actions: points; of people labels of arms.
-            rewards: inside the reward range, or clipped to it.
-            propensities: (n,) chance each row's action had, by a public function of public strata; leave it
-                out where actions were drawn from the law of actions.
-            users: (n,) ids of the persons the rows belong to. A row without a readable id is surplus.
+            contexts: Contexts in the public range; with a menu, as `Menu.points` takes them.
+            actions: Points; with a menu, labels of arms.
+            rewards: Rewards in the reward range, or clipped to it.
+            propensities: Chances (n,) of the rows' actions, by a public function of public strata. Leave them
+                out if actions were drawn from the law of actions.
+            users: User ids (n,) of the rows. A row without a readable id is surplus.
 
         Raises:
-            InvalidData: arrays of other shapes, or not one user a row; nothing was learned.
+            InvalidData: Arrays have other shapes, or their lengths differ; nothing was learned.
         """
         cells, values, readable = self.rules.coded(contexts, actions, rewards, propensities)
         owners = self._owners(users, len(cells))
@@ -250,7 +251,7 @@ class Shard:
             part = counted[start : start + ROWS_AT_ONCE]
             grown = grown.with_rows(*self.rules.entries(cells[part], values[part]))
         left_out = self._left_out + _left_out(kept, readable)
-        # users first: whatever interrupts this may lose rows, and never lets a user have more of them
+        # users first: an interruption may then lose rows, but never lets a user have more of them
         if self.rules.user_ids:
             self._users.add_rows(digests, np.bincount(owners.numbers[kept], minlength=len(digests)))
         self.cells, self._left_out = grown, left_out
@@ -264,13 +265,13 @@ class Shard:
         propensities: ArrayLike | None = None,
         users: Sequence[object] | Owners | None = None,
     ) -> dict[str, int]:
-        """What `learn` would leave out if it learned these rows first, and its errors: nothing is learned."""
+        """Return what `learn` would leave out for these rows first, and raise its errors. Learns nothing."""
         cells, _, readable = self.rules.coded(contexts, actions, rewards, propensities)
         kept = self._kept(self._owners(users, len(cells)), len(cells), had=0)
         return _named(_left_out(kept, readable))
 
     def _kept(self, owners: Owners, count: int, *, had: IntArray | int) -> BoolArray:
-        """(n,) which rows count, whose persons had so many before."""
+        """Return which rows count (n,), for users who had this many rows before."""
         kept = np.ones(count, dtype=np.bool_)
         if self.rules.user_ids:
             kept = first_rows(owners.numbers, self.rules.rounds_per_user, had)
@@ -279,19 +280,19 @@ class Shard:
 
     @property
     def unsafe_left_out(self) -> dict[str, int]:
-        """How many rows counted zero, as they could not be read, or were dropped as surplus. Raw data."""
+        """Numbers of rows that counted zero because they are unreadable, or were dropped. Raw data."""
         return _named(self._left_out)
 
     def merge(self, other: "Shard") -> None:
-        """Take over another shard of the same `ExploreThenCommit`.
+        """Add another shard of the same `ExploreThenCommit`.
 
-        Sums cannot give a row back: keep all rows of one person in one shard, and surplus rows are dropped
-        there. A shard that would bring somebody more rows than are covered is refused as a whole.
+        Sums cannot give a row back. Put all rows of one user into one shard, which then drops surplus rows. A
+        shard that would give a user more rows than the noise covers is refused as a whole.
 
         Raises:
-            IncompatibleState: a shard of something else.
-            HorizonExceeded: together they have too many rows.
-            ContributionExceeded: a user has too many, or the shard, or a part of it, was merged before.
+            IncompatibleState: The shard belongs to another object.
+            HorizonExceeded: Together they have too many rows.
+            ContributionExceeded: A user has too many rows, or the shard, or a part of it, was merged before.
         """
         if other.lineage != self.lineage:
             raise IncompatibleState(
@@ -299,8 +300,8 @@ class Shard:
             )
         if not self._parts.isdisjoint(other._parts):
             raise ContributionExceeded(
-                "this shard, or a part or copy of it, was merged before, and its rows would count twice: "
-                "give every part of the log a fresh() shard of its own, and merge it once, when it is done"
+                "this shard, or a part or copy of it, was merged before, and its rows would count twice. "
+                "Make a fresh() shard for every part of the log, and merge it once, when it is complete"
             )
         if self.cells.rounds + other.cells.rounds > self.rules.horizon:
             raise HorizonExceeded(
@@ -319,16 +320,16 @@ class Shard:
         self.cells, self._left_out = grown, self._left_out + other._left_out
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the raw sums, mode 0600: keep the file as the data is kept."""
+        """Write the raw sums, mode 0600: protect the file like the data."""
         state = State(kind=_KIND, version=1, lineage=self.lineage, position=0, arrays=self.arrays())
         write_state(path, state)
 
     def load_sums(self, path: str | PathLike[str]) -> "Shard":
-        """A shard that `save` wrote, with this one's rules.
+        """Return a shard that `save` wrote, with this one's rules.
 
         Raises:
-            IncompatibleState: a file of something else.
-            CorruptState: damaged.
+            IncompatibleState: The file belongs to another object.
+            CorruptState: The file is damaged.
         """
         state = read_state(path)
         if state.kind != _KIND or state.version != 1 or state.lineage != self.lineage:
@@ -338,7 +339,7 @@ class Shard:
         return shard
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What `restore` needs."""
+        """Return the arrays that `restore` needs."""
         parts = b"".join(sorted(self._parts))
         return {
             "caps": self.rules.caps.copy(),
@@ -350,7 +351,7 @@ class Shard:
         }
 
     def restore(self, arrays: Any) -> None:
-        """Take up saved arrays."""
+        """Restore saved arrays."""
         with reading("the saved sums", CorruptState):
             self.cells = RewardSums(self.rules.caps, arrays["sums"].copy(), int(arrays["rounds"]))
             users = UserCounts.restored(arrays, **_USER_NAMES)

@@ -1,8 +1,8 @@
-"""Exact integer sums over public cells: where raw rewards are clipped, rounded and added up.
+"""Exact integer sums of raw rewards over public cells, after clipping and rounding.
 
-A reward in [-1, 1] (centred, in units of its bound) becomes an integer in units of `REWARD_UNIT`, clipped to
-the integer cap of its cell, once for every cap in use (answers and the release have different ones).
-Everything a guarantee rests on is then integer arithmetic: sums of shards are equal bit for bit, and the
+A reward in [-1, 1] (centred, in units of its bound) becomes an integer in units of `REWARD_UNIT`. It is
+clipped to the integer cap of its cell. There is one sum for every cap in use, as answers and the release have
+different ones. Guarantees rest on integer arithmetic only: sums of shards are equal bit for bit, and the
 sensitivities below are exact, with no term for rounding.
 """
 
@@ -26,52 +26,52 @@ __all__ = [
 
 REWARD_BITS = 20
 REWARD_UNIT = 2.0**-REWARD_BITS
-"""Rewards are counted in these, relative to their bound."""
+"""Unit in which rewards are counted, relative to their bound."""
 
 WEIGHT_BITS = 18
-"""Influences and features are rounded to this many bits."""
+"""Number of bits that influences and features are rounded to."""
 
 MOST_ROUNDS = 2**24
-"""Sums of so many rewards times weights stay inside int64."""
+"""Largest number of rows: sums of this many rewards times weights stay inside int64."""
 
 _LIMB_BITS = 16
 _LIMBS = 3
 MOST_CELLS = 2**17
-"""Products over more cells would not be exact."""
+"""Largest number of cells: products over more cells would not be exact."""
 
 _CHUNK = 1 << 18
 
 
 def integer_caps(caps: FloatArray) -> IntArray:
-    """(n,) caps in (0, 1] as integers, rounded down."""
+    """Return caps (n,) in (0, 1] as integers, rounded down."""
     return np.floor(np.clip(caps, 0.0, 1.0) * 2.0**REWARD_BITS).astype(np.int64)
 
 
 def integer_weights(weights: FloatArray) -> tuple[FloatArray, float]:
-    """Weights rounded to integers of at most 2^18 in size (held as floats), and the unit they count.
+    """Return weights as integers of at most 2^18 in size (held as floats), and their unit.
 
     Returns:
-        (integers of the same shape, unit): weights are close to integers * unit.
+        Integers of the same shape, and a unit: weights are close to integers * unit.
     """
     largest = float(np.abs(weights).max())
     if not np.isfinite(largest):
-        raise InvalidParameter("influences are no finite numbers: check kernel and ridge")
+        raise InvalidParameter("influences are not finite numbers: check kernel and ridge")
     unit = largest / 2.0**WEIGHT_BITS if largest > 0.0 else 1.0
     return np.rint(weights / unit), unit
 
 
 def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
-    """weights @ sums, exactly: integer weights (r, n) of at most 2^18, sums (n,) below 2^47.
+    """Return weights @ sums exactly, for integer weights (r, n) of at most 2^18 and sums (n,) below 2^47.
 
-    Sums are cut into 16-bit limbs; every partial sum of a float64 product then stays below 2^53.
+    Sums are split into 16-bit limbs. Every partial sum of a float64 product then stays below 2^53.
 
     Example:
         >>> exact_products(np.array([[3.0, -1.0]]), np.array([2**40 + 1, 5])).tolist()
         [3298534883326]
     """
     if weights.shape[1] != len(sums) or len(sums) > MOST_CELLS:
-        raise InvalidParameter(f"expected one weight a cell and at most {MOST_CELLS} cells")
-    bound = 2 ** (_LIMB_BITS * _LIMBS - 1)  # compared on both sides: int64 has no abs of its least number
+        raise InvalidParameter(f"expected one weight per cell and at most {MOST_CELLS} cells")
+    bound = 2 ** (_LIMB_BITS * _LIMBS - 1)  # compared on both sides: abs of int64's least number overflows
     if len(sums) and not -bound < int(sums.min()) <= int(sums.max()) < bound:
         raise InvalidData("cell sums are too large to be multiplied exactly")
     low = (1 << _LIMB_BITS) - 1
@@ -84,14 +84,14 @@ def exact_products(weights: FloatArray, sums: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RewardSums:
-    """Sums of clipped rewards per cell, for every cap in use. Raw statistics: they must not leave.
+    """Sums of clipped rewards per cell, for every cap in use. Raw statistics, never to be shown.
 
-    Adding gives a new object: whatever interrupts it, no row is counted by half.
+    Adding rows returns a new object, so that an interruption cannot count a row in part.
 
     Args:
-        caps: (k, n) integer caps.
-        sums: (k, n) integers; zeros by default.
-        rounds: rows that are in them.
+        caps: Integer caps, (k, n).
+        sums: Integer sums, (k, n); zeros by default.
+        rounds: Number of rows in the sums.
     """
 
     caps: IntArray
@@ -112,15 +112,15 @@ class RewardSums:
         return f"RewardSums(caps={self.caps.shape})"
 
     def with_rows(self, cells: IntArray, rewards: FloatArray) -> "RewardSums":
-        """These sums and rewards (n,) in [-1, 1] (larger ones are clipped) at cells (n,).
+        """Return the sums with rewards (n,) in [-1, 1] (larger ones are clipped) added at cells (n,).
 
-        Or both (n, r): a row then adds to r different cells.
+        Cells and rewards may both have shape (n, r): a row then adds to r different cells.
 
         Raises:
-            InvalidData: a reward that is no number.
+            InvalidData: A reward is NaN.
         """
         if np.isnan(rewards).any():
-            raise InvalidData("rewards are missing, or their weights are")
+            raise InvalidData("rewards or their weights are missing")
         grown = self.sums.copy()
         for start in range(0, len(cells), _CHUNK):
             where = cells[start : start + _CHUNK]
@@ -132,7 +132,7 @@ class RewardSums:
         return RewardSums(self.caps, grown, self.rounds + len(cells))
 
     def merged(self, other: "RewardSums") -> "RewardSums":
-        """These sums and another shard's."""
+        """Return the sums of this shard and another."""
         if not np.array_equal(self.caps, other.caps):
             raise IncompatibleState(
                 "the other shard was set up with other caps: shards share one configuration"

@@ -1,9 +1,9 @@
-"""Central trust, as published: for reproduction. What we recommend is one level up.
+"""Central algorithms as published, for reproduction. Recommended policies are in `dpbandits.central`.
 
 - `Dubey2021`: GP-UCB on quadrature Fourier features with a binary tree of noisy sums (AISTATS 2021).
 - `USCA`: uniform sampling with covariance approximation, one answer (Pavlovic2025).
-- `printed_scale`, `correct_scale`, `real_epsilon`: its noise formulas, what is right, what they give;
-  `printed_local_scales`, `correct_local_scale`, `real_local_mu`: the same for the local algorithm.
+- `printed_scale`, `correct_scale`, `real_epsilon`: Dubey2021's noise formulas, the right one, and the epsilon
+  that each provides; `printed_local_scales`, `correct_local_scale`, `real_local_mu`: for its local algorithm.
 """
 
 from dpbandits._lazy import lazy

@@ -1,36 +1,36 @@
 r"""GP-UCB on Fourier features with a private binary tree: Dubey2021, as published.
 
-Implements Algorithm 1 with the privatizer of Algorithm 2: every round the sums of phi phi^T and y phi are
-released through a binary tree with Gaussian noise, the Gram is shifted by 2 Lambda I so that it stays
-positive definite (Lemma 3), and the candidate with the largest upper confidence bound is chosen, with
-the confidence radius beta_t of Theorem 1. Rewards enter as they are, in [0, 1] of their range.
+Implements Algorithm 1 with the privatizer of Algorithm 2. Every round the sums of phi phi^T and y phi are
+released through a binary tree with Gaussian noise. The Gram is shifted by 2 Lambda I so that it stays
+positive definite (Lemma 3). The candidate with the largest upper confidence bound is chosen, with the
+confidence radius beta_t of Theorem 1. Rewards are scaled to [0, 1] and not centred.
 
 Departures from the paper:
 
-- The noise is by default calibrated to the right sensitivity, where the printed formulas are not
-  (`central.published.printed`); `paper_constants=` takes a printed formula instead, and the guarantee then
-  says what it really gives.
-- Three terms of Theorem 1's radius are left out: t B eps/sqrt(lambda_min) for what the features miss of the
-  kernel, lambda I beside the shifted Gram, and the 1 beside lambda_max/rho^2.
-  `reproduction.dubey2021.theory.confidence_width` has all of them; the page on the paper says what they are.
-- n counts the L = floor(log2 T) + 1 levels that the tree has, where the paper counts 1 + ceil(log2 T): one
-  more where T is no power of two.
+- By default the noise is calibrated to the right sensitivity, which the printed formulas are not
+  (`central.published.printed`). `paper_constants=` takes a printed formula instead. The guarantee then states
+  what that formula really provides.
+- Three terms of Theorem 1's radius are left out: t B eps/sqrt(lambda_min) for the part of the kernel that the
+  features miss, lambda I beside the shifted Gram, and the 1 beside lambda_max/rho^2.
+  `reproduction.dubey2021.theory.confidence_width` has all of them; the page on the paper explains them.
+- n counts the L = floor(log2 T) + 1 levels that the tree has. The paper counts 1 + ceil(log2 T), which is one
+  more if T is no power of two.
 - rho is 1/2, which bounds the deviation of a reward in [0, 1].
 
-Lambda is Lemma 3's: sigma sqrt(2 n) (4 sqrt(m) + 2 ln(2 T/alpha)), where the noise of a node is
+Lambda is Lemma 3's: sigma sqrt(2 n) (4 sqrt(m) + 2 ln(2 T/alpha)). The noise of a node is
 sigma (v + v^T)/sqrt(2), so sigma sqrt(2) is `node_noise_sd`. `Dubey2021Tuning(spectral_bound="sharp")` takes
-a smaller bound on the same norm instead (`privacy.gram_vector`), 3.29 times smaller at m = 64, T = 1024. The
-guarantee is the same with either: Lambda is computed from public numbers, and what it is added to has been
-released with its noise before, so the shift is post-processing.
+a smaller bound on the same norm instead (`privacy.gram_vector`), 3.29 times smaller at m = 64, T = 1024. Both
+give the same guarantee: Lambda is computed from public numbers and added to releases that already have noise,
+so the shift is post-processing.
 
-With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024: the policy is near random there.
-That is the paper's method, shown and not repaired; `central.GPBandit` is what we recommend.
+With m = 64 at (1, 1e-5) the shift 2 Lambda is larger than T = 1024, and the policy is nearly random. This is
+the paper's method without repairs; `central.GPBandit` is recommended instead.
 
-Unknown horizon (`horizon=None`): doubling epochs (Remark 5), each with a tree of its own; a user's
-rounds lie in one epoch or in several, and either way the losses add up to the promise, since every
-epoch is calibrated to all of the user's rounds. The last sum of a finished epoch is carried on.
+With an unknown horizon (`horizon=None`) there are doubling epochs (Remark 5), each with its own tree. A
+user's rounds may lie in one epoch or in several. In both cases the losses add up to the promise, because
+every epoch is calibrated to all of the user's rounds. The last sum of a finished epoch is carried on.
 
-Privacy: (epsilon, delta)-joint DP; the unit is one user's decision sets and rewards.
+Privacy: (epsilon, delta)-joint DP. The unit is one user's decision sets and rewards.
 """
 
 import math
@@ -66,22 +66,22 @@ FIRST_EPOCH = 64
 """Rounds in the first epoch when the horizon is unknown; each next epoch is twice as long."""
 
 MOST_EPOCHS = 16
-"""64 (2^16 - 1) rounds: what int64 sums hold."""
+"""Largest number of epochs: 64 (2^16 - 1) rounds fit into int64 sums."""
 
 
 @worded
 @dataclass(frozen=True, kw_only=True)
 class Dubey2021Tuning(Configured):
-    """Settings that the confidence bounds of a `Dubey2021` rest on; all of them are public.
+    """Public settings of the confidence bounds of a `Dubey2021`.
 
     Args:
-        norm_bound: B, bound on the norm of the scaled reward function.
-        failure_probability: alpha of the confidence bounds.
-        spectral_bound: Lambda, the bound on the noise's spectral norm that the shift 2 Lambda and the radius
-            rest on: "printed", of Lemma 3, or "sharp", which is smaller and not the paper's.
+        norm_bound: Bound B on the norm of the scaled reward function.
+        failure_probability: Failure probability alpha of the confidence bounds.
+        spectral_bound: Bound Lambda on the noise's spectral norm, for the shift 2 Lambda and the radius:
+            "printed" is that of Lemma 3; "sharp" is smaller and not the paper's.
 
     Raises:
-        InvalidParameter: a number out of its range, or another bound.
+        InvalidParameter: A number is out of its range, or the bound is unknown.
     """
 
     norm_bound: float = 1.0
@@ -96,21 +96,21 @@ class Dubey2021Tuning(Configured):
 
 
 class Dubey2021(RoundPolicy):
-    """The published policy; see the module.
+    """GP-UCB with a private binary tree, as published; see the module.
 
     Args:
-        domain: public set that every candidate lies in.
-        reward_range: public (low, high); rewards are scaled to [0, 1].
-        horizon: rounds in all, or None (doubling).
-        privacy: epsilon, delta and `rounds_per_user`.
-        features: feature map of norm at most 1, in the paper `QuadratureFourierFeatures`.
-        tuning: see `Dubey2021Tuning`.
-        paper_constants: a printed noise formula instead of the right one.
-        acknowledge_broken: must be True where `paper_constants` adds too little noise.
+        domain: Public set that contains every candidate.
+        reward_range: Public range (low, high); rewards are scaled to [0, 1].
+        horizon: Total number of rounds, or None (doubling).
+        privacy: Promise: epsilon, delta and `rounds_per_user`.
+        features: Feature map of norm at most 1, in the paper `QuadratureFourierFeatures`.
+        tuning: Further settings; see `Dubey2021Tuning`.
+        paper_constants: Name of a printed noise formula that replaces the right one.
+        acknowledge_broken: Must be True if `paper_constants` adds too little noise.
         **options: `seed`, `noise`, `account`; see `PolicyOptions`.
 
     Raises:
-        InvalidParameter: arguments that do not fit together, or a broken formula that is not acknowledged.
+        InvalidParameter: Arguments do not fit together, or a broken formula is not acknowledged.
 
     References:
         Dubey2021, Algorithms 1 and 2, Theorem 1, Lemmas 2, 3 and 12, Remark 5.
@@ -158,7 +158,7 @@ class Dubey2021(RoundPolicy):
         )
         self._epoch_release = self._release_of(0)
         size, m, levels = self._mechanism.size, features.n_features, self._epoch_release.tree.levels
-        # Every release has the whole (m, m) Gram matrix, also across arms: the tree twice, and five matrices.
+        # Every release has the whole (m, m) Gram matrix, also across arms: two trees, and five matrices.
         needed = FLOAT * (4 * levels * size + 5 * m**2)
         check_fits(needed, instead="take fewer features, or central.GPBandit, which keeps arms apart")
         if self.guarantee.status == "broken" and not acknowledge_broken:
@@ -198,10 +198,10 @@ class Dubey2021(RoundPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """(epsilon, delta)-joint DP; with `paper_constants`, what they really give."""
+        """Guarantee of (epsilon, delta)-joint DP; with `paper_constants`, the one they really provide."""
         return tree_guarantee(
             self.privacy,
-            # Printed formulas fall shortest of the right scale in the smallest tree: the first epoch's.
+            # The error of printed formulas is largest in the smallest tree, that of the first epoch.
             self._epoch_release if self.paper_constants is None else self._release_of(0),
             setting=Setting.of(self._holder, noise=self.noise, user_ids=self.user_ids),
             paper_constants=self.paper_constants,
@@ -225,7 +225,7 @@ class Dubey2021(RoundPolicy):
 
     @property
     def _rounds_out(self) -> int:
-        """Rounds whose node has been released, over all epochs."""
+        """Number of rounds whose node has been released, over all epochs."""
         return int(self._clock[1] + self._clock[2])
 
     def _is_due(self) -> bool:
@@ -238,13 +238,14 @@ class Dubey2021(RoundPolicy):
     def _release_round(self) -> None:
         """Add one round to the open nodes, and release the node that it completes.
 
-        Nothing changes before the noise is there, and then everything at once: an interrupted release is
-        done again from the same sums.
+        State changes only after the noise is drawn, and then all at once. An interrupted release is repeated
+        from the same sums.
         """
         epoch, start, before = (int(value) for value in self._clock)
         t = before + 1
         actions, rewards, told, _ = self._book.block(start + before, start + t)
-        # The mechanism bounds |z| by 1/2 and y/2 keeps that: sums of y phi are twice the released vector.
+        # The mechanism bounds |z| by 1/2, and y/2 satisfies that: sums of y phi are twice the released
+        # vector.
         halves = 0.5 * (rewards - self.reward_range.low) / self.reward_range.width
         own = self._mechanism.encode(self.features(actions)[told], halves[told])
         level, _ = self._epoch_release.tree.node(t)
@@ -259,7 +260,7 @@ class Dubey2021(RoundPolicy):
             self._open, self._nodes, self._clock = opened, nodes, np.array([epoch, start, t])
 
     def _next_epoch(self, epoch: int, start: int, nodes: IntArray) -> None:
-        """Carry the last sum of the epoch that ends, and begin another tree."""
+        """Carry on the last sum of the epoch that ends, and begin another tree."""
         release = self._release_of(epoch)
         carried = self._carried + nodes.sum(axis=0)
         variance = self._carried_variance + self._epoch_release.noise_sd**2
@@ -270,7 +271,7 @@ class Dubey2021(RoundPolicy):
     # -- post-processing -------------------------------------------------------------------------------
 
     def _fit(self) -> None:
-        """Shifted Gram, weights and confidence radius from the released nodes (eqs. of Algorithm 1)."""
+        """Compute shifted Gram, weights and confidence radius from the released nodes (Algorithm 1)."""
         m = self.features.n_features
         released = (self._carried + self._nodes.sum(axis=0)) * RELEASE_UNIT
         gram, half_vector = self._mechanism.from_coordinates(released)
@@ -289,7 +290,7 @@ class Dubey2021(RoundPolicy):
         shifted = gram + 2.0 * spectral * np.eye(m)
         try:
             self._lower = np.linalg.cholesky(shifted)
-        except np.linalg.LinAlgError:  # the event that Lemma 3 excludes up to alpha
+        except np.linalg.LinAlgError:  # Lemma 3 excludes this event up to probability alpha
             values, basis = np.linalg.eigh(shifted)
             self._lower = np.linalg.cholesky((basis * np.maximum(values, spectral)) @ basis.T)
         self._weights = cho_solve((self._lower, True), vector)
@@ -319,15 +320,15 @@ class Dubey2021(RoundPolicy):
         return best_choice(scores.reshape(n_sets, n), ties, available), None
 
     def _width(self, phi: FloatArray) -> FloatArray:
-        """||phi||_{V^-1} of rows (k, m)."""
+        """Return ||phi||_{V^-1} of rows (k, m)."""
         whitened = solve_triangular(self._lower, phi.T, lower=True, check_finite=False)
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", whitened, whitened)))
 
     def _predict(self, points: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and confidence radius over two of the reward.
+        """Return mean and half the confidence radius of the reward at points.
 
-        The radius includes what a function of norm B can be in the directions that the features leave out,
-        B times the root of `left_out`; the paper's choices, made by the radius, do without.
+        The radius includes the part of a function of norm B in the directions that the features leave out,
+        B times the root of `left_out`. The paper's choices use the radius without this part.
         """
         phi = self.features(points)
         beyond = self.features.scale * np.sqrt(left_out(self.features, points, phi))
@@ -336,7 +337,7 @@ class Dubey2021(RoundPolicy):
         return mean, 0.5 * self.reward_range.width * radius
 
     def diagnostics(self) -> dict[str, Any]:
-        """Public numbers and released quantities."""
+        """Return public numbers and released quantities."""
         return {
             **super().diagnostics(),
             "levels": self._epoch_release.tree.levels,
@@ -349,7 +350,7 @@ class Dubey2021(RoundPolicy):
     # -- configuration and state -------------------------------------------------------------------------
 
     def to_config(self) -> dict[str, Any]:
-        """Everything public that builds this policy anew."""
+        """Return all public arguments that rebuild this policy."""
         return super().to_config() | ({"horizon": None} if self.doubling else {})
 
     def _own_arrays(self) -> dict[str, np.ndarray[Any, Any]]:

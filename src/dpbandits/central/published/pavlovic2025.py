@@ -1,29 +1,31 @@
 r"""USCA as printed: Pavlovic2025, Algorithm 1, for a few hundred rounds.
 
-*Differentially Private Kernelized Contextual Bandits*, January 2025. T users get uniformly random actions; an
-approximating set Z of pairs, drawn like theirs but without looking at them, stands in for the covariance:
+*Differentially Private Kernelized Contextual Bandits*, January 2025. T users get uniformly random actions. An
+approximating set Z of pairs (action, context), drawn from the same law but independently of the users,
+replaces them in the covariance:
 
     V = (T/|Z|) sum_{z in Z} phi(z) phi(z)^T + tau I
     eq. (4)  f-hat(w) = phi(w)^T V^-1 sum_i y_i phi(w_i)
     eq. (5)  sigma-bar(w)^2 = phi(w)^T V^-1 phi(w)
 
-The answer at a context is drawn by the exponential mechanism, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
-Delta = 2 B sup sigma-bar^2: replacing one (context, reward) moves every score by at most that.
+The exponential mechanism draws the answer at a context, P(x) ~ exp(epsilon f-hat/(2 Delta)) with
+Delta = 2 B sup sigma-bar^2: replacing one (context, reward) changes every score by at most Delta.
 
-gamma_T in |Z| is the paper's supremum over all sets of T points; here it is the information gain of the
-population, which is at most that, so that Z is at least as large as the paper asks for. Actions are finite:
-the paper's are any convex set, on which no sampler of the exponential mechanism that computes with floats
-keeps a pure promise.
+Departures from the paper:
 
-Rewards and influences are rounded to integers, so that scores are exact, and the answer is drawn by exact
-coins. Delta is the printed one, or what one row can move these integers by, where that is more.
+- gamma_T in |Z| is the paper's supremum over all sets of T points. Here it is the information gain of the
+  population, which is at most that. Z is therefore at least as large as in the paper.
+- Actions are finite; the paper's are any convex set. On such a set no sampler of the exponential mechanism
+  that computes with floats satisfies pure DP.
+- Rewards and influences are rounded to integers, so that scores are exact. The answer is drawn by exact
+  coins. Delta is the printed one, or the largest change of these integers by one row if that is larger.
 
-The proof is sound for every fixed Z; the high-probability conditions in it concern accuracy only. What keeps
-it from being used is cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a calibration
-that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is what we recommend.
+The proof is sound for every fixed Z; its high-probability conditions concern accuracy only. In practice two
+things speak against it: cost, |Z| = T ceil(T/gamma_T) pairs and a kernel matrix over them, and a calibration
+that is 2 to 5 times larger than needed. `dpbandits.central.ExploreThenCommit` is recommended instead.
 
 Computed by the kernel trick, s = T/|Z|: V^-1 = (I - s Phi_Z^T (s K_ZZ + tau I)^-1 Phi_Z)/tau. Repeated pairs
-of Z are merged, their weights added up: nothing changes, and K_ZZ has at most as many rows as cells.
+of Z are merged and their weights added up. This changes no result, and K_ZZ has at most one row per cell.
 """
 
 import math
@@ -60,7 +62,7 @@ __all__ = ["USCA", "ApproximatingSet", "CovarianceEstimator"]
 _STREAM = 7_500
 
 MOST_ROUNDS = 1 << 14
-"""The approximating set has up to T^2 pairs."""
+"""Largest horizon: the approximating set has up to T^2 pairs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +70,8 @@ class ApproximatingSet:
     """Distinct pairs and how often each was drawn.
 
     Attributes:
-        points: (m, d) pairs (action, context).
-        counts: (m,).
+        points: Pairs (action, context), (m, d).
+        counts: Number of draws of each pair, (m,).
     """
 
     points: FloatArray
@@ -77,7 +79,7 @@ class ApproximatingSet:
 
     @classmethod
     def drawn(cls, measure: CellMeasure, size: int, *, seed: Seed) -> "ApproximatingSet":
-        """`size` pairs from the public law, by public coins."""
+        """Draw `size` pairs from the public law, by public coins."""
         cells = measure.cells_at(
             PublicCoins(seed).uniform("pavlovic2025/approximating-set", 0, size, 1)[:, 0]
         )
@@ -87,19 +89,19 @@ class ApproximatingSet:
 
     @property
     def size(self) -> int:
-        """|Z|, repetitions counted."""
+        """Number |Z| of pairs, repetitions included."""
         return int(self.counts.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class CovarianceEstimator:
-    """Eqs. (4) and (5), by the kernel trick.
+    """Estimator of eqs. (4) and (5), by the kernel trick.
 
     Args:
-        kernel: k(w, w) <= 1.
-        approximating: Z.
-        rounds: T.
-        ridge: tau.
+        kernel: Kernel with k(w, w) <= 1.
+        approximating: Approximating set Z.
+        rounds: Number T of rounds.
+        ridge: Regularisation tau.
     """
 
     kernel: Kernel
@@ -109,7 +111,7 @@ class CovarianceEstimator:
 
     @cached_property
     def _solver(self) -> tuple[FloatArray, tuple[FloatArray, bool]]:
-        """sqrt(s counts), and the factor of D K_ZZ D + tau I."""
+        """sqrt(s counts), and the Cholesky factor of D K_ZZ D + tau I."""
         root: FloatArray = np.sqrt(self.rounds / self.approximating.size * self.approximating.counts)
         gram = root[:, None] * self.kernel(self.approximating.points) * root
         gram[np.diag_indices_from(gram)] += self.ridge
@@ -117,7 +119,7 @@ class CovarianceEstimator:
         return root, (np.asarray(factor, dtype=np.float64), bool(lower))
 
     def covariance(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """phi(w)^T V^-1 phi(v) for all pairs, (n, k)."""
+        """Return phi(w)^T V^-1 phi(v) for all pairs, (n, k)."""
         root, factor = self._solver
         one = root[:, None] * self.kernel(self.approximating.points, left)
         other = root[:, None] * self.kernel(self.approximating.points, right)
@@ -125,11 +127,11 @@ class CovarianceEstimator:
         return np.asarray((self.kernel(left, right) - inner) / self.ridge)
 
     def estimate(self, points: FloatArray, data: FloatArray, rewards: FloatArray) -> FloatArray:
-        """f-hat (n,) at points (n, d) from data (T, d) and rewards (T,): eq. (4)."""
+        """Return f-hat (n,) at points (n, d) from data (T, d) and rewards (T,): eq. (4)."""
         return np.asarray(self.covariance(points, data) @ rewards)
 
     def deviation(self, points: FloatArray) -> FloatArray:
-        """sigma-bar (n,): eq. (5)."""
+        """Return sigma-bar (n,) at points: eq. (5)."""
         root, factor = self._solver
         cross = root[:, None] * self.kernel(self.approximating.points, points)
         inner = np.einsum("ij,ij->j", cross, cho_solve(factor, cross, check_finite=False))
@@ -141,22 +143,22 @@ class USCA(Held):
     """Algorithm 1 on finite actions and a context generator, for comparison.
 
     Args:
-        kernel: over (action, context) columns, k(w, w) <= 1. A lengthscale is a share of the range of each
-            column, as for `ExploreThenCommit`; the paper's ranges are [0, 1].
-        actions: finite actions; played uniformly whatever their weights.
-        contexts: cells and law that the context generator has.
-        reward_range: public (low, high); rewards are centred, B is half the width. With `clip`, rewards
-            beyond move to it, as the paper suggests for rewards that are not bounded (the range is then its
-            B + R ln(T/delta), `reward_clip` of its calculators in the lab); without it such a round counts
-            zero. Either way one row moves scores by no more than the sensitivity.
-        horizon: T.
-        privacy: pure; delta must be 0, one answer a promise.
-        ridge: tau, the variance of the noise in the paper's model, which it leaves open.
-        seed: of exploration and of Z.
-        noise: default `SecureNoise()`.
+        kernel: Kernel over (action, context) columns with k(w, w) <= 1. A lengthscale is a share of the range
+            of each column, as for `ExploreThenCommit`; the paper's ranges are [0, 1].
+        actions: Finite actions, explored uniformly for any weights.
+        contexts: Cells and law of the context generator.
+        reward_range: Public range (low, high). Rewards are centred, and B is half the width. With `clip`,
+            rewards outside the range are clipped, as the paper suggests for unbounded rewards. (The range is
+            then its B + R ln(T/delta), `reward_clip` of its calculators in the lab.) Without `clip` such a
+            round counts zero. In both cases one row changes scores by no more than the sensitivity.
+        horizon: Number T of rounds.
+        privacy: Pure promise for one answer; delta must be 0.
+        ridge: Regularisation tau, the variance of the noise in the paper's model, which it leaves open.
+        seed: Seed of exploration and of Z.
+        noise: Noise source; default `SecureNoise()`.
 
     Raises:
-        InvalidParameter: delta above 0, or a kernel variance above 1.
+        InvalidParameter: delta is above 0, or the kernel's variance is above 1.
 
     References:
         Pavlovic2025, Algorithm 1, eqs. (4), (5), Lemmas 7.1 and 7.2, Theorem 7.3.
@@ -205,17 +207,17 @@ class USCA(Held):
         self._holder = Holder()
         self._rounds = 0
         self._sums: IntArray = np.zeros(self._measure.size, dtype=np.int64)
-        self._answer: tuple[int, int] | None = None  # context cell, action cell
+        self._answer: tuple[int, int] | None = None  # (context cell, action cell)
 
     @cached_property
     def sensitivity(self) -> float:
-        """Delta = 2 B sup sigma-bar^2, over all cells."""
+        """Sensitivity Delta = 2 B sup sigma-bar^2, over all cells."""
         largest = float(self.estimator.deviation(self._measure.points).max()) ** 2
         return self.reward_range.width * largest
 
     @property
     def guarantee(self) -> Guarantee:
-        """Pure epsilon for one answer."""
+        """Guarantee of pure epsilon for one answer."""
         return Guarantee(
             definition=self.privacy,
             observers=(
@@ -256,20 +258,20 @@ class USCA(Held):
         )
 
     def explore(self, start: int, stop: int) -> IntArray:
-        """Uniform actions (cell numbers) of rounds start..stop-1."""
+        """Return uniform actions (cell numbers) of rounds start..stop-1."""
         return self.actions.cells_at(
             PublicCoins(self._seed).uniform("pavlovic2025/explore", start, stop, 1)[:, 0]
         )
 
     @in_turn
     def learn(self, contexts: ArrayLike, actions: IntArray, rewards: ArrayLike) -> None:
-        """Add rounds: contexts (n, d), actions (n,) cell numbers, rewards (n,).
+        """Add rounds: contexts (n, d), actions (n,) as cell numbers, rewards (n,).
 
-        A round that cannot be read (a context or action that is none of the public ones, a reward off the
-        range unless they are clipped, anything missing) counts zero. Rounds beyond the horizon are dropped.
+        A round counts zero if it cannot be read: its context or action is not a public one, its reward is
+        outside the range without `clip`, or something is missing. Rounds beyond the horizon are dropped.
 
         Raises:
-            InvalidData: not one of each a round, or arrays of another type; nothing was learned.
+            InvalidData: The arrays differ in length, or have another type; nothing was learned.
         """
         found = _checks.contents(contexts, name="contexts", width=self.contexts.dim)
         cells = self.contexts.find(self.contexts.rows(found, name="contexts"))
@@ -288,13 +290,13 @@ class USCA(Held):
         self._sums, self._rounds = grown, self._rounds + len(readable)
 
     def unsafe_scores(self, context: int) -> FloatArray:
-        """(A,) raw scores at a context cell, in reward units: for studies."""
+        """Return raw scores (A,) at a context cell, in reward units: for studies."""
         weights, unit = self._influences(context)
         width = self.reward_range.width
         return np.asarray(exact_products(weights, self._sums) * (unit * REWARD_UNIT * 0.5 * width))
 
     def unsafe_law(self, context: int) -> FloatArray:
-        """(A,) probabilities of the answer at a context cell: for studies."""
+        """Return probabilities (A,) of the answer at a context cell: for studies."""
         scores, spread = self._exact_scores(context)
         return exponential_law(
             scores.astype(np.float64), sensitivity=float(spread), epsilon=self.privacy.epsilon
@@ -302,13 +304,15 @@ class USCA(Held):
 
     @in_turn
     def answer(self, context: ArrayLike) -> int:
-        """An action (cell number) for one context; asked again about the same context, the same one.
+        """Return an action (cell number) for one context; the same action if it is asked again.
 
         Raises:
-            BudgetExceeded: the answer was given to another context, or taken by a bad one; nothing was drawn.
-            InvalidData: several contexts; nothing was taken. Or the context is missing or none of the public
-                ones: nothing was drawn, and the answer is taken all the same.
-            ForkedState: this process was forked from the one that holds the object.
+            BudgetExceeded: The answer was given to another context, or used up by an invalid one; nothing was
+                drawn.
+            InvalidData: There are several contexts; nothing was spent. Or the context is missing or not a
+            public
+                one: nothing was drawn, but the answer is used up.
+            ForkedState: This process was forked from the one that owns the object.
         """
         row = one_row(context)
         cell = int(self.contexts.find(self.contexts.rows(row, name="context"))[0])
@@ -328,12 +332,12 @@ class USCA(Held):
         return index
 
     def _influences(self, context: int) -> tuple[FloatArray, float]:
-        """(A, n) integers: how a reward at each cell moves each action's score; and their unit."""
+        """Return integer influences (A, n) of rewards at each cell on the actions' scores, and their unit."""
         points = self._measure.points
         return integer_weights(self.estimator.covariance(points[context :: self.contexts.size], points))
 
     def _exact_scores(self, context: int) -> tuple[IntArray, int]:
-        """Integer scores (A,) at a context cell, and 2 Delta in their units."""
+        """Return integer scores (A,) at a context cell, and 2 Delta in their units."""
         weights, unit = self._influences(context)
         printed = self.sensitivity / (0.5 * self.reward_range.width * unit * REWARD_UNIT)
         one_row_moves = 2 * round(1.0 / REWARD_UNIT) * int(np.abs(weights).max())

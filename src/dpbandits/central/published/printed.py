@@ -1,11 +1,13 @@
-r"""Noise scales of Dubey2021: as printed, and what each really gives.
+r"""Noise scales of Dubey2021 as printed, and the privacy that each really provides.
 
 All scales are sigma of the symmetric noise sigma (Z + Z^T)/2 of one node of the tree, Z of independent
-standard normals. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2, which is this noise at
-sigma = sqrt(2) sigma_paper: the factor sqrt(2) stands in every printed scale here. n = 1 + ceil(log2 T) is
-the paper's number of nodes a round enters, rho^2 the variance of rewards, |f| <= B, and in brackets is the
-part that bounds rewards with high probability; where rewards are bounded the paper leaves it out itself
-(Section 6.1), and so does `printed_scale` unless it is told rho and T.
+standard normals. The paper adds (v + v^T)/sqrt(2) with v of variance sigma_paper^2. This is the same noise
+with sigma = sqrt(2) sigma_paper, so every printed scale here includes the factor sqrt(2). The symbols are:
+
+- n = 1 + ceil(log2 T), the paper's number of nodes that a round enters;
+- rho^2, the variance of rewards; |f| <= B;
+- in brackets, the part that bounds rewards with high probability. For bounded rewards the paper leaves it out
+  (Section 6.1), and so does `printed_scale` unless rho and T are passed.
 
 | name | sigma_paper | printed where |
 |---|---|---|
@@ -19,12 +21,13 @@ of [phi; y][phi; y]^T and from one round entering L = floor(log2 T) + 1 nodes th
 
     sigma = 2 sqrt(2) sqrt(L)/mu(epsilon, delta).
 
-Lemma 5 has no tree: every user adds noise once, to the lower triangle of a Gram phi phi^T and to a vector
-y phi with |y| <= B, each said to be (alpha/2, beta/2) (`printed_local_scales`):
+Lemma 5 has no tree. Every user adds noise once, to the lower triangle of a Gram phi phi^T and to a vector
+y phi with |y| <= B, each claimed to be (alpha/2, beta/2) (`printed_local_scales`):
 
     sigma_X^2 = 8 ln(2.5/beta)/alpha^2,   sigma_u^2 = 8 (B^2 [+ 2 ln(8m/delta)]) ln(5/beta)/alpha^2.
 
-One user moves the triangle by up to sqrt(2), the vector by up to 2B and both by `real_local_mu`.
+Replacing one user changes the triangle by up to sqrt(2) and the vector by up to 2B. `real_local_mu` gives the
+privacy of both together.
 """
 
 import math
@@ -57,7 +60,7 @@ OUTER_PRODUCT_SENSITIVITY = 2.0 * math.sqrt(2.0)
 
 
 def printed_levels(rounds: int) -> int:
-    """n = 1 + ceil(log2 T), by which the printed formulas count nodes.
+    """Return n = 1 + ceil(log2 T), the number of nodes in the printed formulas.
 
     Example:
         >>> printed_levels(1024), printed_levels(10_000)
@@ -67,7 +70,7 @@ def printed_levels(rounds: int) -> int:
 
 
 def correct_scale(*, levels: int, epsilon: float, delta: float) -> float:
-    """2 sqrt(2) sqrt(L)/mu.
+    """Return the right scale, 2 sqrt(2) sqrt(L)/mu.
 
     Example:
         >>> round(correct_scale(levels=11, epsilon=1.0, delta=1e-5), 1)
@@ -86,19 +89,19 @@ def printed_scale(
     reward_sd: float = 0.0,
     rounds: int = 1,
 ) -> float:
-    """The scale of a printed formula; see the module.
+    """Return the scale of a printed formula; see the module.
 
     Args:
-        formula: one of `FORMULAS`.
-        levels: n, see `printed_levels`.
-        epsilon: the paper's alpha.
-        delta: the paper's beta.
-        norm_bound: B.
-        reward_sd: rho of rewards that are not bounded; 0: bounded, the bracket is left out.
-        rounds: T; enters the bracket alone.
+        formula: One of `FORMULAS`.
+        levels: Number n of nodes; see `printed_levels`.
+        epsilon: The paper's alpha.
+        delta: The paper's beta.
+        norm_bound: Bound B on the function.
+        reward_sd: Standard deviation rho of unbounded rewards; 0 for bounded ones, without the bracket.
+        rounds: Number T of rounds; used only in the bracket.
 
     Raises:
-        InvalidParameter: no such formula, or delta is 0.
+        InvalidParameter: There is no such formula, or delta is 0.
 
     Example:
         >>> round(printed_scale("lemma-2", levels=11, epsilon=1.0, delta=1e-5), 1)
@@ -123,7 +126,7 @@ def printed_scale(
 
 
 def real_epsilon(sigma: float, *, levels: int, delta: float) -> float:
-    """The smallest epsilon that noise of scale `sigma` at every node keeps, at this delta.
+    """Return the smallest epsilon that noise of scale `sigma` at every node provides, at this delta.
 
     Example:
         >>> sigma = correct_scale(levels=11, epsilon=1.0, delta=1e-5)
@@ -134,11 +137,11 @@ def real_epsilon(sigma: float, *, levels: int, delta: float) -> float:
 
 
 class LocalScales(NamedTuple):
-    """Standard deviations of Lemma 5's noise.
+    """Standard deviations of the noise in Lemma 5.
 
     Attributes:
-        gram: sigma_X, of every entry of the Gram's lower triangle.
-        vector: sigma_u.
+        gram: sigma_X, noise of every entry of the Gram's lower triangle.
+        vector: sigma_u, noise of every entry of the vector.
     """
 
     gram: float
@@ -153,16 +156,16 @@ def printed_local_scales(
     n_features: int | None = None,
     failure_probability: float | None = None,
 ) -> LocalScales:
-    """Lemma 5; see the module.
+    """Return the scales of Lemma 5; see the module.
 
     Args:
-        epsilon: the paper's alpha.
-        delta: the paper's beta.
-        reward_bound: B.
+        epsilon: The paper's alpha.
+        delta: The paper's beta.
+        reward_bound: Bound B on rewards.
         n_features, failure_probability: m and the lemma's delta; without both the bracket is left out.
 
     Raises:
-        InvalidParameter: delta is 0, or one of m and the failure probability is missing.
+        InvalidParameter: delta is 0, or only one of m and the failure probability was passed.
 
     Example:
         >>> found = printed_local_scales(epsilon=10.0, delta=1e-5, n_features=64, failure_probability=1e-5)
@@ -183,7 +186,7 @@ def printed_local_scales(
 
 
 def real_local_mu(scales: LocalScales, *, reward_bound: float = 1.0) -> float:
-    """The least mu of Gaussian DP that Gram and vector together keep, one user moving both.
+    """Return the smallest mu of Gaussian DP for Gram and vector together, both changed by one user.
 
     Example:
         >>> printed = printed_local_scales(epsilon=10.0, delta=1e-5)
@@ -194,7 +197,7 @@ def real_local_mu(scales: LocalScales, *, reward_bound: float = 1.0) -> float:
 
 
 def correct_local_scale(*, epsilon: float, delta: float, reward_bound: float = 1.0) -> float:
-    """The scale that Gram and vector, moved together by one user, need under one promise.
+    """Return the scale that Gram and vector, both changed by one user, need under one promise.
 
     Example:
         >>> round(correct_local_scale(epsilon=1.0, delta=1e-5), 2)
