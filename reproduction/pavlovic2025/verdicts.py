@@ -65,7 +65,7 @@ def _lemmas(held: ResultFolder) -> Iterator[Row]:
         random=error(random),
         seeds=NOT_RUN if answer is None else f"{answer['worlds']} from {answer['first seed']:,}",
         verdict="rate only; runs the population covariance, not that of Z; exponents are on the page "
-        "results-pavlovic2025"
+        "evidence/pavlovic2025"
         if answer
         else NOT_RUN,
         run=command_of("pavlovic2025", "errors --rounds 10000 --epsilon 1 --world 'SE .2 in 1+1'"),

@@ -20,7 +20,7 @@ def simple_regret(row: Row) -> str:
 
 
 def outsourced_table(name: str) -> Markdown:
-    """One line a method, one column an epsilon."""
+    """Show one line for each method, one column for each epsilon."""
     found = outsourced(name)
     epsilons = sorted({row["epsilon"] for row in found if row["epsilon"] is not None})
     lines = []
@@ -54,12 +54,6 @@ def outsourced_figure2() -> HTML:
     )
 
 
-def outsourced_figure3() -> HTML:
-    return shown(
-        picture(outsourced("figure-3"), by_dimension=True), "Regret by the dimension of the released rows."
-    )
-
-
 def outsourced_dimensions() -> Markdown:
     return table(
         ["method", "r", "regret", "seeds"],
@@ -71,7 +65,7 @@ def outsourced_dimensions() -> Markdown:
 
 
 def outsourced_beside(name: str) -> Markdown:
-    """The published method by its r, one column a printed epsilon, the paper's number behind ours."""
+    """Show the published method by its r, one column for each printed epsilon, the paper's in brackets."""
     found = [row for row in outsourced(name) if row["paper"] is not None]
     epsilons = sorted({row["epsilon"] for row in found})
     by = {(row["epsilon"], row["dimension"]): row for row in found}
@@ -93,7 +87,7 @@ def outsourced_beside(name: str) -> Markdown:
 
 
 def outsourced_curves(name: str) -> Markdown:
-    """What has no number of the paper beside it."""
+    """Show the rows without a number of the paper."""
     return table(
         ["method", "epsilon", "r", "regret", "mean of the rows asked", "seeds"],
         [
@@ -136,7 +130,7 @@ def _search_epsilons() -> list[float]:
 
 
 def outsourced_misses() -> Markdown:
-    """Where random rows, the crude rule, the open modeler or the earlier rule do better on average."""
+    """List the tables on which another rule does better on average than the modeler."""
     lines = []
     for epsilon in _search_epsilons():
         for measure, sign in _WAYS.items():
@@ -168,9 +162,9 @@ def outsourced_summary() -> Markdown:
 
 
 def outsourced_searches(measure: str) -> Markdown:
-    """One line a table, one column a method and epsilon."""
+    """Show one line for each table, one column for each method and epsilon."""
     ways = [(line["method"], line["epsilon"]) for line in _searches()["summary"]] + [("random", None)]
-    ways = [way for way in ways if way[0] != "earlier modeler"]  # see `outsourced_gained`
+    ways = [way for way in ways if way[0] != "earlier modeler"]
     lines = []
     for name in _search_tables():
         cells = []
@@ -183,24 +177,8 @@ def outsourced_searches(measure: str) -> Markdown:
     return table(["table", *heads], lines)
 
 
-def outsourced_gained() -> Markdown:
-    """The earlier rule and the present one, a line a table and epsilon."""
-    lines = []
-    for epsilon in _search_epsilons():
-        for name in _search_tables():
-            before, now = (_found(name, method, epsilon) for method in ("earlier modeler", "modeler"))
-            cells = (
-                f"{row[measure]:.2f} ± {row[f'{measure}_se']:.2f}"
-                for measure in _WAYS
-                for row in (before, now)
-            )
-            lines.append([f"{epsilon:g}", name, *cells])
-    heads = [f"{called}, {which}" for called in _CALLED.values() for which in ("before", "now")]
-    return table(["epsilon", "table", *heads], lines)
-
-
 def outsourced_plain_wins() -> Markdown:
-    """A table of the pairs in which a plain process is ahead by more than its standard error."""
+    """Show the pairs in which a plain process is ahead by more than its standard error."""
     lines = [
         [
             _CALLED[measure],
@@ -216,7 +194,7 @@ def outsourced_plain_wins() -> Markdown:
 
 
 def outsourced_plain() -> Markdown:
-    """Means over the tables, a line a method and epsilon, and on how many it is ahead and behind."""
+    """Show means over the tables by method and epsilon, and on how many tables it is ahead and behind."""
     found = load("outsourced-plain")
     epsilons = sorted({row["epsilon"] for row in found["rows"]})
     lines = []

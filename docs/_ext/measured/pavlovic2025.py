@@ -49,7 +49,13 @@ def pavlovic_picture(setting: str = "SE .2 in 1+1") -> HTML:
     )
 
 
-def pavlovic_errors(setting: str) -> Markdown:
+def pavlovic_errors() -> Markdown:
+    """Show errors by rows, epsilon and method, a table for each setting."""
+    settings = dict.fromkeys(row["setting"] for row in doses("errors"))
+    return Markdown("\n\n".join(f"**{one}**\n\n{_errors(one).data}" for one in settings))
+
+
+def _errors(setting: str) -> Markdown:
     found = [row for row in doses("errors") if row["setting"] == setting]
     counts = sorted({row["rounds"] for row in found})
     lines = []
@@ -98,8 +104,26 @@ def pavlovic_slopes() -> Markdown:
     return table(["setting", "method", *terms], lines)
 
 
-def pavlovic_lines(name: str, columns: dict[str, str]) -> Markdown:
-    """Columns with their standard errors, where there are any."""
+_LEMMAS = {
+    "T": "T",
+    "Z": "size of Z",
+    "gamma": "gamma_T",
+    "gap": "sup gap",
+    "bound 6.2": "Lemma 6.2",
+    "error Z": "sup error with Z",
+    "bound 4.3": "Lemma 4.3",
+    "error": "sup error of kernel ridge",
+    "inverse Z": "spectral, Z",
+    "bound 4.4": "Lemma 4.4",
+    "spectral data": "spectral, data",
+    "variance": "sup sigma-bar^2",
+    "bound 7.1": "Lemma 7.1",
+}
+"""Column of the result file -> its name on the page."""
+
+
+def pavlovic_lemmas() -> Markdown:
+    """Show what the lemmas bound beside their bounds, with standard errors."""
 
     def text(row: Row, key: str) -> str:
         value = row[key]
@@ -109,7 +133,7 @@ def pavlovic_lines(name: str, columns: dict[str, str]) -> Markdown:
             return f"{value:.3g}"
         return f"{value:,.0f}" if isinstance(value, (int, float)) else str(value)
 
-    return table(list(columns.values()), [[text(row, key) for key in columns] for row in doses(name)])
+    return table(list(_LEMMAS.values()), [[text(row, key) for key in _LEMMAS] for row in doses("lemmas")])
 
 
 def pavlovic_trials() -> Markdown:
