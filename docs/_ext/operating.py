@@ -1,17 +1,50 @@
-"""Tables of the page on operations: settings as `Settings` has them, sizes as a benchmark wrote them."""
+"""Tables of the pages on the service: its routes, refusals and settings, and sizes that a benchmark wrote."""
 
 import inspect
 import json
 import re
+import tempfile
+import warnings
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from IPython.display import Markdown
 from pages import load, table
 
+from dpbandits.service.application import application
+from dpbandits.service.core import Service
+from dpbandits.service.problems import PROBLEM_TYPES
 from dpbandits.service.settings import PREFIX, Settings
 
 _ENTRY = re.compile(r"^    (\w+(?:, \w+)*): (.*(?:\n     .*)*)", re.MULTILINE)
+
+
+def routes_table() -> Markdown:
+    """Return a row for each route of the OpenAPI document."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it prefers another client
+        from fastapi.testclient import TestClient
+    with tempfile.TemporaryDirectory() as folder:
+        service = Service(Path(folder) / "data")
+        document = TestClient(application(service)).get("/openapi.json").json()
+        service.close()
+    return table(
+        ["route", "does"],
+        [
+            [f"`{method.upper()} {path}`", told["summary"]]
+            for path, methods in document["paths"].items()
+            for method, told in methods.items()
+        ],
+    )
+
+
+def refusals_table() -> Markdown:
+    """Return a row for each type of problem."""
+    return table(
+        ["status", "type", "title"],
+        [[status, f"`{slug}`", title] for slug, (status, title) in PROBLEM_TYPES.items()],
+    )
 
 
 def meanings() -> dict[str, str]:

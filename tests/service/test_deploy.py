@@ -579,8 +579,9 @@ def test_alerts_ask_for_metrics_and_labels_that_there_are(shop: Caller) -> None:
         assert told <= (set(by[1].split(", ")) if by else {"instance"}), rule["alert"]
 
 
-def test_the_page_on_operations_says_what_to_do_about_each_alert_and_names_files_that_there_are() -> None:
-    page = (ROOT / "docs" / "guides" / "operations.md").read_text()
+def test_the_pages_say_what_to_do_about_each_alert_and_name_files_that_there_are() -> None:
+    guides = ROOT / "docs" / "guides"
+    page = "".join((guides / name).read_text() for name in ("deploy.md", "operations.md"))
     assert re.findall(r"^\| `(Dpbandits\w+)` \|", page, re.MULTILINE) == [rule["alert"] for rule in alerts()]
     named = set(re.findall(r"`(?:deploy/)?([\w/]+\.(?:yaml|conf|sql|service)|Caddyfile)`", page))
     assert named - {path.relative_to(FOLDER).as_posix() for path in FOLDER.rglob("*")} == set()

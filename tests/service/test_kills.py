@@ -37,7 +37,7 @@ def test_a_few_kills(tmp_path: Path) -> None:
 def test_the_page_says_what_was_found() -> None:
     docs = Path(__file__).parents[2] / "docs"
     found = json.loads((docs.parent / "reproduction" / "results" / "service-faults.json").read_text())
-    page = " ".join((docs / "guides" / "service.md").read_text().split())
+    page = " ".join((docs / "evidence" / "service.md").read_text().split())
     kills, schema = found["kills"], found["schema"]
     assert f"In {kills['kills']} kills" in page
     assert f"{kills['answers']:,} decisions and {kills['rewards']:,} rewards were acknowledged" in page

@@ -1,20 +1,24 @@
-"""The lines that the README and the guide of the service show run as pasted, against a service that was
-started."""
+"""Commands of the README, of the guide to the service and of the backend tutorial run as pasted."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from service import databases
+from service.processes import free_port
+
 ROOT = Path(__file__).parents[2]
-LINES = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINES = re.compile(r"^ *```sh\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 ADDRESS = "127.0.0.1:8080"
 
 
@@ -47,10 +51,20 @@ def started(data: Path) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is what is pasted")
-@pytest.mark.parametrize("page", ["README.md", "docs/guides/service.md"])
-def test_lines_as_pasted(tmp_path: Path, page: str) -> None:
-    blocks = [one for one in LINES.findall((ROOT / page).read_text(encoding="utf-8")) if "curl" in one]
-    assert blocks
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ["README.md"],
+        [f"docs/guides/{name}.md" for name in ("service", "feature-flags", "desk", "erasure-requests")],
+    ],
+)
+def test_lines_as_pasted(tmp_path: Path, pages: list[str]) -> None:
+    """Pages after the first one go on with its policy and its decision."""
+    blocks = []
+    for page in pages:
+        found = [one for one in LINES.findall((ROOT / page).read_text(encoding="utf-8")) if "curl" in one]
+        assert found
+        blocks += found
     with serving(tmp_path / "data") as (address, token):
         script = "\n".join(blocks).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
         done = subprocess.run(
@@ -66,6 +80,46 @@ def test_lines_as_pasted(tmp_path: Path, page: str) -> None:
     assert '"status":"active"' in done.stdout
     assert '{"outcome":"counted"}' in done.stdout
     assert '"fallback":false' in done.stderr
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("curl", "pgrep"))), reason="the tutorial pastes both")
+@pytest.mark.timeout(180)
+def test_the_tutorial_as_pasted(tmp_path: Path) -> None:
+    """Its commands run in one shell, which a kill -9 of the service and of a worker does not end."""
+    page = (ROOT / "docs" / "tutorials" / "backend-engineer.md").read_text(encoding="utf-8")
+    port = str(free_port())
+    assert "export DPBANDITS_DATABASE=" in page
+    database = f"export DPBANDITS_DATABASE='{databases.any_kind()}'"
+    before, after = "\n".join(LINES.findall(page)).split("dpbandits service copy")
+    script = f"{before}{database}\ndpbandits service copy{after}".replace(ADDRESS, f"127.0.0.1:{port}")
+    bin_folder = Path(sys.executable).parent
+    shell = subprocess.Popen(
+        ["/bin/bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "DPBANDITS_PORT": port, "PATH": f"{bin_folder}:{os.environ['PATH']}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        said, _ = shell.communicate(timeout=150)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    assert shell.returncode == 0, said
+    for line in (
+        "[79, 349, 727, 1256, 1997, 3034, 4486]\nactive",
+        '{"outcome":"counted"}',
+        "the same decision",
+    ):
+        assert line in page
+        assert line in said
+    assert said.count("the same budget") == 2
+    assert re.findall(r"(\w+): 400 visits", said) == ["morning", "noon", "evening"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert re.search(r"pip install '\.\[service,postgres\]'", page)
+    assert {"service", "postgres"} <= extras.keys()
 
 
 def test_the_curator_and_the_modeler_of_the_example(started: tuple[str, str]) -> None:

@@ -58,9 +58,9 @@ def test_every_field_comes_from_its_variable_and_from_a_file_that_a_variable_nam
     assert getattr(Settings.read(environ={f"{variable}_FILE": str(named)}), one.name) == value
 
 
-def test_the_page_on_operations_shows_the_meaning_of_every_setting() -> None:
+def test_the_page_on_settings_shows_the_meaning_of_every_setting() -> None:
     """Its table has the defaults from the fields and the meanings from the docstring."""
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "operations.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "settings.md").read_text()
     assert "settings_table()" in page
     entries = re.findall(
         r"^ +(\w+(?:, \w+)*): ", (Settings.__doc__ or "").partition("Raises:")[0], re.MULTILINE
